@@ -1,0 +1,87 @@
+"""A query: a selection of one table's records, as data.
+
+``app/core/query_text.py`` reads one from a URL's query string; ``app/store`` turns one into SQL;
+``app/core/evaluation.py`` answers one in memory. All three give the same result for the same records.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Operator(StrEnum):
+    """How a condition compares; the value is its spelling between ``=`` signs."""
+
+    EQ = "eq"
+    NE = "ne"
+    GT = "gt"
+    GE = "ge"
+    LT = "lt"
+    LE = "le"
+    STARTS_WITH = "sw"
+    ENDS_WITH = "ew"
+    CONTAINS = "ct"
+    IN = "in"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One comparison of the value at ``path`` (attribute, then keys within it) with ``value``.
+
+    ``value`` is already of the attribute's type where that is declared; a tuple for IN. A missing value
+    equals null, and no ordering or text operator holds for it.
+    """
+
+    path: tuple[str, ...]
+    operator: Operator
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Conditions joined by ``and`` (``all_of``) or by ``or``."""
+
+    items: tuple["Condition | Group", ...]
+    all_of: bool = True
+
+
+class Shape(StrEnum):
+    """What ``select`` makes of a record."""
+
+    OBJECT = "object"
+    """``select(a,b)``: an object with these keys."""
+    VALUE = "value"
+    """``select(a)``: the bare value."""
+    ARRAY = "array"
+    """``select([a,b])``: a list of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Which parts of each record are returned; ``$id`` is the record's id."""
+
+    paths: tuple[tuple[str, ...], ...]
+    shape: Shape = Shape.OBJECT
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """One key of the order; records without a value come last, whatever the direction."""
+
+    path: tuple[str, ...]
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Conditions, order, page and parts.
+
+    The order is always total: the record's id is the last key. ``after`` is an opaque page token that an
+    earlier answer gave; it makes pages stable under concurrent writes.
+    """
+
+    where: Condition | Group | None = None
+    select: Select | None = None
+    sort: tuple[Sort, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    after: str | None = None

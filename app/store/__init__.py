@@ -1,0 +1,1 @@
+"""Floor 2: the disk. Records, the log and what must survive a restart."""

@@ -1,0 +1,130 @@
+"""The store: what the engine needs from a disk, as one interface.
+
+One log of events, one current record for each topic, and a few facts, all written in the same
+transaction. Every method blocks and is called off the event loop: ``commit``, ``lookup``, ``trim`` and
+``reserve`` by the one writer thread, the rest by any reader thread, each of which sees a consistent
+committed state. ``tests/store/conformance.py`` is this interface as a test suite; every store passes it.
+
+A store knows nothing of callers, protocols, versions or validity: it keeps what it is given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.core.events import Event, Record
+from app.core.queries import Query
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some records, and the position of the log at which all of them were read."""
+
+    position: int
+    records: Sequence[Record]
+    more: bool = False
+    """Whether there may be further records after the last one."""
+    after: str = ""
+    """For ``search``: the token of the next page; empty when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How much of a table's part of the log is kept; 0 means no limit of that kind."""
+
+    seconds: float = 0
+    events: int = 0
+    bytes: int = 0
+
+
+class Store(Protocol):
+    """Records, the log and the positions that name them."""
+
+    @property
+    def epoch(self) -> str:
+        """Eight hexadecimal digits that name this log; made with it, kept for its life."""
+
+    def open(self, tables: Sequence[Table]) -> None:
+        """Make what is missing for these tables, without losing anything that is there.
+
+        Raises Error(INVALID) when a table cannot be brought to its declared shape without loss.
+        """
+
+    def close(self) -> None:
+        """Finish and release files; what was committed stays."""
+
+    # -- the writer thread ---------------------------------------------------------------------------
+
+    def reserve(self, seq: int) -> None:
+        """Promise durably that numbers up to ``seq`` will not be handed out again after a restart."""
+
+    def commit(self, events: Sequence[Event]) -> list[bool]:
+        """Write logged events, in order, and the records they make: all of them or none.
+
+        Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at the
+        topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event the result
+        tells whether a record was at its topic just before it. Any exception means that nothing was written.
+        """
+
+    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics, by topic; absent ones are left out."""
+
+    def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget the table's oldest events beyond ``keep``, at most ``limit`` of them; return how many.
+
+        None stands for undeclared topics. Records are not touched. ``trimmed(table)`` moves up.
+        """
+
+    # -- any thread ----------------------------------------------------------------------------------
+
+    def head(self) -> int:
+        """Return the greatest number committed or trimmed; 0 for a new log."""
+
+    def reserved(self) -> int:
+        """Return the number up to which ``reserve`` has promised."""
+
+    def last_version(self) -> int:
+        """Return the greatest version ever committed; 0 for a new log."""
+
+    def trimmed(self, table: Table | None) -> int:
+        """Return the greatest number of this table that was trimmed; all later events are there."""
+
+    def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+
+    def read(
+        self, after: int, limit: int, table: Table | None = None, *, one_table: bool = False
+    ) -> list[Event]:
+        """Return up to ``limit`` events of the log with ``seq > after``, in order.
+
+        With ``one_table``, only those of ``table`` (None: of undeclared topics).
+        """
+
+    def scan(
+        self, table: Table | None, topics: TopicFilter, after: str, limit: int
+    ) -> Page:
+        """Return up to ``limit`` records that the filter selects, in a fixed order, after topic ``after``.
+
+        ``after`` is the last topic of the page before, or empty. It costs what it returns, not what the
+        table holds: ``TopicFilter.seek`` makes a wildcard a skip-scan.
+        """
+
+    def search(self, table: Table, query: Query) -> Page:
+        """Return one page of the query's answer: at most ``query.limit`` whole records."""
+
+    def matching(self, table: Table, query: Query) -> int:
+        """Return how many records the query's conditions select."""
+
+    def count(self, table: Table | None) -> int:
+        """Return how many records the table has, at once."""
+
+    def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+        """Return the last ``limit`` events at one topic that the log still has, oldest first."""
+
+    def since(self, table: Table | None, version: int) -> int:
+        """Return the position just before the table's first event of at least this version."""
+
+    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""

@@ -1,0 +1,121 @@
+"""The trie and the bus: FEATURES D32-D35, C8; MQTT 5, section 4.7."""
+
+import random
+
+import pytest
+
+from app.bus.bus import Bus
+from app.bus.trie import Trie
+from app.core import limits
+from app.core.events import MESSAGE, Event
+from app.core.topics import TopicFilter
+
+LEVELS = ["a", "b", "", "$SYS", "é", "a b"]
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def offer(self, event: Event) -> None:
+        self.events.append(event)
+
+
+def random_topic(rng: random.Random) -> str:
+    return "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 4))) or "a"
+
+
+def random_filter(rng: random.Random) -> TopicFilter:
+    levels = [rng.choice([*LEVELS, "+", "+"]) for _ in range(rng.randint(1, 4))]
+    if rng.random() < 0.3:
+        levels.append("#")
+    return TopicFilter("/".join(levels) or "#")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_trie_agrees_with_the_matcher(seed: int) -> None:
+    """D35, C8: one rule of matching, however it is computed."""
+    rng = random.Random(seed)
+    trie: Trie[int] = Trie()
+    pairs: set[tuple[TopicFilter, int]] = set()
+    for _ in range(300):
+        pair = (random_filter(rng), rng.randint(1, 20))
+        if rng.random() < 0.6:
+            assert trie.add(*pair) == (pair not in pairs)
+            pairs.add(pair)
+        else:
+            assert trie.remove(*pair) == (pair in pairs)
+            pairs.discard(pair)
+        topic = random_topic(rng)
+        assert set(trie.match(topic)) == {who for what, who in pairs if what.matches(topic)}
+        assert len(trie) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "wanted"),
+    [
+        ("my-resource/#", "my-resource/some-id", True),
+        ("my-resource/#", "my-resource/nested/id", True),
+        ("my-resource/nested/#", "my-resource/some-id", False),
+        ("my-resource/nested/#", "my-resource/nested/id", True),
+        ("sport/#", "sport", True),
+        ("sport/+", "sport", False),
+        ("sport/+", "sport/", True),
+        ("+/+", "/finance", True),
+        ("/+", "/finance", True),
+        ("+", "/finance", False),
+        ("#", "$SYS/x", False),
+        ("+/x", "$SYS/x", False),
+        ("$SYS/#", "$SYS/x", True),
+        ("a/$SYS/+", "a/$SYS/x", True),
+        ("a/#", "a/$SYS/x", True),
+    ],
+)
+def test_d33_d34_examples(text: str, topic: str, wanted: bool) -> None:
+    """D32, D33 (the seed's example), D34; MQTT-4.7.1-1, MQTT-4.7.2-1."""
+    trie: Trie[str] = Trie()
+    trie.add(TopicFilter(text), "me")
+    assert trie.match(topic) == (("me",) if wanted else ())
+    assert TopicFilter(text).matches(topic) == wanted
+
+
+def test_d35_empty_branches_are_pruned() -> None:
+    """D35: what is unsubscribed leaves no node behind."""
+    trie: Trie[str] = Trie()
+    for text in ("a/b/c", "a/+/c/#", "a/b"):
+        trie.add(TopicFilter(text), "me")
+    for text in ("a/b/c", "a/+/c/#", "a/b"):
+        trie.remove(TopicFilter(text), "me")
+    assert trie._root.children == {}
+
+
+def test_a_subscriber_with_two_matching_filters_is_offered_once() -> None:
+    """One event, one offer: overlapping filters are merged by the subscriber."""
+    bus, me = Bus(), Listener()
+    bus.add(TopicFilter("a/+"), me)
+    bus.add(TopicFilter("a/#"), me)
+    bus.publish(Event("a/b", MESSAGE, b"1"))
+    assert len(me.events) == 1
+    assert bus.subscriptions == 2
+
+
+def test_the_cache_forgets_when_subscriptions_change() -> None:
+    """A match is never served from before a change, exact or wildcard."""
+    bus, one, two = Bus(), Listener(), Listener()
+    bus.add(TopicFilter("a/b"), one)
+    assert bus.match("a/b") == (one,)
+    bus.add(TopicFilter("a/b"), two)
+    assert bus.match("a/b") == (one, two)
+    bus.remove(TopicFilter("a/b"), one)
+    assert bus.match("a/b") == (two,)
+    bus.add(TopicFilter("#"), one)
+    assert set(bus.match("a/b")) == {one, two}
+
+
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher of endless new topics does not grow the server."""
+    monkeypatch.setattr("app.bus.bus.MATCH_CACHE_TOPICS_MAX", 8)
+    bus = Bus()
+    for number in range(100):
+        bus.match(f"a/{number}")
+    assert len(bus._cache) <= 8 < limits.MATCH_CACHE_TOPICS_MAX
