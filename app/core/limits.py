@@ -43,3 +43,59 @@ RECORD_CACHE_RECORDS_MAX = 100_000
 """Current records kept in memory for hot reads."""
 RECORD_CACHE_BYTES_MAX = 64 * 1024 * 1024
 """Payload bytes kept in that cache."""
+
+# Values and queries ------------------------------------------------------------------------------
+PROBLEMS_MAX = 20
+"""Wrong values told in one refusal: enough to mend a record, too few to fill a reason string."""
+DECIMAL_DIGITS_MAX = 34
+"""Digits of a Decimal: those of IEEE 754 decimal128."""
+DECIMAL_EXPONENT_MAX = 6_144
+"""Power of ten of a Decimal, either way: that of decimal128; more would make huge integers."""
+DECIMAL_TEXT_CHARS_MAX = 100
+"""A Decimal as text: far above 34 digits, a sign and an exponent; checked before reading it."""
+QUERY_TEXT_CHARS_MAX = 8_192
+"""A query string: what browsers and proxies commonly let through."""
+QUERY_CONDITIONS_MAX = 100
+"""Comparisons in one query, counting each value of ``=in=``: they are terms of one statement."""
+QUERY_DEPTH_MAX = 16
+"""Groups within groups, and keys within keys: no reader needs more, and SQL parsers recurse."""
+QUERY_SORT_KEYS_MAX = 8
+"""Keys of one order; each is compared for each record."""
+QUERY_SELECT_PATHS_MAX = 100
+"""Parts selected of each record."""
+QUERY_LIMIT_RECORDS_MAX = 1_000_000_000
+"""Largest number in ``limit(...)``: keeps offset and limit well inside 64 bits."""
+
+# Codecs ------------------------------------------------------------------------------------------
+DECODE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes decoded at once, whatever an edge was configured to take: values cost several times their
+bytes in memory."""
+DECODE_POSITION_BYTES_MAX = 65_536
+"""A malformed binary payload up to this size is read again to find the offset of the fault; above, a
+stranger's mistake would cost more than it is worth."""
+MEDIA_HEADER_CHARS_MAX = 2_048
+"""An ``Accept`` or ``Content-Type`` value: ten times what browsers send; bounds parsing and cache."""
+MEDIA_HEADER_CACHE_ENTRIES_MAX = 512
+"""Parsed ``Accept`` and ``Content-Type`` values remembered: clients send a handful of spellings."""
+ROWS_BUFFER_BYTES_MAX = 16 * 1024 * 1024
+"""MessagePack rows held back when their count is not known; other formats stream without a buffer."""
+
+# Store connections and statements -----------------------------------------------------------------
+STORE_READERS_MAX = 4
+"""Connections that read at once: more readers than threads that call, so none ever waits for one."""
+STORE_READER_WAIT_SECONDS = 30
+"""Wait for a free read connection; only a reader that never ends makes it pass."""
+STORE_BUSY_SECONDS = 5
+"""Wait for another program's lock on the database file, such as a backup's, before BUSY."""
+STATEMENT_VARIABLES_MAX = 32_766
+"""Values bound in one statement (SQLITE_MAX_VARIABLE_NUMBER's default since 3.32)."""
+STATEMENT_CACHE_STATEMENTS_MAX = 512
+"""Prepared statements kept by each connection: a few sizes of a few statements for each table."""
+STORE_JOURNAL_BYTES_MAX = 64 * 1024 * 1024
+"""The write-ahead log is cut to this size after a checkpoint; a long reader may let it grow beyond."""
+STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
+"""Database pages in memory, for each connection: upper levels of the trees stay there."""
+STORE_WORKING_ROWS_MAX = 1_000
+"""Rows changed in one step when a schema change moves values; bounds memory, not the transaction."""
+SEARCH_SORT_RECORDS_MAX = 1_000_000
+"""Records held while sorting what SQL cannot sort, when no limit is given."""
