@@ -1,0 +1,121 @@
+"""What the tests of the house share: files of the project, as text and as syntax trees."""
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+APP = ROOT / "app"
+PARTS = ("app", "resources", "scripts", "tests", ".ci")
+LEFT_OUT = {"__pycache__", "node_modules"}
+BINARY = {".pyc", ".parquet", ".png", ".db"}
+
+FLOORS = {
+    "core": 0,
+    "schema": 1,
+    "codecs": 1,
+    "mqtt": 1,
+    "auth": 1,
+    "bus": 2,
+    "store": 2,
+    "engine": 3,
+    "http": 4,
+    "broker": 4,
+    "gateway": 4,
+    "snapshots": 4,
+    "metrics": 4,
+    "pipeline": 4,
+    "api": 4,
+    "wiring": 5,
+}
+"""Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
+
+WIRING = {"main", "config", "cli"}
+"""The modules of the top floor: one room."""
+
+
+def room_of(module: str) -> str:
+    """Return the room that a module of ``app`` is in; empty for ``app`` itself."""
+    parts = module.split(".")
+    if len(parts) < 2:
+        return ""
+    return "wiring" if parts[1] in WIRING else parts[1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file, or a sample that stands for one."""
+
+    path: str
+    """Relative to the project's root, with ``/``."""
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Return its syntax tree."""
+        return ast.parse(self.text, self.path)
+
+    @property
+    def module(self) -> str:
+        """Return its dotted name: ``app.core.topics``; a package's is that of its folder."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is an ``__init__.py``."""
+        return self.path.endswith("__init__.py")
+
+    @property
+    def room(self) -> str:
+        """Return the room of ``app`` that it is in; empty outside ``app``."""
+        return room_of(self.module) if self.path.startswith("app/") else ""
+
+    @property
+    def floor(self) -> int:
+        """Return the floor of its room; the ground for ``app`` itself, the roof outside."""
+        if not self.path.startswith("app/"):
+            return 9
+        return FLOORS.get(self.room, 0)
+
+
+def text_files() -> list[Path]:
+    """Return every file of the project that people write, but for ignored and binary ones."""
+    files = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage"]
+    for part in PARTS:
+        files += [path for path in (ROOT / part).rglob("*") if path.is_file()]
+    return sorted(
+        path
+        for path in files
+        if not LEFT_OUT & set(path.relative_to(ROOT).parts) and path.suffix not in BINARY
+    )
+
+
+def relative(path: Path) -> str:
+    """Return a path as seen from the project's root, with ``/``."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def sources(*parts: str) -> list[Source]:
+    """Return the Python files below these folders of the project."""
+    return [
+        Source(relative(path), path.read_text(encoding="utf-8"))
+        for path in text_files()
+        if _is_python(path) and relative(path).startswith(tuple(f"{part}/" for part in parts))
+    ]
+
+
+def _is_python(path: Path) -> bool:
+    if path.suffix == ".py":
+        return True
+    if path.suffix or path.parent.name != "scripts":
+        return False
+    return "python" in path.read_text(encoding="utf-8").partition("\n")[0]
+
+
+def expect_none(complaints: list[str]) -> None:
+    """Fail with every complaint on its own line, or pass when there is none."""
+    if complaints:
+        pytest.fail("\n".join([f"{len(complaints)} complaints", *complaints]), pytrace=False)

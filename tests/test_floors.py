@@ -1,0 +1,201 @@
+"""The import rule of app/README.md: a room imports lower floors only. This test *is* that rule.
+
+Each check takes sources and returns complaints, so that it can prove itself on a bad sample.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from house import FLOORS, Source, expect_none, room_of, sources
+
+FORBIDDEN = {
+    room: {
+        "asyncio", "anyio", "socket", "ssl", "select", "selectors", "threading", "time", "random",
+        "secrets", "sched", "signal", "subprocess", "logging", "pathlib", "os", "io",
+    }
+    for room in ("core", "mqtt")
+}  # fmt: skip
+"""No I/O, no clock and no chance on the ground and in the protocol: they are arguments."""
+
+CLOCKS = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom"}
+"""Methods that read the clock or throw dice, in modules that are welcome otherwise."""
+
+LIBRARIES = {
+    "sqlalchemy": {"store"},
+    "sqlmodel": {"store"},
+    "sqlite3": {"store"},
+    "psycopg": {"store"},
+    "graphql": {"schema"},
+    "pyarrow": {"snapshots"},
+    "pyspark": {"pipeline"},
+    "gmqtt": {"gateway"},
+    "fastapi": {"http", "wiring"},
+    "sse_starlette": {"http", "wiring"},
+    "yaml": {"wiring"},
+    "typer": {"wiring"},
+}
+"""The rooms that a library stays in."""
+
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+
+
+def imports(source: Source) -> Iterator[tuple[int, str]]:
+    """Give the line and the dotted, absolute name of everything that a file imports."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(source, node)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _is_dynamic_import(node):
+            yield node.lineno, node.args[0].value
+
+
+def _absolute(source: Source, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    package = source.module.split(".") if source.is_package else source.module.split(".")[:-1]
+    base = package[: len(package) - node.level + 1]
+    return ".".join([*base, node.module] if node.module else base)
+
+
+def _is_dynamic_import(node: ast.Call) -> bool:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return (
+        name in {"import_module", "__import__"}
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    )
+
+
+def upward_imports(source: Source) -> Iterator[str]:
+    """A room imports any lower floor, never its own floor's other rooms, never above."""
+    for line, name in imports(source):
+        if name.split(".")[0] != "app" or name == "app.__version__":
+            continue
+        room = room_of(name)
+        if room == source.room:
+            continue
+        if source.room == "pipeline" and room != "core":
+            yield f"{source.path}:{line}: pipeline runs in another process and imports core only"
+        elif room not in FLOORS:
+            yield f"{source.path}:{line}: {name} is in no room that tests/house.py knows"
+        elif FLOORS[room] >= source.floor:
+            yield (
+                f"{source.path}:{line}: floor {source.floor} ({source.room or 'app'}) must not "
+                f"import floor {FLOORS[room]} ({name}); have it passed in as an argument"
+            )
+
+
+def impure_imports(source: Source) -> Iterator[str]:
+    """The rooms core and mqtt know no clock, no chance, no socket and no event loop."""
+    forbidden = FORBIDDEN.get(source.room, set())
+    for line, name in imports(source):
+        if name.split(".")[0] in forbidden:
+            yield f"{source.path}:{line}: {source.room} must not import {name}; pass it in"
+    if not forbidden:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in CLOCKS:
+            yield f"{source.path}:{node.lineno}: {source.room} must not call {node.func.attr}()"
+
+
+def leaks(source: Source) -> Iterator[str]:
+    """A library stays in the room that wraps it."""
+    for line, name in imports(source):
+        rooms = LIBRARIES.get(name.split(".")[0])
+        if rooms is not None and source.room not in rooms:
+            yield f"{source.path}:{line}: {name} belongs to {', '.join(sorted(rooms))} only"
+
+
+def environment_reads(source: Source) -> Iterator[str]:
+    """Only app/config.py reads the environment."""
+    if source.path == "app/config.py":
+        return
+    for node in ast.walk(source.tree):
+        named = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
+        taken = (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and any(alias.name in ENVIRONMENT for alias in node.names)
+        )
+        if named or taken:
+            yield f"{source.path}:{node.lineno}: only app/config.py reads the environment"
+
+
+def resource_imports(source: Source) -> Iterator[str]:
+    """Of the server, resources/ imports app.api alone."""
+    for line, name in imports(source):
+        inside = name == "app" or name.startswith("app.")
+        if inside and name != "app.api" and not name.startswith("app.api."):
+            yield f"{source.path}:{line}: a resource imports app.api only, not {name}"
+
+
+APP_CHECKS = (upward_imports, impure_imports, leaks, environment_reads)
+
+
+@pytest.mark.parametrize("check", APP_CHECKS, ids=lambda check: check.__name__)
+def test_app_keeps(check):
+    expect_none([complaint for source in sources("app") for complaint in check(source)])
+
+
+def test_resources_import_the_public_face_only():
+    checks = (resource_imports,)
+    found = [line for source in sources("resources") for check in checks for line in check(source)]
+    expect_none(found)
+
+
+def test_every_room_has_a_floor():
+    rooms = {source.room for source in sources("app")} - {""}
+    assert set() == rooms - set(FLOORS)
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        pytest.param(upward_imports, "app/core/a.py", "import app.engine.door", id="above"),
+        pytest.param(upward_imports, "app/core/a.py", "from app import main", id="from the root"),
+        pytest.param(upward_imports, "app/core/a.py", "from ..bus import trie", id="relative"),
+        pytest.param(upward_imports, "app/bus/a.py", "from app.store import x", id="same floor"),
+        pytest.param(
+            upward_imports,
+            "app/bus/a.py",
+            "def f():\n from app.http import x",
+            id="inside a function",
+        ),
+        pytest.param(
+            upward_imports, "app/bus/a.py", "import_module('app.http.rest')", id="dynamically"
+        ),
+        pytest.param(upward_imports, "app/pipeline/a.py", "import app.store.x", id="pipeline"),
+        pytest.param(upward_imports, "app/http/a.py", "import app.cellar.x", id="unknown room"),
+        pytest.param(impure_imports, "app/core/a.py", "import asyncio.queues", id="asyncio"),
+        pytest.param(impure_imports, "app/mqtt/a.py", "from time import monotonic", id="time"),
+        pytest.param(impure_imports, "app/mqtt/a.py", "datetime.now(UTC)", id="clock"),
+        pytest.param(leaks, "app/http/a.py", "from sqlmodel import Field", id="library"),
+        pytest.param(environment_reads, "app/main.py", "import os\nos.environ['X']", id="environ"),
+        pytest.param(environment_reads, "app/main.py", "from os import getenv", id="getenv"),
+        pytest.param(resource_imports, "resources/a.py", "from app.engine import x", id="resource"),
+    ],
+)
+def test_a_bad_sample_is_noticed(check, path, text):
+    assert 1 == len(list(check(Source(path, text))))
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "text"),
+    [
+        (upward_imports, "app/bus/a.py", "from app.core.topics import TopicFilter"),
+        (upward_imports, "app/bus/a.py", "from app.bus.trie import Trie\nfrom . import other"),
+        (upward_imports, "app/cli.py", "from app.main import serve\nfrom app import __version__"),
+        (upward_imports, "app/api.py", "from app.engine.resource import Resource"),
+        (impure_imports, "app/bus/a.py", "import asyncio"),
+        (leaks, "app/store/a.py", "import sqlalchemy"),
+        (environment_reads, "app/config.py", "import os\nos.environ"),
+        (resource_imports, "resources/a.py", "import json\nfrom app.api import Resource"),
+    ],
+)
+def test_a_good_sample_passes(check, path, text):
+    assert [] == list(check(Source(path, text)))
