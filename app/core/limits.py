@@ -97,5 +97,3 @@ STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
 """Database pages in memory, for each connection: upper levels of the trees stay there."""
 STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the transaction."""
-SEARCH_SORT_RECORDS_MAX = 1_000_000
-"""Records held while sorting what SQL cannot sort, when no limit is given."""

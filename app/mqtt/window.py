@@ -1,0 +1,92 @@
+"""The outbound window: messages of QoS 1 and 2 that are sent and not yet acknowledged.
+
+It hands out packet identifiers, which never collide and wrap at 65,535 (FEATURES D21), keeps what
+was sent in the order to send it again (MQTT-4.4.0-1, MQTT-4.6.0-1), and says when the peer's
+Receive Maximum is reached (MQTT 5, 4.9). It must not know what an item is, nor the clock: the
+time of sending is given.
+"""
+
+from collections.abc import Iterator
+
+from app.core.errors import Code, Error
+
+PACKET_ID_MAX = 65_535
+"""Packet identifiers have two bytes, and 0 is none (MQTT-2.2.1-3)."""
+
+
+class Flight:
+    """One message in flight, when it was sent last, how often again, and whether PUBREC came."""
+
+    __slots__ = ("item", "released", "retries", "sent_at")
+
+    def __init__(self, item: object, sent_at: float) -> None:
+        self.item = item
+        self.sent_at = sent_at
+        self.retries = 0
+        self.released = False
+
+    def sent_again(self, sent_at: float) -> None:
+        """Note that it was sent once more."""
+        self.sent_at = sent_at
+        self.retries += 1
+
+
+class Window:
+    """The messages in flight to one peer, by packet identifier."""
+
+    __slots__ = ("_flights", "_last", "receive_maximum")
+
+    def __init__(self, receive_maximum: int = PACKET_ID_MAX) -> None:
+        self.receive_maximum = receive_maximum
+        self._flights: dict[int, Flight] = {}
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __iter__(self) -> Iterator[tuple[int, Flight]]:
+        """Go through what is in flight, in the order to send it again."""
+        return iter(self._flights.items())
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more may be sent until an acknowledgement comes (MQTT-3.3.4-7)."""
+        return len(self._flights) >= self.receive_maximum
+
+    def next_id(self) -> int:
+        """Return a packet identifier that is not in flight (MQTT-2.2.1-3)."""
+        flights = self._flights
+        if len(flights) >= PACKET_ID_MAX:
+            raise Error(Code.BUSY, "All 65,535 packet identifiers are in flight; acknowledge some.")
+        number = self._last
+        while True:
+            number = number + 1 if number < PACKET_ID_MAX else 1
+            if number not in flights:
+                self._last = number
+                return number
+
+    def start(self, packet_id: int, item: object, sent_at: float = 0.0) -> None:
+        """Put a message in flight under an identifier of ``next_id``."""
+        self._flights[packet_id] = Flight(item, sent_at)
+
+    def flight(self, packet_id: int) -> Flight | None:
+        """Return what is in flight under an identifier."""
+        return self._flights.get(packet_id)
+
+    def acknowledge(self, packet_id: int) -> object | None:
+        """End a flight (PUBACK, PUBCOMP, or a PUBREC that refuses) and return its item."""
+        flight = self._flights.pop(packet_id, None)
+        return None if flight is None else flight.item
+
+    def release(self, packet_id: int, sent_at: float = 0.0) -> object | None:
+        """Note a PUBREC: from now on PUBREL is sent again in its stead; return the item.
+
+        It moves to the end, so that PUBRELs go in the order of their PUBRECs (MQTT-4.6.0-4).
+        """
+        flight = self._flights.pop(packet_id, None)
+        if flight is None:
+            return None
+        flight.released = True
+        flight.sent_at = sent_at
+        self._flights[packet_id] = flight
+        return flight.item
