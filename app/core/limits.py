@@ -97,3 +97,24 @@ STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
 """Database pages in memory, for each connection: upper levels of the trees stay there."""
 STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the transaction."""
+
+# Engine -------------------------------------------------------------------------------------------
+STREAM_ITEMS_MAX = 256
+"""Messages held for one end of a custom resource's stream: a person's or a device's pace, with room."""
+CURSORS_IN_CONDITION_MAX = 64
+"""Versions named in one If-Match: more is not a client that read a record."""
+NEW_ID_ATTEMPTS_MAX = 8
+"""Tries to find a free id for a new record before BUSY; one is enough but for a race."""
+SWEEP_EVENTS_MAX = 5_000
+"""Events forgotten in one step of retention: a few milliseconds of the writer thread."""
+SWEEP_RECORDS_MAX = 1_000
+"""Expired records removed in one step."""
+READER_THREADS = 2
+"""Threads that read the store: reads wait for the disk and the interpreter lock, not for each other."""
+
+# MQTT codec ---------------------------------------------------------------------------------------
+MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
+"""One whole packet, judged when its length is known (FEATURES D58: 2 MB); also bounds what waits in
+a connection for the rest of a packet."""
+TOPIC_CACHED_BYTES_MAX = 256
+"""Longer topics are not remembered by their bytes: bounds that cache in bytes, not only in entries."""
