@@ -1,0 +1,378 @@
+"""What an operator may set: one frozen value, made from a file, the environment and flags.
+
+A setting has one dotted name everywhere: ``mqtt.network.port`` in ``rowcast.yaml``, in
+``--set mqtt.network.port=1884``, and, spelt ``ROWCAST_MQTT__NETWORK__PORT``, in the environment.
+Flags win over the environment, that over the file, that over the defaults below. Whatever is wrong
+is told at once, with its place. Nobody else reads the environment or a configuration file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from app.core.errors import Code, Error
+from app.core.limits import (
+    MQTT_PACKET_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    SUBSCRIPTION_QUEUE_BYTES_MAX,
+    SUBSCRIPTION_QUEUE_EVENTS_MAX,
+)
+from app.core.suggestions import did_you_mean
+
+DEFAULT_FILE: Final = "rowcast.yaml"
+"""Read from the working directory when it is there and no other file was named."""
+PREFIX: Final = "ROWCAST_"
+"""Every variable of the environment that begins so is a setting."""
+SECRET: Final = frozenset({"store.url"})
+"""Settings whose value may hold a password, so that no message repeats it."""
+
+
+def _not_a_switch(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("should be a number")  # noqa: TRY004 - pydantic's protocol
+    return value
+
+
+def _origin(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/\s]+", value):
+        raise ValueError("should be an origin such as http://localhost:3000, without a path")
+    return value
+
+
+def _address(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^/\s]+/?", value):
+        raise ValueError("should be an address such as http://127.0.0.1:9926")
+    return value.rstrip("/")
+
+
+_Number = Annotated[int, BeforeValidator(_not_a_switch)]
+_Seconds = Annotated[float, BeforeValidator(_not_a_switch), Field(gt=0, allow_inf_nan=False)]
+_Port = Annotated[_Number, Field(ge=0, le=65_535)]
+_Count = Annotated[_Number, Field(ge=0)]
+_Place = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class Section(BaseModel):
+    """Settings that belong together; frozen, and closed to names that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Http(Section):
+    """The door for REST, SSE and WebSocket."""
+
+    host: str = Field(default="127.0.0.1", description="Address that HTTP listens on.")
+    port: _Port = Field(default=9926, description="Port of HTTP; 0 takes a free one.")
+    cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
+        default=(), description="Origins whose pages may call besides those of this machine."
+    )
+    max_body_bytes: Annotated[_Number, Field(ge=1)] = Field(
+        default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
+    )
+
+
+class Network(Section):
+    """Where MQTT listens."""
+
+    host: str = Field(default="127.0.0.1", description="Address that MQTT listens on.")
+    port: _Port = Field(default=1883, description="Port of MQTT over TCP; 0 takes a free one.")
+
+
+class Mqtt(Section):
+    """The door for MQTT."""
+
+    network: Network = Network()
+    web_socket: bool = Field(
+        default=True,
+        alias="webSocket",
+        description="Whether MQTT is also spoken on the port of HTTP.",
+    )
+    max_connections: _Count = Field(
+        default=0, description="MQTT connections at a time; 0 means no limit."
+    )
+    max_packet_bytes: Annotated[_Number, Field(ge=256, le=268_435_460)] = Field(
+        default=MQTT_PACKET_BYTES_MAX, description="Largest packet taken from a client."
+    )
+    connect_timeout_seconds: _Seconds = Field(
+        default=10, description="Time for a new connection to say CONNECT."
+    )
+    receive_maximum: Annotated[_Number, Field(ge=1, le=65_535)] = Field(
+        default=1_024, description="Unacknowledged QoS 1 packets that a client may have on the way."
+    )
+
+
+class Topics(Section):
+    """What happens at topics that no table declares."""
+
+    undeclared: Literal["route", "reject"] = Field(
+        default="route",
+        description="`route`: deliver messages and keep retained values; `reject`: refuse.",
+    )
+
+
+class Log(Section):
+    """How much of the log is kept; a table's own declaration may ask for longer."""
+
+    keep_seconds: _Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
+    keep_events: _Count = Field(
+        default=0, description="Events to keep of each table; 0 means any number."
+    )
+    keep_bytes: _Count = Field(
+        default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
+    )
+    sweep_seconds: _Seconds = Field(
+        default=60, description="Time between two looks for what is over."
+    )
+
+
+class Subscriptions(Section):
+    """What waits in memory for one slow reader; logged events beyond are read from the log."""
+
+    queue_events: Annotated[_Number, Field(ge=1)] = Field(
+        default=SUBSCRIPTION_QUEUE_EVENTS_MAX, description="Events that wait for one subscriber."
+    )
+    queue_bytes: Annotated[_Number, Field(ge=1)] = Field(
+        default=SUBSCRIPTION_QUEUE_BYTES_MAX,
+        description="Payload bytes that wait for one subscriber.",
+    )
+
+
+class Sse(Section):
+    """Server-Sent Events."""
+
+    heartbeat_seconds: _Seconds = Field(
+        default=15, description="Silence after which a comment shows that the stream lives."
+    )
+    retry_ms: Annotated[_Number, Field(ge=1)] = Field(
+        default=2_000, description="Wait before a browser reconnects; a random part is added."
+    )
+
+
+class WebSocket(Section):
+    """WebSocket."""
+
+    heartbeat_seconds: _Seconds = Field(default=20, description="Time between two pings.")
+
+
+class Security(Section):
+    """Who may come in."""
+
+    anonymous: Literal["loopback", "everywhere", "nobody"] = Field(
+        default="loopback", description="From where callers without a name are accepted."
+    )
+
+
+class Store(Section):
+    """Where records and the log are kept."""
+
+    url: str = Field(
+        default="",
+        description="Address of the database; empty for a SQLite file in the data directory.",
+    )
+
+
+class Logging(Section):
+    """What the server tells its operator."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity that is written."
+    )
+    format: Literal["text", "json"] = Field(default="text", description="Form of a line.")
+
+
+class Config(Section):
+    """Every setting, checked; made by ``load_config``, or directly in tests."""
+
+    http: Http = Http()
+    mqtt: Mqtt = Mqtt()
+    topics: Topics = Topics()
+    log: Log = Log()
+    subscriptions: Subscriptions = Subscriptions()
+    sse: Sse = Sse()
+    websocket: WebSocket = WebSocket()
+    security: Security = Security()
+    store: Store = Store()
+    logging: Logging = Logging()
+    schema_file: _Place = Field(
+        default=Path("schema.graphql"), alias="schema", description="File that declares the tables."
+    )
+    resources: _Place = Field(
+        default=Path("resources"), description="Directory of custom resources; it may be absent."
+    )
+    data: _Place = Field(default=Path("data"), description="Directory of all that must survive.")
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        default="",
+        description="Server that the other commands talk to; empty for `http.host` and port.",
+    )
+
+    @property
+    def server_url(self) -> str:
+        """Where a client on this machine finds the server that these settings start."""
+        if self.url:
+            return self.url
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.http.host, self.http.host)  # noqa: S104
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.http.port}"
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting as documented: what it is for, what it is by default, its variable."""
+
+    description: str
+    default: object
+    environment: str
+
+
+def config_keys() -> dict[str, Key]:
+    """Return every setting by its dotted name, in the order of the sections above."""
+    return {
+        name: Key(field.description or "", field.default, _variable(name))
+        for name, field in _fields(Config)
+    }
+
+
+def _fields(model: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        key = prefix + (field.alias or name)
+        if isinstance(field.default, Section):
+            yield from _fields(type(field.default), f"{key}.")
+        else:
+            yield key, field
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", "__").upper()
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value for a setting, and where it was given."""
+
+    key: str
+    value: object
+    where: str
+
+
+def load_config(
+    file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the settings of a file, the environment and the command line, the last strongest.
+
+    ``file`` None means DEFAULT_FILE if it is there; ``env`` None means the process's own.
+    ``overrides`` are by dotted name. Raises INVALID with one line for each thing that is wrong.
+    """
+    known = dict(_fields(Config))
+    given = [
+        *_read_file(file),
+        *_read_environment(os.environ if env is None else env, known),
+        *(_Given(key, value, "command line") for key, value in (overrides or {}).items()),
+    ]
+    problems = [problem for item in given if (problem := _misnamed(item, known))]
+    winners = {item.key: item for item in given if item.key in known}
+    try:
+        config = Config.model_validate(_nested(winners.values(), known))
+    except ValidationError as error:
+        problems += [_misvalued(details, winners) for details in error.errors()]
+    if problems:
+        raise Error(Code.INVALID, "\n".join(problems))
+    return config
+
+
+def _read_file(file: Path | None) -> Iterator[_Given]:
+    path = file or Path(DEFAULT_FILE)
+    if file is None and not path.exists():
+        return
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        if isinstance(root, yaml.MappingNode):
+            yield from _walk(root, "", str(path))
+        elif root is not None:
+            raise Error(Code.INVALID, f"{path}: should hold settings, such as 'http: {{port: 80}}'")
+    except OSError as error:
+        raise Error(Code.INVALID, f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a tag on nonsense
+        raise Error(Code.INVALID, f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+
+
+_DEPTH_MAX: Final = 4
+"""Deeper than any setting; an alias that contains itself goes no further."""
+
+
+def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
+    """Give each leaf of a YAML mapping with its dotted name and line."""
+    for key_node, value_node in node.value:
+        key = f"{prefix}{key_node.value if isinstance(key_node, yaml.ScalarNode) else '?'}"
+        where = f"{path}, line {key_node.start_mark.line + 1}"
+        if isinstance(value_node, yaml.MappingNode) and key.count(".") < _DEPTH_MAX:
+            yield from _walk(value_node, f"{key}.", path)
+        else:
+            value = yaml.SafeLoader("").construct_document(value_node)
+            yield _Given(key, value, where)
+
+
+def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
+    names = {_variable(key): key for key in known}
+    for name in sorted(env):
+        if name.startswith(PREFIX):
+            key = names.get(name, name.removeprefix(PREFIX).lower().replace("__", "."))
+            yield _Given(key, env[name], f"environment variable {name}")
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
+    """Say what is wrong with the name; empty when nothing is."""
+    if given.key in known:
+        return ""
+    inside = [key for key in known if key.startswith(f"{given.key}.")]
+    if inside and given.value is None:  # a section without any settings
+        return ""
+    if inside:
+        return f"{given.where}: {given.key} is a section; it has {', '.join(inside)}"
+    return f"{given.where}: {given.key} is not a setting{did_you_mean(given.key, known)}"
+
+
+def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for item in given:
+        *sections, last = item.key.split(".")
+        branch = tree
+        for section in sections:
+            inner = branch.setdefault(section, {})
+            assert isinstance(inner, dict)  # noqa: S101 - a known name is never a section's too
+            branch = inner
+        branch[last] = _split(item.value) if known[item.key].default == () else item.value
+    return tree
+
+
+def _split(value: object) -> object:
+    """Read a list: in the environment or a flag it is written with commas."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
+    """Say what is wrong with a value, and where it was given."""
+    dotted = ".".join(str(part) for part in details["loc"])
+    key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
+    message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    value = "" if key in SECRET else f", not {details['input']!r}"
+    return f"{winners[key].where}: {key} {message}{value}"

@@ -1,0 +1,215 @@
+"""Settings: where they come from, which wins, and what is said when one is wrong (FEATURES O1)."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config import Config, config_keys, load_config
+from app.core.errors import Code, Error
+from house import sources
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(text):
+        path = tmp_path / "rowcast.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return _write
+
+
+def problems(file=None, env=None, overrides=None):
+    with pytest.raises(Error) as caught:
+        load_config(file, env or {}, overrides)
+    assert Code.INVALID == caught.value.code
+    return caught.value.message.splitlines()
+
+
+def test_without_anything_the_defaults_hold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Config() == load_config(None, {})
+
+
+def test_the_server_is_found_on_loopback_by_default():
+    config = Config()
+    assert ("127.0.0.1", 9926) == (config.http.host, config.http.port)
+    assert ("127.0.0.1", 1883) == (config.mqtt.network.host, config.mqtt.network.port)
+    assert "loopback" == config.security.anonymous
+
+
+def test_a_file_sets(write):
+    config = load_config(write("mqtt:\n  network: {port: 1884}\n  webSocket: false\n"), {})
+    assert (1884, False) == (config.mqtt.network.port, config.mqtt.web_socket)
+
+
+def test_the_default_file_is_read_from_the_working_directory(write, monkeypatch):
+    monkeypatch.chdir(write("http: {port: 81}").parent)
+    assert 81 == load_config(None, {}).http.port
+
+
+def test_a_dotted_name_works_in_a_file_too(write):
+    assert 81 == load_config(write("http.port: 81"), {}).http.port
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "mqtt:\n"], ids=["empty", "comment", "section"]
+)
+def test_a_file_without_settings_is_fine(write, text):
+    assert Config() == load_config(write(text), {})
+
+
+def test_the_environment_wins_over_the_file(write):
+    env = {"ROWCAST_HTTP__PORT": "82", "ROWCAST_MQTT__WEBSOCKET": "no", "HOME": "/root"}
+    config = load_config(write("http: {port: 81, host: '::1'}"), env)
+    assert (82, "::1", False) == (config.http.port, config.http.host, config.mqtt.web_socket)
+
+
+def test_the_command_line_wins_over_the_environment(write):
+    config = load_config(write(""), {"ROWCAST_HTTP__PORT": "82"}, {"http.port": "83"})
+    assert 83 == config.http.port
+
+
+def test_a_list_is_written_with_commas_outside_of_the_file(write):
+    both = ("http://a.example", "https://b.example:8443")
+    listed = load_config(write(f"http: {{cors: [{', '.join(both)}]}}"), {})
+    spelt = load_config(write(""), {"ROWCAST_HTTP__CORS": " , ".join(both)})
+    assert both == listed.http.cors == spelt.http.cors
+
+
+def test_a_path_may_begin_at_home(write, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert Path("/home/someone/rows") == load_config(write("data: ~/rows"), {}).data
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        Config().http.port = 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "url"),
+    [
+        ({}, "http://127.0.0.1:9926"),
+        ({"http.host": "0.0.0.0", "http.port": "80"}, "http://127.0.0.1:80"),
+        ({"http.host": "::"}, "http://[::1]:9926"),
+        ({"http.host": "::1"}, "http://[::1]:9926"),
+        ({"url": "https://rows.example/"}, "https://rows.example"),
+    ],
+)
+def test_the_other_commands_find_the_server(write, overrides, url):
+    assert url == load_config(write(""), {}, overrides).server_url
+
+
+def test_an_unknown_name_is_told_with_its_line_and_the_nearest(write):
+    path = write("http:\n  port: 81\nmqtt:\n  netwrk:\n    port: 1884\n")
+    assert [
+        f'{path}, line 5: mqtt.netwrk.port is not a setting; did you mean "mqtt.network.port"?'
+    ] == problems(path)
+
+
+def test_the_wrong_case_is_told_with_the_right_one(write):
+    (line,) = problems(write("mqtt: {websocket: true}"))
+    assert line.endswith('mqtt.websocket is not a setting; did you mean "mqtt.webSocket"?')
+
+
+def test_all_problems_are_told_at_once(write):
+    env = {"ROWCAST_HTTP__PROT": "1", "ROWCAST_TOPICS__UNDECLARED": "table"}
+    lines = problems(write("http: {port: 70000}\nnonsense: 1\n"), env, {"log.keep_bytes": "-1"})
+    assert 5 == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("http.port", "many", "valid integer"),
+        ("http.port", "70000", "less than or equal to 65535"),
+        ("http.cors", "localhost", "an origin such as"),
+        ("http.cors", "http://a.example/page", "an origin such as"),
+        ("topics.undeclared", "table", "'route' or 'reject'"),
+        ("security.anonymous", "anybody", "'loopback', 'everywhere' or 'nobody'"),
+        ("sse.heartbeat_seconds", "0", "greater than 0"),
+        ("sse.heartbeat_seconds", "inf", "finite"),
+        ("sse.heartbeat_seconds", "nan", "greater than 0"),
+        ("mqtt.webSocket", "maybe", "valid boolean"),
+        ("url", "ftp://rows.example", "an address such as"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_is_right(key, value, said):
+    (line,) = problems(overrides={key: value})
+    assert line.startswith(f"command line: {key} should be ")
+    assert said in line
+
+
+def test_a_switch_is_not_a_number(write):
+    path = write("http: {port: true}")
+    assert [f"{path}, line 1: http.port should be a number, not True"] == problems(path)
+
+
+def test_a_section_is_not_a_value(write):
+    (line,) = problems(write("mqtt: 1883"))
+    assert "mqtt is a section; it has mqtt.network.host, mqtt.network.port" in line
+
+
+def test_a_value_is_not_a_section(write):
+    (line,) = problems(write("http: {port: {number: 81}}"))
+    assert line.endswith('http.port.number is not a setting; did you mean "http.port"?')
+
+
+def test_no_message_repeats_a_password():
+    (line,) = problems(overrides={"store.url": ["postgresql://u:secret@db.example/rows"]})
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("http: [", "is not YAML"),
+        ("- http", "should hold settings"),
+        ("a: 1\n---\nb: 2", "is not YAML"),
+        ("http: {port: !!python/name:os.system }", "is not YAML"),
+        ("http: {port: !!int many}", "is not YAML"),
+        ("? [1, 2]\n: 3", "is not a setting"),
+        ("http: &a {http: *a}", "is not a setting"),
+    ],
+)
+def test_a_broken_file_is_told(write, text, said):
+    path = write(text)
+    lines = problems(path)
+    assert all(line.startswith(str(path)) for line in lines)
+    assert said in lines[0]
+
+
+def test_bytes_that_are_not_utf8_are_told(tmp_path):
+    path = tmp_path / "rowcast.yaml"
+    path.write_bytes(b"http: \xff")
+    assert "is not YAML" in problems(path)[0]
+
+
+def test_a_missing_file_is_told(tmp_path):
+    path = tmp_path / "absent.yaml"
+    assert [f"{path}: cannot be read: No such file or directory"] == problems(path)
+
+
+def test_an_unknown_variable_of_ours_is_told():
+    (line,) = problems(env={"ROWCAST_MQTT__NETWORK__PROT": "1"})
+    assert line.startswith("environment variable ROWCAST_MQTT__NETWORK__PROT: mqtt.network.prot")
+
+
+def test_every_key_says_what_it_is_for():
+    keys = config_keys()
+    assert "ROWCAST_MQTT__NETWORK__PORT" == keys["mqtt.network.port"].environment
+    assert {} == {name: key for name, key in keys.items() if not key.description.endswith(".")}
+
+
+def test_every_default_is_a_legal_value(write):
+    given = {name: key.default for name, key in config_keys().items()}
+    assert Config() == load_config(write(""), {}, given)
+
+
+def test_no_setting_does_nothing():
+    """Each is read by the server or by a command, not only accepted."""
+    text = "\n".join(source.text for source in sources("app") if source.path != "app/config.py")
+    names = {"schema": "schema_file", "mqtt.webSocket": "web_socket", "url": "server_url"}
+    read = {key: names.get(key, key.split(".")[-1]) for key in config_keys()}
+    assert [] == [key for key, name in read.items() if f".{name}" not in text]
