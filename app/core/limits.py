@@ -118,3 +118,21 @@ MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
 a connection for the rest of a packet."""
 TOPIC_CACHED_BYTES_MAX = 256
 """Longer topics are not remembered by their bytes: bounds that cache in bytes, not only in entries."""
+
+# Broker -------------------------------------------------------------------------------------------
+MQTT_CONNECT_TIMEOUT_SECONDS = 10
+"""From the connection to a whole CONNECT (FEATURES D7)."""
+MQTT_RECEIVE_MAXIMUM = 1_000
+"""QoS 1 publishes of one client that wait for the disk: a full group commit, no more."""
+MQTT_TOPIC_ALIAS_MAXIMUM = 32
+"""Topics that one client may abbreviate; each costs a dictionary entry for the connection's life."""
+MQTT_SUBSCRIPTIONS_MAX = 10_000
+"""Filters of one client; a stranger's filters cost memory on the server."""
+MQTT_FLUSH_EVENTS = 1_024
+"""Messages encoded for one client before others get a turn of the loop."""
+MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024
+"""Bytes waiting in a client's socket before it is written to no more: memory of a stopped reader."""
+MQTT_KEEP_ALIVE_FACTOR = 1.5
+"""A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
+MQTT_CLOSE_SECONDS = 5
+"""From the last packet of a connection to cutting it, when the peer does not take it."""
