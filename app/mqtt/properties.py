@@ -99,7 +99,7 @@ _EVERYWHERE = (
     WILL, *_AUTHENTICATES, _T.PUBLISH, *_ACKS, _T.SUBSCRIBE, _T.UNSUBSCRIBE, _T.DISCONNECT,
 )  # fmt: skip
 
-TABLE = (
+PROPERTIES = (
     _row(0x01, "payload_format_indicator", Wire.BYTE, _MESSAGE, _FLAG),
     _row(0x02, "message_expiry_interval", Wire.UINT32, _MESSAGE),
     _row(0x03, "content_type", Wire.TEXT, _MESSAGE),
@@ -136,8 +136,8 @@ TABLE = (
 )  # fmt: skip
 """Every property of MQTT 5, 2.2.2.2 (table 2-4)."""
 
-BY_IDENTIFIER = {item.identifier: item for item in TABLE}
-BY_NAME = {item.name: item for item in TABLE}
+_BY_IDENTIFIER = {item.identifier: item for item in PROPERTIES}
+_BY_NAME = {item.name: item for item in PROPERTIES}
 
 
 def read_properties(cursor: Cursor, place: int) -> Properties:
@@ -151,7 +151,7 @@ def read_properties(cursor: Cursor, place: int) -> Properties:
     found: dict[str, object] = {}
     repeated: dict[str, list[object]] = {}
     while cursor.position < end:
-        item = BY_IDENTIFIER.get(cursor.varint())
+        item = _BY_IDENTIFIER.get(cursor.varint())
         if item is None or place not in item.places:  # MQTT 5, 2.2.2.2
             raise malformed("A property is unknown, or it is not one of this packet's.")
         value = _READ[item.wire](cursor)
@@ -187,7 +187,7 @@ def write_properties(properties: Properties, place: int) -> bytes:
         return b"\0"
     parts = []
     for name, value in properties.items():
-        item = BY_NAME.get(name)
+        item = _BY_NAME.get(name)
         if item is None or place not in item.places:
             raise Error(
                 Code.INVALID, f"{name!r} is not a property of this MQTT packet; leave it out."
