@@ -136,3 +136,25 @@ MQTT_KEEP_ALIVE_FACTOR = 1.5
 """A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
 MQTT_CLOSE_SECONDS = 5
 """From the last packet of a connection to cutting it, when the peer does not take it."""
+
+# Command line -------------------------------------------------------------------------------------
+CLIENT_ANSWER_SECONDS = 30
+"""Wait for an answer of a server: longer than any commit, shorter than a person's patience."""
+CLIENT_SILENCE_SECONDS = 45
+"""Silence of a stream after which it is held for dead: three heartbeats (``sse.heartbeat_seconds``)."""
+CLIENT_EVENT_BYTES_MAX = 64 * 1024 * 1024
+"""One line of a stream: above what a server encodes from the largest payload (DECODE_BYTES_MAX)."""
+RECONNECT_SECONDS_MIN = 0.5
+"""Pause before the first try to reconnect, to which as much again is added at random."""
+RECONNECT_SECONDS_MAX = 30
+"""Longest pause between two tries; it doubles up to here."""
+
+# Schema ------------------------------------------------------------------------------------------
+SCHEMA_CHARS_MAX = 4 * 1024 * 1024
+"""A schema file: thousands of tables; a file beyond is not a schema."""
+NESTED_TYPES_DEPTH_MAX = 16
+"""Nested types and lists within one attribute: checking a value recurses as deep."""
+IDENTIFIER_CHARS_MAX = 63
+"""Names of tables, attributes and databases: PostgreSQL cuts longer ones."""
+SCHEMA_PROBLEMS_MAX = 100
+"""Problems of a schema told at once."""

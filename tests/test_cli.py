@@ -1,0 +1,373 @@
+"""The command line: what it asks of a server, what it prints, how it fails (FEATURES O9)."""
+
+import json
+
+import httpx
+import msgpack
+import pytest
+from typer.testing import CliRunner
+
+import app.cli
+from app import __version__
+from app.cli import command, main
+from app.client import Client, Frame, read_frames, topic_path
+from app.core.errors import Code, Error
+
+CURSOR = "3f9a1c2e:7"
+
+
+def event(seq, kind="put", topic="Dog/1", value=None):
+    cursor = f"3f9a1c2e:{seq}"
+    data = {"cursor": cursor, "topic": topic, "kind": kind, "version": seq, "value": value}
+    return f"id: {cursor}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def problem(status, title, detail):
+    body = {"title": title, "detail": detail, "status": status}
+    return httpx.Response(status, json=body, headers={"Content-Type": "application/problem+json"})
+
+
+class Server:
+    """Answers with what was laid out, in order, and keeps what it was asked."""
+
+    def __init__(self):
+        self.answers = []
+        self.asked = []
+        self.pauses = []
+
+    def __call__(self, request):
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, content=answer)
+
+    def client(self, url="http://127.0.0.1:1"):
+        def wait(seconds):
+            self.pauses.append(seconds)
+            if not self.answers:
+                raise KeyboardInterrupt
+
+        return Client(url, httpx.MockTransport(self), wait, lambda: 0.5)
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    server = Server()
+    monkeypatch.setattr(app.cli, "Client", server.client)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROWCAST_URL", raising=False)
+    return server
+
+
+def run(*arguments, stdin=None):
+    return CliRunner().invoke(command, arguments, input=stdin, catch_exceptions=True)
+
+
+# -- help and failure ------------------------------------------------------------------------------
+
+COMMANDS = [item.callback.__name__ for item in command.registered_commands]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    result = run(name, "--help")
+    assert 0 == result.exit_code
+    assert f"Example: rowcast {name}" in result.output
+
+
+def test_the_version_is_told():
+    assert f"{__version__}\n" == run("--version").output
+
+
+def test_a_refusal_is_one_sentence_on_standard_error(server, monkeypatch, capsys):
+    server.answers = [problem(404, "Not found", "nothing is at Dog/9")]
+    monkeypatch.setattr("sys.argv", ["rowcast", "get", "Dog/9"])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert 1 == exit_.value.code
+    assert ("", "rowcast: Not found: nothing is at Dog/9\n") == capsys.readouterr()
+
+
+def test_an_answer_that_is_no_problem_document_is_told_by_its_status(server):
+    server.answers = [httpx.Response(502, text="<html>")]
+    assert "502 Bad Gateway" == str(run("get", "Dog/1").exception)
+
+
+def test_nobody_there_is_told_with_what_to_do(server):
+    server.answers = [httpx.ConnectError("refused")]
+    message = str(run("get", "Dog/1").exception)
+    assert message.startswith("no server answers at http://127.0.0.1:9926 (refused)")
+    assert "rowcast serve" in message
+
+
+def test_the_server_is_that_of_the_settings(server, monkeypatch, tmp_path):
+    urls = []
+    monkeypatch.setattr(app.cli, "Client", lambda url: urls.append(url) or server.client(url))
+    server.answers = [b"1", b"1", b"1"]
+    (tmp_path / "rowcast.yaml").write_text("http: {port: 81}")
+    run("get", "x")
+    run("get", "x", "--url", "https://b.example/")
+    monkeypatch.setenv("ROWCAST_URL", "https://a.example")
+    run("get", "x")
+    assert ["http://127.0.0.1:81", "https://b.example", "https://a.example"] == urls
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["Dog/1", "/Dog/1"])
+def test_get_prints_the_bytes_that_came(server, path):
+    server.answers = [httpx.Response(200, content=b"\x89PNG\n", headers={"ETag": f'"{CURSOR}"'})]
+    assert b"\x89PNG\n" == run("get", path).stdout_bytes
+    assert "/Dog/1" == server.asked[0].url.raw_path.decode()
+
+
+def test_get_passes_a_query_on(server):
+    server.answers = [b"[]"]
+    run("get", "Dog/?age=gt=3&select(name)")
+    assert b"/Dog/?age=gt=3&select(name)" == server.asked[0].url.raw_path
+
+
+def test_get_asks_for_a_format(server):
+    server.answers = [b"\x81"]
+    run("get", "Dog/1", "--format", "msgpack")
+    assert "application/x-msgpack" == server.asked[0].headers["Accept"]
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type"),
+    [
+        ('{"name": "Rex"}', "application/json"),
+        ("3.5", "application/json"),
+        ('{"name": Rex}', "application/json"),
+        ("hello", "text/plain; charset=utf-8"),
+    ],
+    ids=["object", "number", "meant to be JSON", "text"],
+)
+def test_put_sends_what_the_value_seems_to_be(server, value, content_type):
+    server.answers = [httpx.Response(204, headers={"ETag": f'"{CURSOR}"'})]
+    assert f"{CURSOR}\n" == run("put", "Dog/1", value).output
+    (asked,) = server.asked
+    assert ("PUT", "/Dog/1", value.encode(), content_type) == (
+        asked.method, asked.url.path, asked.content, asked.headers["Content-Type"],
+    )  # fmt: skip
+
+
+def test_put_reads_standard_input(server):
+    server.answers = [httpx.Response(204), httpx.Response(204)]
+    run("put", "a/b", stdin=b"\xff\x00")
+    run("put", "a/b", "-", stdin=b"7")
+    types = [(asked.content, asked.headers["Content-Type"]) for asked in server.asked]
+    assert [(b"\xff\x00", "application/octet-stream"), (b"7", "application/json")] == types
+
+
+def test_put_reads_a_file_and_goes_by_its_name(server, tmp_path):
+    server.answers = [httpx.Response(204)]
+    (tmp_path / "dog.cbor").write_bytes(b"\xa0")
+    run("put", "Dog/1", "@dog.cbor")
+    assert (b"\xa0", "application/cbor") == (
+        server.asked[0].content, server.asked[0].headers["Content-Type"],
+    )  # fmt: skip
+
+
+def test_put_tells_a_missing_file(server):
+    assert "absent cannot be read: No such file" in str(run("put", "a", "@absent").exception)
+
+
+def test_the_content_type_may_be_said(server):
+    server.answers = [httpx.Response(204)]
+    run("put", "a", "7", "--content-type", "text/csv")
+    assert "text/csv" == server.asked[0].headers["Content-Type"]
+
+
+def test_delete_asks_for_it(server):
+    server.answers = [httpx.Response(204)]
+    run("delete", "Dog/1")
+    assert ("DELETE", "/Dog/1") == (server.asked[0].method, server.asked[0].url.path)
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "path"),
+    [
+        ([], "POST", b"/chat/a%20b?retain=false"),
+        (["--qos", "1"], "POST", b"/chat/a%20b?retain=false&qos=1"),
+        (["--retain"], "PUT", b"/chat/a%20b"),
+    ],
+)
+def test_pub_sends_a_message_or_a_record(server, options, method, path):
+    server.answers = [httpx.Response(202)]
+    run("pub", "chat/a b", "hi", *options)
+    assert (method, path) == (server.asked[0].method, server.asked[0].url.raw_path)
+
+
+@pytest.mark.parametrize(
+    ("topic", "path"),
+    [
+        ("Dog/1", "/Dog/1"),
+        ("/a//b/", "//a//b/"),
+        ("a/../b/.", "/a/%2E%2E/b/%2E"),
+        ("a?b/c#d/50%", "/a%3Fb/c%23d/50%25"),
+        ("ä", "/%C3%A4"),
+    ],
+)
+def test_a_topic_is_spelt_as_a_path(topic, path):
+    """FEATURES A11."""
+    assert path == topic_path(topic)
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def test_sub_asks_for_every_filter_as_a_stream(server):
+    server.answers = [event(1)]
+    run("sub", "Dog/+", "#", "--count", "1", "--new")
+    (asked,) = server.asked
+    assert [("topic", "Dog/+"), ("topic", "#"), ("start", "new")] == asked.url.params.multi_items()
+    assert "text/event-stream" == asked.headers["Accept"]
+
+
+def test_sub_writes_one_event_on_a_line(server):
+    server.answers = [event(1, value={"name": "Rex"}) + event(2, "delete")]
+    lines = run("sub", "#", "-n", "2").output.splitlines()
+    assert [{"name": "Rex"}, None] == [json.loads(line)["value"] for line in lines]
+
+
+def test_sub_raw_writes_values_only(server):
+    server.answers = [event(1, value="hi") + event(2, "delete") + event(3, value=[1])]
+    assert "hi\n[1]\n" == run("sub", "#", "-n", "2", "--raw").output
+
+
+def test_sub_writes_other_formats_one_after_another(server):
+    server.answers = [event(1, value="hi") + event(2, value=3)]
+    written = run("sub", "#", "-n", "2", "--raw", "--format", "msgpack").stdout_bytes
+    assert msgpack.packb("hi") + msgpack.packb(3) == written
+
+
+def test_tail_prints_cursor_kind_topic_and_value(server):
+    server.answers = [event(7, value={"name": "Rex"})]
+    assert [CURSOR, "put", "Dog/1", '{"name":"Rex"}'] == run("tail", "-n", "1").output.split()
+
+
+def test_tail_begins_with_what_is_new(server):
+    server.answers = [event(7)]
+    run("tail", "-n", "1")
+    assert [("topic", "#"), ("start", "new")] == server.asked[0].url.params.multi_items()
+
+
+def test_tail_goes_on_after_a_cursor(server):
+    server.answers = [event(8)]
+    run("tail", "-n", "1", "--since", CURSOR)
+    assert CURSOR == server.asked[0].headers["Last-Event-ID"]
+    assert [("topic", "#")] == server.asked[0].url.params.multi_items()
+
+
+def test_tail_lets_no_topic_drive_the_terminal(server):
+    server.answers = [event(7, topic="a/\x1b[2J\x9b", value="\x9b")]
+    assert run("tail", "-n", "1").output.strip().isprintable()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [httpx.ReadTimeout("silence"), httpx.RemoteProtocolError("cut"), httpx.Response(503), b""],
+    ids=["silence", "cut", "busy", "closed"],
+)
+def test_tail_goes_on_where_it_was_when_the_connection_is_lost(server, end):
+    """FEATURES C9."""
+    server.answers = [event(7), end, event(8)]
+    result = run("tail", "Dog/#", "-n", "2")
+    assert ["3f9a1c2e:7", "3f9a1c2e:8"] == [line.split()[0] for line in result.output.splitlines()]
+    assert [None, CURSOR, CURSOR] == [x.headers.get("Last-Event-ID") for x in server.asked]
+
+
+def test_pauses_grow_have_a_random_part_and_a_bound():
+    server = Server()
+    server.answers = [event(7), *[httpx.ConnectError("refused")] * 9]
+    with pytest.raises(KeyboardInterrupt):
+        list(server.client().watch(["#"]))
+    assert [0.75, 1.5, 3, 6, 12, 24, 45, 45, 45, 45] == server.pauses
+
+
+def test_ctrl_c_prints_the_cursor_to_continue_from(server):
+    server.answers = [event(7)]
+    result = run("tail", "Dog/#")
+    assert (0, f"continue with: rowcast tail 'Dog/#' --since {CURSOR}\n") == (
+        result.exit_code, result.stderr,
+    )  # fmt: skip
+
+
+def test_a_refused_stream_ends_the_command(server):
+    server.answers = [problem(403, "Denied", "you may not read #")]
+    assert "Denied: you may not read #" == str(run("tail").exception)
+
+
+def test_a_refusal_after_events_ends_it_too(server):
+    server.answers = [event(7), problem(401, "Unauthenticated", "who are you?")]
+    assert "Unauthenticated: who are you?" == str(run("tail").exception)
+
+
+# -- frames ----------------------------------------------------------------------------------------
+
+STREAM = (
+    ": hello\nretry: 2000\n\nid: a:1\nevent: put\ndata: {\ndata:}\n\n:\n\n"
+    "id: a:2\r\ndata: x\r\n\r\ndata: \u2028\n\n"
+).encode()
+FRAMES = [Frame("a:1", "{\n}"), Frame("a:2", "x"), Frame("a:2", "\u2028")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, len(STREAM)])
+def test_frames_are_read_from_pieces_of_any_size(size):
+    pieces = [STREAM[at : at + size] for at in range(0, len(STREAM), size)]
+    assert FRAMES == list(read_frames(pieces))
+
+
+def test_an_unfinished_frame_is_not_given():
+    assert [] == list(read_frames([b"data: x\n"]))
+
+
+def test_a_line_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr("app.client.CLIENT_EVENT_BYTES_MAX", 10)
+    with pytest.raises(Error) as caught:
+        list(read_frames([b"data: ", b"x" * 10]))
+    assert Code.TOO_LARGE == caught.value.code
+
+
+# -- the server's own commands ---------------------------------------------------------------------
+
+
+def test_a_setting_needs_a_value(server):
+    assert "--set http.port: write --set name=value" == str(
+        run("check", "--set", "http.port").exception
+    )
+
+
+def test_serve_passes_flags_on(server, monkeypatch):
+    served = []
+    monkeypatch.setattr("app.main.serve", served.append)
+    run("serve", "--http-port", "0", "--mqtt-port", "0", "--data", "d", "--set", "http.host=::1")
+    (config,) = served
+    assert (0, 0, "d", "::1") == (
+        config.http.port, config.mqtt.network.port, str(config.data), config.http.host,
+    )  # fmt: skip
+
+
+def test_a_flag_wins_over_set(server, monkeypatch):
+    served = []
+    monkeypatch.setattr("app.main.serve", served.append)
+    run("serve", "--http-port", "0", "--set", "http.port=99999")
+    assert 0 == served[0].http.port
+
+
+def test_check_tells_what_it_found(server, tmp_path):
+    (tmp_path / "schema.graphql").write_text("type Dog @table @export { id: ID @primaryKey }")
+    result = run("check")
+    assert (0, "schema.graphql: Dog") == (result.exit_code, result.output.splitlines()[0])
+
+
+def test_check_tells_every_problem_with_its_place(server, tmp_path):
+    (tmp_path / "schema.graphql").write_text("type Dog @table {\n  id: ID @primaryKee\n}")
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources/broken.py").write_text("def\n")
+    message = str(run("check").exception)
+    assert "schema.graphql:2:11" in message
+    assert "broken.py" in message
