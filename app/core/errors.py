@@ -37,6 +37,8 @@ class Code(StrEnum):
     """No media type offered is accepted: the second face of UNSUPPORTED."""
     BUSY = "busy"
     """Too much at once, or the disk refuses; the same request may succeed later."""
+    INTERNAL = "internal"
+    """A mistake of the server or of a resource: the log has it under an id; its text is not shown."""
 
 
 class Error(Exception):

@@ -117,7 +117,11 @@ MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
 """One whole packet, judged when its length is known (FEATURES D58: 2 MB); also bounds what waits in
 a connection for the rest of a packet."""
 TOPIC_CACHED_BYTES_MAX = 256
-"""Longer topics are not remembered by their bytes: bounds that cache in bytes, not only in entries."""
+"""Longer topics are not remembered by their bytes: bounds that cache in bytes, not only entries."""
+MQTT_FILTERS_MAX = 16_384
+"""Topic filters in one SUBSCRIBE or UNSUBSCRIBE: 2 MB of them would take a second."""
+MQTT_PROPERTIES_MAX = 4_096
+"""Properties in one packet, nearly all of them user properties: a few milliseconds of reading."""
 
 # Broker -------------------------------------------------------------------------------------------
 MQTT_CONNECT_TIMEOUT_SECONDS = 10
@@ -158,3 +162,7 @@ IDENTIFIER_CHARS_MAX = 63
 """Names of tables, attributes and databases: PostgreSQL cuts longer ones."""
 SCHEMA_PROBLEMS_MAX = 100
 """Problems of a schema told at once."""
+
+# Starting and stopping ----------------------------------------------------------------------------
+SHUTDOWN_SECONDS_MAX = 5
+"""From the signal to cutting what has not ended by itself."""

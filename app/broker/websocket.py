@@ -1,0 +1,161 @@
+"""MQTT over WebSocket: an ASGI endpoint that gives a client the face of a byte stream.
+
+Packets may span frames or share them (MQTT-6.0.0-2); only binary frames are data (MQTT-6.0.0-1).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from app.broker.broker import Broker
+from app.broker.client import Client
+from app.codecs import CBOR, JSON, MSGPACK, negotiate
+from app.core.errors import Error
+from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
+from app.mqtt.packets import MQTT_3_1_1
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+SUBPROTOCOLS = ("mqtt", "mqttv3.1")
+"""What a client may call it (MQTT-6.0.0-3); the second is what clients of 3.1 say."""
+UNSUPPORTED_DATA = 1003
+TRY_AGAIN_LATER = 1013
+
+
+class WebSocketTransport:
+    """The write side: bytes become binary frames, in order, sent by one task."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._changed = asyncio.Event()
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._closing = False
+        self.client: Client | None = None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as one frame."""
+        self._frames.append(data)
+        self._size += len(data)
+        self._changed.set()
+        if self._size > MQTT_WRITE_BUFFER_BYTES_HIGH and self.client is not None:
+            self.client.pause_writing()
+
+    def close(self) -> None:
+        """Close after what was written."""
+        self._closing = True
+        self._reading.set()
+        self._changed.set()
+
+    def abort(self) -> None:
+        """Close without what was written."""
+        self._frames.clear()
+        self.close()
+
+    def pause_reading(self) -> None:
+        """Receive no more frames for now."""
+        self._reading.clear()
+
+    def resume_reading(self) -> None:
+        """Receive frames again."""
+        self._reading.set()
+
+    async def may_read(self) -> None:
+        """Wait until frames are wanted."""
+        await self._reading.wait()
+
+    async def run(self) -> None:
+        """Send frames until closed."""
+        while True:
+            self._changed.clear()
+            while self._frames:
+                data = self._frames.popleft() if len(self._frames) == 1 else self._joined()
+                await self._send({"type": "websocket.send", "bytes": data})
+                self._size -= len(data)
+                if self._size <= 0 and self.client is not None and not self._closing:
+                    self.client.resume_writing()
+            if self._closing:
+                return
+            await self._changed.wait()
+
+    def _joined(self) -> bytes:
+        data = b"".join(self._frames)
+        self._frames.clear()
+        return data
+
+
+class WebSocketEndpoint:
+    """The ASGI application for WebSocket connections that speak MQTT."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection until either side closes it."""
+        await receive()  # websocket.connect
+        chosen = [name for name in scope["subprotocols"] if name in SUBPROTOCOLS]
+        if self._broker.full or not chosen:
+            await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
+            return
+        await send({"type": "websocket.accept", "subprotocol": chosen[0]})
+        transport = WebSocketTransport(send)
+        peer = scope["client"][0] if scope.get("client") else ""
+        client = Client(self._broker, transport, peer, self._form(scope["headers"]))
+        transport.client = client
+        self._broker.admit(client)
+        writer = asyncio.create_task(transport.run(), name=f"mqtt websocket writer {peer}")
+        reader = asyncio.create_task(
+            self._read(client, transport, receive), name=f"mqtt websocket reader {peer}"
+        )
+        code = 1000
+        try:
+            await asyncio.wait((writer, reader), return_when=asyncio.FIRST_COMPLETED)
+            if reader.done() and not reader.cancelled() and reader.exception() is None:
+                code = reader.result()
+        finally:
+            await self._end(client, (writer, reader))
+        if code:
+            await self._close(send, code)
+
+    @staticmethod
+    async def _end(client: Client, tasks: tuple["asyncio.Task[Any]", ...]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        client.lost()
+
+    @staticmethod
+    async def _close(send: Send, code: int) -> None:
+        try:
+            await send({"type": "websocket.close", "code": code})
+        except (OSError, RuntimeError):  # the peer was faster
+            return
+
+    async def _read(self, client: Client, transport: WebSocketTransport, receive: Receive) -> int:
+        """Pass frames on; return the close code to send, 0 when the peer has closed."""
+        while True:
+            await transport.may_read()
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                return 0
+            data = message.get("bytes")
+            if data is None:
+                client.end()
+                return UNSUPPORTED_DATA
+            client.receive(data)
+
+    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> Any:
+        """Return what the upgrade's Accept asks for, if it names a format we write."""
+        accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
+        if not accept or accept == "*/*":
+            return None
+        try:
+            media_type = negotiate(accept, (JSON, CBOR, MSGPACK))
+        except Error:
+            return None
+        return self._broker.forms.form(MQTT_3_1_1, media_type, tells_seq=False)

@@ -1,0 +1,265 @@
+"""The only writer: takes what waits, decides it, makes it durable, announces it, answers.
+
+One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so no
+timer adds latency when idle and no write waits behind more than one commit (group commit). Within the
+writer thread everything that depends on the current record is decided: conditions, patches, times set
+by the server. So they are atomic without locks.
+
+The order is always: durable, then announced, then answered (DESIGN, section 4): no subscriber sees
+what a crash can take back, and no writer is told "stored" before it is.
+
+Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or permissions.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+
+from app.bus.bus import Bus
+from app.core.callers import Caller
+from app.core.clock import HybridClock
+from app.core.errors import Code, Error
+from app.core.events import DELETE, RETAINED, Event
+from app.core.limits import (
+    COMMIT_BACKLOG_EVENTS_HIGH,
+    COMMIT_BACKLOG_EVENTS_MAX,
+    COMMIT_BATCH_EVENTS_MAX,
+    SEQ_RESERVE,
+)
+from app.engine.cache import RecordCache, Unknown
+from app.engine.decide import decide
+from app.engine.write import Current, Outcome, Receipt, Write
+from app.store.store import Keep, Store
+from app.core.tables import Table
+
+log = logging.getLogger("rowcast.commit")
+
+
+class Committer:
+    """The write side of the engine: one queue, one thread, one order."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        cache: RecordCache,
+        clock: HybridClock,
+        executor: Executor,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._cache = cache
+        self._clock = clock
+        self._executor = executor
+        self._waiting: deque[Write] = deque()
+        self._running: Future[list[Outcome]] | None = None
+        self._scheduled = False
+        self._seq = max(store.head(), store.reserved())
+        self._reserved = self._seq
+        self._relieved: list[Callable[[], None]] = []
+        self._idle: list[asyncio.Future[None]] = []
+        self.pending: dict[Caller, int] = {}
+        """How many writes of each caller are not answered yet."""
+        self.announced = store.head()
+        """The position up to which everything logged has been offered to the bus."""
+        self.commits = 0
+        self.failures = 0
+        self._loop = asyncio.get_running_loop()
+
+    # -- the event loop ------------------------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        """How many writes wait for the disk, without those being written."""
+        return len(self._waiting)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether connections that publish should not be read from for now."""
+        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH
+
+    def when_relieved(self, call: Callable[[], None]) -> None:
+        """Call once, when it is no longer crowded."""
+        self._relieved.append(call)
+
+    def submit(self, writes: Sequence[Write]) -> None:
+        """Queue writes; they stay together and in order. Raises BUSY when too many wait."""
+        if len(self._waiting) + len(writes) > COMMIT_BACKLOG_EVENTS_MAX:
+            raise Error(
+                Code.BUSY,
+                f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+        pending = self.pending
+        for write in writes:
+            write.event.version = self._clock.tick()
+            pending[write.caller] = pending.get(write.caller, 0) + 1
+        self._waiting.extend(writes)
+        if not self._scheduled and self._running is None:
+            self._scheduled = True
+            self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
+
+    def publish(self, event: Event) -> None:
+        """Announce an event that its table does not log; nothing is stored (DESIGN, section 4)."""
+        event.version = self._clock.tick()
+        self._bus.publish(event)
+
+    async def settle(self) -> None:
+        """Wait until nothing waits: everything submitted is answered."""
+        while self._waiting or self._running is not None:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    async def run(self, work: Callable[[], object]) -> object:
+        """Run other work of the writer thread, such as trimming, between two transactions."""
+        return await self._loop.run_in_executor(self._executor, work)
+
+    async def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget old events, on the writer thread; return how many."""
+        return await self._loop.run_in_executor(
+            self._executor, self._store.trim, table, keep, now_seconds, limit
+        )
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._running is not None or not self._waiting:
+            return
+        batch = list(self._take())
+        self._running = self._executor.submit(self._work, batch)
+        self._running.add_done_callback(
+            lambda future: self._loop.call_soon_threadsafe(self._finish, batch, future)
+        )
+
+    def _take(self) -> Iterator[Write]:
+        """Take a batch; a group is never split."""
+        taken = 0
+        waiting = self._waiting
+        while waiting and (
+            taken < COMMIT_BATCH_EVENTS_MAX
+            or (waiting[0].group is not None and waiting[0].group.writes[0] is not waiting[0])
+        ):
+            taken += 1
+            yield waiting.popleft()
+
+    def _finish(self, batch: list[Write], future: "Future[list[Outcome]]") -> None:
+        """Announce and answer, in order; then start the next batch."""
+        self._running = None
+        outcomes = future.result()
+        if self._waiting:
+            self._start()  # the disk works while we announce
+        for write, outcome in zip(batch, outcomes, strict=True):
+            self._answer(write, outcome)
+        if not self._waiting and self._running is None:
+            self._wake(self._idle)
+        if not self.crowded and self._relieved:
+            relieved, self._relieved = self._relieved, []
+            for call in relieved:
+                call()
+
+    @staticmethod
+    def _wake(waiters: list["asyncio.Future[None]"]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
+
+    def _answer(self, write: Write, outcome: Outcome) -> None:
+        if isinstance(outcome, Receipt):
+            event = outcome.event
+            if event.seq or not write.logged:
+                self._bus.publish(event)
+            if event.seq:
+                self.announced = event.seq
+        left = self.pending[write.caller] - 1
+        if left:
+            self.pending[write.caller] = left
+        else:
+            del self.pending[write.caller]
+        try:
+            write.done(outcome)
+        except Exception:
+            log.exception("a writer failed to take the outcome of %r", write.event)
+
+    # -- the writer thread ---------------------------------------------------------------------------
+
+    def _work(self, batch: list[Write]) -> list[Outcome]:
+        """Write a batch; what fails, fails alone where that is possible."""
+        try:
+            return self._transaction(batch)
+        except Error as error:  # the disk refuses: so it would for each of them
+            self.failures += 1
+            log.warning("a commit of %d writes failed: %s", len(batch), error.message)
+            return [error] * len(batch)
+        except Exception:
+            self.failures += 1
+            log.exception("a commit of %d writes failed; trying them one by one", len(batch))
+            return [outcome for unit in _units(batch) for outcome in self._alone(unit)]
+
+    def _alone(self, unit: list[Write]) -> list[Outcome]:
+        try:
+            return self._transaction(unit)
+        except Error as error:
+            return [error] * len(unit)
+        except Exception:
+            log.exception("the write of %r failed", unit[0].event)
+            refusal = Error(Code.BUSY, "the store could not keep this write; the log says why")
+            return [refusal] * len(unit)
+
+    def _transaction(self, batch: list[Write]) -> list[Outcome]:
+        current = self._current(batch)
+        outcomes: list[Outcome] = []
+        events: list[Event] = []
+        for unit in _units(batch):
+            outcomes += decide(unit, current, events, self._next_seq)
+        self._reserve()
+        existed = iter(self._store.commit(events) if events else ())
+        self.commits += 1
+        for event in events:
+            if event.kind in RETAINED:
+                self._cache.put(event.topic, None if event.kind == DELETE else event)
+        return [
+            Receipt(outcome.event, next(existed))
+            if isinstance(outcome, Receipt) and outcome.event.seq
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def _current(self, batch: list[Write]) -> Current:
+        """Return the current records of those topics whose writes depend on them."""
+        current: Current = {}
+        ask: list[tuple[Table | None, str]] = []
+        for write in batch:
+            topic = write.event.topic
+            if write.logged and write.depends and topic not in current:
+                record = self._cache.get(topic)
+                if isinstance(record, Unknown):
+                    current[topic] = None
+                    ask.append((write.event.table, topic))
+                else:
+                    current[topic] = record
+        if ask:
+            current.update(self._store.lookup(ask))
+        return current
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _reserve(self) -> None:
+        """Promise the numbers on disk before they are used: none is used twice after a crash."""
+        if self._seq > self._reserved:
+            self._store.reserve(self._seq + SEQ_RESERVE)
+            self._reserved = self._seq + SEQ_RESERVE
+
+
+def _units(batch: list[Write]) -> Iterator[list[Write]]:
+    """Split a batch into what is decided together: single writes, and whole groups."""
+    index = 0
+    while index < len(batch):
+        group = batch[index].group
+        size = len(group.writes) if group is not None else 1
+        yield batch[index : index + size]
+        index += size

@@ -1,0 +1,133 @@
+"""Decides a write against the current record: conditions, patches, and what the server sets.
+
+Pure functions, run by the writer thread inside the order of commits, so that read-modify-write needs
+no lock. They change no store; a refused write leaves nothing behind.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+from app.codecs import decode, encode
+from app.core.clock import seconds_of
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from app.core.tables import Role
+from app.core.values import merge_patch
+from app.engine.shape import Shape
+from app.engine.contents import structured_type
+from app.engine.write import Condition, Current, Outcome, Receipt, Write
+
+
+def decide(
+    unit: list[Write], current: Current, events: list[Event], next_seq: Callable[[], int]
+) -> list[Outcome]:
+    """Decide writes that stand or fall together; append the accepted ones to ``events``.
+
+    ``current`` is brought up to date as if they were written.
+    """
+    accepted: list[Event] = []
+    before = {write.event.topic: current.get(write.event.topic) for write in unit}
+    try:
+        for write in unit:
+            _decide(write, current)
+            accepted.append(write.event)
+            _note(write, current)
+    except Error as error:
+        current.update(before)
+        if len(unit) == 1:
+            return [error]
+        together = Error(error.code, f"nothing was written, because: {error.message}")
+        return [error if item is write else together for item in unit]
+    for item in unit:
+        if item.logged:
+            item.event.seq = next_seq()
+            events.append(item.event)
+    return [Receipt(item.event) for item in unit]
+
+
+def _note(write: Write, current: Current) -> None:
+    event = write.event
+    if event.kind in RETAINED and event.topic in current:
+        current[event.topic] = None if event.kind == DELETE else event
+
+
+def _decide(write: Write, current: Current) -> None:
+    if not write.logged or not write.depends:
+        return
+    event = write.event
+    record = current.get(event.topic)
+    if write.condition is not None:
+        check_condition(write.condition, record, event.topic)
+    shape = write.shape
+    if event.kind == PATCH:
+        _apply_patch(write, record)
+    if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
+        _set_times(event, shape, record)
+
+
+def check_condition(condition: Condition, record: Record | None, topic: str) -> None:
+    """Raise NOT_FOUND or PRECONDITION when the condition does not hold of the record."""
+    if record is None:
+        if condition.strict:
+            raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+        if condition.exists or condition.seqs is not None:
+            raise Error(Code.PRECONDITION, f"there is no record at {topic!r}, but one is required")
+        return
+    if condition.exists is False:
+        problem = "there is a record already"
+    elif condition.seqs is not None and record.seq not in condition.seqs:
+        problem = "the record was changed by someone else"
+    elif record.seq in condition.not_seqs:
+        problem = "the record is the excluded one"
+    else:
+        return
+    raise Error(
+        Code.PRECONDITION,
+        f"at {topic!r} {problem}; read it again and repeat with its current version",
+        seq=record.seq,
+        version=record.version,
+    )
+
+
+def _apply_patch(write: Write, record: Record | None) -> None:
+    """Make the event carry the whole record after the patch, in the media type of the patch."""
+    event, shape = write.event, write.shape
+    base: object = {} if record is None else value_of_record(record)
+    merged = merge_patch(base, write.patch)
+    if shape is not None:
+        merged = shape.checker.check(shape.with_id(merged, event.topic))
+    _replace(event, shape, merged)
+
+
+def value_of_record(record: Record) -> object:
+    """Return the record's decoded value; raises CONFLICT when it has none that could be patched."""
+    if record.decoded is MISSING:
+        try:
+            record.decoded = decode(record.payload, record.content_type)
+        except Error as error:
+            raise Error(
+                Code.CONFLICT,
+                f"the record at {record.topic!r} is not structured, so it cannot be patched; put it",
+            ) from error
+    return record.decoded
+
+
+def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
+    """Set the attributes that are the server's; the time of creation outlives a replacement."""
+    value = dict(cast("dict[str, object]", event.decoded))
+    known = record.decoded if record is not None else None
+    for attribute in shape.managed:
+        kept = known.get(attribute.name) if isinstance(known, dict) else None
+        if attribute.role is Role.CREATED_TIME and kept is not None:
+            value[attribute.name] = kept
+        elif attribute.role in {Role.CREATED_TIME, Role.UPDATED_TIME}:
+            value[attribute.name] = shape.time_value(attribute, seconds_of(event.version))
+    _replace(event, shape, value)
+
+
+def _replace(event: Event, shape: Shape | None, value: object) -> None:
+    media_type = structured_type(event.content_type)
+    event.decoded = value
+    event.content_type = media_type
+    event.payload = encode(shape.spell(value, media_type) if shape else value, media_type)
+    event.encodings = None

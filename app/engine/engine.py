@@ -1,0 +1,495 @@
+"""The only door: every read, write and watch, from any protocol, passes through the Engine.
+
+A write takes six steps, in this order and no other (DESIGN, section 4):
+
+1. route: what is at this topic?
+2. authorise: may the caller write it?
+3. transform: a resource class may change or refuse it.
+4. validate: are the values of the table's types?
+5. commit: the record and the log, durable (``commit.py``).
+6. announce: the bus offers it to every matching subscription (``commit.py``).
+
+A watch takes the same first two steps for each filter, then registers with the bus and gives the
+subscription its place in the log. The engine knows no protocol: an edge translates its own verbs into
+these, and Errors into its own answers.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Coroutine, Sequence
+from dataclasses import replace
+from typing import cast
+from uuid import uuid4
+
+from app.bus.bus import Bus
+from app.codecs import JSON, decode, encode, is_structured
+from app.core.callers import Caller
+from app.core.clock import WallClock
+from app.core.cursors import Cursor, parse_cursor
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event, Record
+from app.core.limits import NEW_ID_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX
+from app.core.queries import Query, Sort
+from app.core.tables import Logs, Table, Type
+from app.core.topics import SHARE_PREFIX, TopicFilter
+from app.engine.cache import Unknown
+from app.engine.commit import Committer
+from app.engine.contents import Contents
+from app.engine.reader import Reader
+from app.engine.registry import VERB_OF_KIND, Registry, Route
+from app.engine.resource import Incoming, Resource
+from app.engine.subscription import Interest, Subscription
+from app.engine.write import Condition, Done, Group, Outcome, Receipt, Write, ignore
+from app.store.store import Page
+
+log = logging.getLogger("rowcast.engine")
+
+NO_RECORD = Condition(exists=False)
+A_RECORD = Condition(exists=True, strict=True)
+
+
+class Engine:
+    """Reads, writes and watches, for every door."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        bus: Bus,
+        committer: Committer,
+        reader: Reader,
+        now: WallClock,
+        payload_bytes_max: int = PAYLOAD_BYTES_MAX,
+    ) -> None:
+        self.registry = registry
+        self.bus = bus
+        self.committer = committer
+        self.reader = reader
+        self.contents = Contents(registry.shapes)
+        self._now = now
+        self._payload_bytes_max = payload_bytes_max
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._next_ids: dict[str, int] = {}
+
+    # -- positions -------------------------------------------------------------------------------------
+
+    def cursor(self, seq: int) -> str:
+        """Return the token that names a position in this log."""
+        return f"{self.reader.epoch}:{seq}"
+
+    @property
+    def head(self) -> str:
+        """Return the token of the newest announced position."""
+        return self.cursor(self.committer.announced)
+
+    # -- write -----------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        event: Event,
+        caller: Caller,
+        done: Done = ignore,
+        condition: Condition | None = None,
+    ) -> None:
+        """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
+
+        Synchronous up to the commit: writes of one caller stay in the order in which they came.
+        ``done`` may be called before this returns.
+        """
+        try:
+            route = self.registry.route(event.topic)
+            if route.plain and event.kind is MESSAGE and self._forward(event, caller):
+                if done is not ignore:
+                    done(Receipt(event))
+                return
+            self.authorise_write(route, caller)
+            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                self._start(self._through_resource(route, event, caller, done))
+                return
+            write = self._admit(route, event, caller, done, condition)
+            if write.logged or caller in self.committer.pending:
+                self.committer.submit((write,))
+                return
+            self.committer.publish(event)
+        except Error as error:
+            done(error)
+            return
+        done(Receipt(event))
+
+    def _forward(self, event: Event, caller: Caller) -> bool:
+        """Announce a message on an undeclared topic at once: all six steps, of which four are empty.
+
+        Not when a write of the same caller waits: they are announced in the order in which they came.
+        """
+        if (
+            not caller.grants.write
+            or caller in self.committer.pending
+            or len(event.payload) > self._payload_bytes_max
+        ):
+            return False
+        self.committer.publish(event)
+        return True
+
+    async def write(
+        self, event: Event, caller: Caller, condition: Condition | None = None
+    ) -> Receipt:
+        """Carry out a write and wait for it; raises its Error."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.submit(event, caller, _resolver(future), condition)
+        return _receipt(await future)
+
+    async def write_all(
+        self, events: Sequence[Event], caller: Caller, *, atomic: bool
+    ) -> list[Outcome]:
+        """Carry out several writes in order: each for itself, or all or none (FEATURES B11)."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        if not atomic:
+            for event, future in zip(events, futures, strict=True):
+                self.submit(event, caller, _resolver(future))
+            return list(await asyncio.gather(*futures))
+        writes = []
+        for event, future in zip(events, futures, strict=True):
+            route = self.registry.route(event.topic)
+            self.authorise_write(route, caller)
+            writes.append(self._admit(route, event, caller, _resolver(future), None))
+        if not writes:
+            return []
+        group = Group(writes)
+        for write in writes:
+            write.group = group
+        self.committer.submit(writes)
+        return list(await asyncio.gather(*futures))
+
+    def authorise_write(self, route: Route, caller: Caller) -> None:
+        """Raise unless the caller may write at this topic."""
+        if not caller.grants.write:
+            raise _refused(caller, "write", route.topic)
+        if route.topic[0] == "$" and caller.door != "server":
+            raise Error(
+                Code.DENIED, f"{route.topic!r} is the server's own: topics with $ cannot be written"
+            )
+
+    def _admit(
+        self,
+        route: Route,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None,
+    ) -> Write:
+        """Validate an event and say how it is to be carried out."""
+        if len(event.payload) > self._payload_bytes_max:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the payload has {len(event.payload)} bytes; at most {self._payload_bytes_max} are "
+                "accepted",
+            )
+        shape = route.shape
+        patch: object = None
+        if shape is None:
+            self._admit_undeclared(route, event)
+        else:
+            event.table = shape.table
+            if event.kind in RETAINED and not route.record_id:
+                raise Error(
+                    Code.NOT_ALLOWED,
+                    f"{route.topic!r} is the whole table; name a record, such as "
+                    f"{shape.table.topic('1')!r}",
+                    allow=["GET", "HEAD", "POST", "OPTIONS"],
+                )
+            if event.kind == PATCH:
+                patch = decode(event.payload, event.content_type)
+            else:
+                shape.admit(event)
+        if event.kind == PATCH and shape is None:
+            patch = decode(event.payload, event.content_type)
+        if event.kind == PUT and shape is not None and (shape.expires or shape.table.expiration_seconds):
+            event.expires_at = shape.expiry(event, self._now())
+        return Write(
+            event, caller, done, condition, shape, patch, logged=logs(event, event.table)
+        )
+
+    def _admit_undeclared(self, route: Route, event: Event) -> None:
+        if route.entry is not None:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[event.kind]}",
+            )
+        seconds = (event.properties or {}).get("message_expiry_interval")
+        if isinstance(seconds, int):
+            event.expires_at = self._now() + seconds
+
+    # -- resources -------------------------------------------------------------------------------------
+
+    def resource(self, topic: str, caller: Caller) -> Resource | None:
+        """Return an instance of the resource class at a topic, if one is there."""
+        route = self.registry.route(topic)
+        if route.entry is None or route.entry.resource is None:
+            return None
+        return route.entry.resource(self, topic, route.record_id, caller)
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _through_resource(
+        self, route: Route, event: Event, caller: Caller, done: Done
+    ) -> None:
+        """Let a resource class carry out a write that it overrides."""
+        verb = VERB_OF_KIND[event.kind]
+        try:
+            resource = cast("Resource", self.resource(route.topic, caller))
+            resource.sent = event
+            if event.kind == DELETE:
+                await resource.delete()
+            else:
+                value = self.contents.value(event)
+                await getattr(resource, verb)(value)
+            done(resource.receipt or Receipt(event))
+        except Error as error:
+            done(error)
+        except Exception:
+            incident = uuid4().hex[:8]
+            log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
+            done(Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}"))
+
+    async def write_value(
+        self, topic: str, kind: str, value: object, caller: Caller, sent: Event | None = None
+    ) -> Receipt:
+        """Carry out a write of a plain value, past any resource class at its topic.
+
+        ``sent`` is what the client sent, whose QoS and properties the event keeps.
+        """
+        payload = b"" if kind == DELETE else encode(value, JSON)
+        event = Event(topic, kind, payload, JSON if kind != DELETE else None, 1, kind in RETAINED)
+        if sent is not None:
+            event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
+            event.retain = sent.retain
+        route = self.registry.route(topic)
+        self.authorise_write(route, caller)
+        plain = replace(route, entry=None) if route.shape is None else route
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        write = self._admit(plain, event, caller, _resolver(future), None)
+        if write.logged or caller in self.committer.pending:
+            self.committer.submit((write,))
+            return _receipt(await future)
+        self.committer.publish(event)
+        return Receipt(event)
+
+    # -- new records -----------------------------------------------------------------------------------
+
+    async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
+        """Write ``event`` as a new record of the collection at ``topic``, under a new id.
+
+        The id in the body counts if it has one (FEATURES A3); else a UUID or the next number is made.
+        Raises CONFLICT when the body's id is taken.
+        """
+        route = self.registry.route(topic)
+        shape = route.shape
+        if shape is None or route.record_id:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"{topic!r} is not a collection; only a declared table makes new records",
+                allow=["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"],
+            )
+        given = self._given_id(shape.key, event)
+        for _ in range(NEW_ID_ATTEMPTS_MAX):
+            record_id = given or await self._new_id(shape.table)
+            event.topic = shape.table.topic(record_id)
+            try:
+                return await self.write(event, caller, NO_RECORD)
+            except Error as error:
+                if error.code is not Code.PRECONDITION:
+                    raise
+                if given:
+                    raise Error(
+                        Code.CONFLICT, f"there is a record at {event.topic!r} already", **error.detail
+                    ) from None
+        raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
+
+    async def create_value(self, topic: str, value: object, caller: Caller) -> Receipt:
+        """Create a record from a plain value."""
+        return await self.create(topic, Event(topic, PUT, encode(value, JSON), JSON, 1, True), caller)
+
+    def _given_id(self, key: str | None, event: Event) -> str:
+        if key is None or not (event.content_type is None or is_structured(event.content_type)):
+            return ""
+        value = decode(event.payload, event.content_type)
+        given = value.get(key) if isinstance(value, dict) else None
+        return "" if given is None else str(given)
+
+    async def _new_id(self, table: Table) -> str:
+        key = table.primary_key
+        if key is None or key.type not in {Type.INT, Type.LONG}:
+            return str(uuid4())
+        if table.name not in self._next_ids:
+            query = Query(sort=(Sort((key.name,), descending=True),), limit=1)
+            page = await self.reader.search(table, query)
+            last = page.records[0].topic.rpartition("/")[2] if page.records else "0"
+            self._next_ids.setdefault(table.name, int(last))
+        self._next_ids[table.name] += 1
+        return str(self._next_ids[table.name])
+
+    # -- read ------------------------------------------------------------------------------------------
+
+    def authorise_read(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may read what is at this topic or filter."""
+        if not caller.grants.read:
+            raise _refused(caller, "read", topic)
+
+    def peek(self, topic: str, caller: Caller) -> Record | None | Unknown:
+        """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
+        self.authorise_read(topic, caller)
+        return self.reader.peek(topic)
+
+    async def read(self, topic: str, caller: Caller) -> Record:
+        """Return the current record at a topic; raises NOT_FOUND."""
+        self.authorise_read(topic, caller)
+        route = self.registry.route(topic)
+        record = await self.reader.get(route.table, topic)
+        if record is None or 0 < record.expires_at <= self._now():
+            raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+        return record
+
+    async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
+        """Return a record's value, or a collection's records as a list; None when there is none."""
+        route = self.registry.route(topic)
+        if route.shape is not None and not route.record_id:
+            page = await self.search(route.shape.table, query or Query(), caller)
+            return [self.contents.value(record) for record in page.records]
+        try:
+            return self.contents.value(await self.read(topic, caller))
+        except Error as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+
+    async def search(self, table: Table, query: Query, caller: Caller) -> Page:
+        """Return one page of whole records that a query selects, in its order."""
+        self.authorise_read(table.path or table.name, caller)
+        return await self.reader.search(table, query)
+
+    async def count(self, table: Table, query: Query, caller: Caller) -> int:
+        """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
+        self.authorise_read(table.path or table.name, caller)
+        if query.where is None:
+            return await self.reader.count(table)
+        return await self.reader.matching(table, query)
+
+    # -- watch -----------------------------------------------------------------------------------------
+
+    def watch(
+        self,
+        subscription: Subscription,
+        interest: Interest,
+        caller: Caller,
+        since: str | int | None = None,
+        *,
+        current: bool = True,
+    ) -> bool:
+        """Begin or change an interest of a subscription; return whether it is new.
+
+        ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks for
+        the records as they are. A cursor of another log, or beyond its head, gives one RESET and then
+        the current records (FEATURES C11). Raises INVALID, DENIED.
+        """
+        topics = interest.topics
+        self.authorise_watch(topics, caller)
+        if topics.text in subscription.interests:
+            subscription.replace(interest, current=current)
+            return False
+        position = self._position(subscription, since)
+        self.bus.add(topics, subscription)
+        subscription.add(interest, position, current=current and position is None)
+        return True
+
+    def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise unless the caller may watch what the filter selects."""
+        self.authorise_read(topics.text, caller)
+        if topics.text.startswith(SHARE_PREFIX):
+            raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
+
+    def _position(self, subscription: Subscription, since: str | int | None) -> int | None:
+        if since is None or isinstance(since, int):
+            return since
+        cursor = parse_cursor(since)
+        if cursor.epoch != self.reader.epoch:
+            subscription.restart("the cursor is of another log", since)
+            return None
+        if cursor.seq > self.committer.announced:
+            subscription.restart("the cursor is beyond the end of the log", since)
+            return None
+        return cursor.seq
+
+    def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
+        """End one interest of a subscription; return whether there was one."""
+        self.bus.remove(topics, subscription)
+        return subscription.discard(topics)
+
+    def close(self, subscription: Subscription) -> None:
+        """End a subscription: nothing of it is left on the bus."""
+        for interest in list(subscription):
+            self.bus.remove(interest.topics, subscription)
+        subscription.close()
+
+    def open_stream(self, topic: str, caller: Caller) -> Subscription:
+        """Return a new subscription to one topic, or to all below a collection."""
+        subscription = Subscription(self.reader, caller.client_id)
+        route = self.registry.route(topic)
+        whole = route.entry is not None and not route.record_id
+        text = f"{route.entry.path}/#" if whole and route.entry else topic
+        self.watch(subscription, Interest(TopicFilter(text)), caller)
+        return subscription
+
+    def connect(
+        self, resource: Resource, incoming: Incoming | None = None
+    ) -> AsyncIterable[object]:
+        """Return what a resource class sends to a connected client."""
+        self.authorise_read(resource.topic, resource.caller)
+        return resource.connect(incoming)
+
+    async def stop(self) -> None:
+        """Let running resource code end, and wait until every write is answered."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.committer.settle()
+
+
+def logs(event: Event, table: Table | None) -> bool:
+    """Tell whether an event goes into the log (DESIGN, section 7)."""
+    if event.kind in RETAINED:
+        return True
+    policy = table.logs if table is not None else Logs.RETAINED
+    return policy is Logs.ALL or (policy is Logs.QOS1 and event.qos > 0)
+
+
+def as_cursor(text: str, epoch: str) -> Cursor | None:
+    """Return the cursor that a client named, None if it is of another log."""
+    cursor = parse_cursor(text)
+    return cursor if cursor.epoch == epoch else None
+
+
+def _resolver(future: "asyncio.Future[Outcome]") -> Done:
+    def resolve(outcome: Outcome) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    return resolve
+
+
+def _receipt(outcome: Outcome) -> Receipt:
+    if isinstance(outcome, Error):
+        raise outcome
+    return outcome
+
+
+def _refused(caller: Caller, verb: str, topic: str) -> Error:
+    if caller.user == "anonymous":
+        return Error(
+            Code.UNAUTHENTICATED,
+            f"an anonymous caller may not {verb} {topic!r} from outside this machine; sign in",
+        )
+    return Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
+

@@ -1,0 +1,80 @@
+"""Loads the user's resources: every class in ``resources/*.py`` that extends Resource, by name.
+
+A file is ordinary Python and is imported once, at start. A mistake in it stops the start with the
+file and line, because a server without half of its behaviour is worse than none.
+"""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from app.core.errors import Code, Error
+from app.core.topics import check_topic
+from app.engine.resource import Resource
+
+
+def load_resources(directory: Path) -> list[tuple[str, type[Resource]]]:
+    """Return (path, class) for each resource class, in order of file and definition.
+
+    A missing directory has none. Raises INVALID for a file that cannot be imported or a bad path.
+    """
+    found: list[tuple[str, type[Resource]]] = []
+    if not directory.is_dir():
+        return found
+    for file in sorted(directory.glob("*.py")):
+        if file.name.startswith("_"):
+            continue
+        module = _load(file)
+        for item in vars(module).values():
+            if _is_resource(item, module):
+                found.append((_path(item, file), item))
+    return found
+
+
+def _is_resource(item: object, module: ModuleType) -> bool:
+    return (
+        inspect.isclass(item)
+        and issubclass(item, Resource)
+        and item.__module__ == module.__name__
+        and not item.__name__.startswith("_")
+    )
+
+
+def _path(resource: type[Resource], file: Path) -> str:
+    path = resource.__name__ if resource.path is None else resource.path.strip("/")
+    try:
+        check_topic(path or "/")
+    except Error as error:
+        raise Error(
+            Code.INVALID, f"{file}: the path of {resource.__name__} is no topic: {error.message}"
+        ) from None
+    return path
+
+
+def _load(file: Path) -> ModuleType:
+    name = f"rowcast_resources.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise Error(Code.INVALID, f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Error(Code.INVALID, f"{file}:{_line(error, file)}: {_sentence(error)}") from error
+    return module
+
+
+def _line(error: Exception, file: Path) -> int:
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return (lines[-1] if lines else 1) or 1
+
+
+def _sentence(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

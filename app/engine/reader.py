@@ -1,0 +1,146 @@
+"""The read side: the store's reads on reader threads, and the record cache in front of them.
+
+Nothing here blocks the event loop. It knows topics, tables and positions; it knows nothing of callers:
+the engine has asked before it comes here.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from app.core.events import Event, Record
+from app.core.queries import Query
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+from app.engine.cache import RecordCache, Unknown
+from app.store.store import Page, Store
+
+T = TypeVar("T")
+
+
+class Reader:
+    """Asynchronous reads of the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        cache: RecordCache,
+        executor: Executor,
+        tables: Sequence[Table],
+        announced: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._executor = executor
+        self._tables = tables
+        self.announced = announced
+        """The position up to which everything logged has been offered to the bus."""
+
+    @property
+    def epoch(self) -> str:
+        """The name of the log."""
+        return self._store.epoch
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    def peek(self, topic: str) -> Record | None | Unknown:
+        """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
+        return self._cache.get(topic)
+
+    async def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+        known = self._cache.get(topic)
+        if not isinstance(known, Unknown):
+            return known
+        evictions = self._cache.evictions
+        record = await self._run(lambda: self._store.get(table, topic))
+        self._cache.fill(topic, record, evictions)
+        return record
+
+    def tables(self, topics: TopicFilter) -> list[Table | None]:
+        """Return the tables whose topics the filter can select; None stands for undeclared topics."""
+        if topics.exact:
+            return [owner_of(topics.text, self._tables)]
+        found: list[Table | None] = [item for item in self._tables if _reaches(topics, item)]
+        prefix = topics.prefix + "/"
+        if not any(item.path and prefix.startswith(item.path + "/") for item in self._tables):
+            found.append(None)
+        return found
+
+    async def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return a page of the records that the filter selects."""
+        if topics.exact:
+            record = await self.get(table, topics.text)
+            return Page(self.announced(), [record] if record is not None else [])
+        return await self._run(lambda: self._store.scan(table, topics, after, limit))
+
+    async def read(self, after: int, limit: int, tables: Sequence[Table | None]) -> list[Event]:
+        """Return a page of the log after a position; of one table if there is only one."""
+        if len(tables) == 1:
+            only = tables[0]
+            return await self._run(
+                lambda: self._store.read(after, limit, only, one_table=True)
+            )
+        return await self._run(lambda: self._store.read(after, limit))
+
+    async def trimmed(self, tables: Sequence[Table | None]) -> int:
+        """Return the greatest number that was trimmed from any of these tables."""
+        return await self._run(
+            lambda: max((self._store.trimmed(table) for table in tables), default=0)
+        )
+
+    async def search(self, table: Table, query: Query) -> Page:
+        """Return one page of a query's answer."""
+        return await self._run(lambda: self._store.search(table, query))
+
+    async def matching(self, table: Table, query: Query) -> int:
+        """Return how many records a query selects."""
+        return await self._run(lambda: self._store.matching(table, query))
+
+    async def count(self, table: Table | None) -> int:
+        """Return how many records a table has."""
+        return await self._run(lambda: self._store.count(table))
+
+    async def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+        """Return the last events at a topic."""
+        return await self._run(lambda: self._store.history(table, topic, limit))
+
+    async def since(self, table: Table | None, version: int) -> int:
+        """Return the position just before the table's first event of at least this version."""
+        return await self._run(lambda: self._store.since(table, version))
+
+    async def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return records whose time is over."""
+        return await self._run(lambda: self._store.expired(now_seconds, limit))
+
+
+def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
+    """Return the table that a topic belongs to: the longest path wins (FEATURES A7)."""
+    best: Table | None = None
+    for table in tables:
+        path = table.path
+        if path is None or not (not path or topic == path or topic.startswith(path + "/")):
+            continue
+        if best is None or len(path) > len(best.path or ""):
+            best = table
+    return best
+
+
+def _reaches(topics: TopicFilter, table: Table) -> bool:
+    """Tell whether the filter may select a topic of the table: level by level along its path."""
+    if table.path is None:
+        return False
+    if not table.path:
+        return True
+    path = table.path.split("/")
+    for position, level in enumerate(path):
+        if position == len(topics.levels):
+            return False
+        wanted = topics.levels[position]
+        if wanted == "#":
+            return True
+        if wanted not in {"+", level}:
+            return False
+    return True

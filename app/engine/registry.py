@@ -1,0 +1,133 @@
+"""The registry: which table and which resource is at a topic. The longest path wins.
+
+Built once at start from the schema and from the classes in ``resources/``; a lookup is a dictionary hit
+for a topic seen before. It decides what a topic *is*, not who may use it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PATCH, PUT
+from app.core.limits import MATCH_CACHE_TOPICS_MAX
+from app.core.tables import Table
+from app.core.topics import check_topic
+from app.engine.resource import OVERRIDABLE, Resource
+from app.engine.shape import Shape
+
+VERB_OF_KIND: Mapping[str, str] = {
+    PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is at a path: a table's shape, a resource class, or both."""
+
+    path: str
+    shape: Shape | None = None
+    resource: type[Resource] | None = None
+    overrides: frozenset[str] = frozenset()
+    """The verbs that the resource class gives a behaviour of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where one topic leads: the entry, and the record's id within it."""
+
+    topic: str
+    entry: Entry | None
+    record_id: str
+    plain: bool = False
+    """Whether it is an undeclared topic that anyone may write to: nothing to validate or transform."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """The declared table's shape; None for an undeclared topic or a resource without a table."""
+        return self.entry.shape if self.entry is not None else None
+
+    @property
+    def table(self) -> Table | None:
+        """The declared table, if any."""
+        return self.entry.shape.table if self.entry and self.entry.shape else None
+
+    def overrides(self, verb: str) -> bool:
+        """Tell whether a resource class has its own behaviour for this verb here."""
+        return self.entry is not None and verb in self.entry.overrides
+
+
+class Registry:
+    """Paths to entries, topics to routes."""
+
+    def __init__(self, tables: Sequence[Table], *, undeclared: bool = True) -> None:
+        self.shapes = {table.name: Shape(table) for table in tables}
+        self._undeclared = undeclared
+        self._entries: dict[str, Entry] = {
+            table.path: Entry(table.path, self.shapes[table.name])
+            for table in tables
+            if table.path is not None
+        }
+        self._routes: dict[str, Route] = {}
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """What is exported, by path."""
+        return [self._entries[path] for path in sorted(self._entries)]
+
+    def add(self, path: str, resource: type[Resource]) -> None:
+        """Put a resource class at a path; at a table's path it replaces the table's behaviour.
+
+        Raises CONFLICT when another class is there already.
+        """
+        known = self._entries.get(path)
+        if known is not None and known.resource is not None:
+            raise Error(
+                Code.CONFLICT,
+                f"two resources want the path {path!r}: {known.resource.__name__} and "
+                f"{resource.__name__}; give one of them another `path`",
+            )
+        overrides = frozenset(
+            verb
+            for verb in OVERRIDABLE
+            if getattr(resource, verb) is not getattr(Resource, verb)
+        )
+        shape = known.shape if known is not None else None
+        self._entries[path] = Entry(path, shape, resource, overrides)
+        self._routes.clear()
+
+    def route(self, topic: str) -> Route:
+        """Return where a topic leads.
+
+        Raises INVALID for what is no topic, and NOT_FOUND for an undeclared one when those are
+        rejected.
+        """
+        route = self._routes.get(topic)
+        if route is None:
+            check_topic(topic)
+            route = self._find(topic)
+            if route.entry is None and not self._undeclared:
+                raise Error(
+                    Code.NOT_FOUND,
+                    f"nothing is declared at {topic!r}; declare a table in schema.graphql, or set "
+                    "topics.undeclared to route",
+                )
+            if len(self._routes) >= MATCH_CACHE_TOPICS_MAX:
+                self._routes.clear()
+            self._routes[topic] = route
+        return route
+
+    def _find(self, topic: str) -> Route:
+        path, rest = topic, ""
+        while True:
+            entry = self._entries.get(path)
+            if entry is not None and path:
+                return Route(topic, entry, rest)
+            cut = path.rfind("/")
+            if cut < 0:
+                break
+            path = path[:cut]
+            rest = topic[cut + 1 :]
+        root = self._entries.get("")
+        if root is not None and topic[0] != "$":
+            return Route(topic, root, topic)
+        return Route(topic, None, topic, plain=topic[0] != "$")

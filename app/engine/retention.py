@@ -1,0 +1,100 @@
+"""Retention: forgets what the limits no longer keep, and ends records whose time is over.
+
+It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
+trimmed only beyond its limits, never ahead of what they promise; an ended record is deleted by an
+ordinary write, so every subscriber hears of it (FEATURES A5).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.core.callers import SERVER
+from app.core.clock import WallClock
+from app.core.errors import Error
+from app.core.events import DELETE, Event
+from app.core.limits import SWEEP_EVENTS_MAX, SWEEP_RECORDS_MAX
+from app.core.tables import Table
+from app.engine.engine import Engine
+from app.engine.write import Condition
+from app.store.store import Keep
+
+log = logging.getLogger("rowcast.retention")
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """How much of each table's log is kept, and how often to look, in seconds."""
+
+    keep: Keep
+    sweep_seconds: float
+
+
+class Retention:
+    """The sweeper."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tables: Sequence[Table],
+        settings: RetentionSettings,
+        now: WallClock,
+    ) -> None:
+        self._engine = engine
+        self._tables: tuple[Table | None, ...] = (*tables, None)
+        self._settings = settings
+        self._now = now
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.sweep_seconds)
+            try:
+                await self.sweep()
+            except Error as error:
+                log.warning("a sweep failed and will be tried again: %s", error.message)
+            except Exception:
+                log.exception("a sweep failed and will be tried again")
+
+    async def sweep(self) -> tuple[int, int]:
+        """Trim every table's log and end what has expired; return how many events and records."""
+        trimmed = 0
+        for table in self._tables:
+            trimmed += await self._trim(table)
+        return trimmed, await self._expire()
+
+    async def _trim(self, table: Table | None) -> int:
+        keep = self._keep(table)
+        total = 0
+        while True:
+            done = await self._engine.committer.trim(table, keep, self._now(), SWEEP_EVENTS_MAX)
+            total += done
+            if done < SWEEP_EVENTS_MAX:
+                return total
+
+    def _keep(self, table: Table | None) -> Keep:
+        """Return the table's own age if it declares one, else the server's."""
+        if table is not None and table.history_seconds:
+            return replace(self._settings.keep, seconds=table.history_seconds)
+        return self._settings.keep
+
+    async def _expire(self) -> int:
+        total = 0
+        while True:
+            now = self._now()
+            records = await self._engine.reader.expired(now, SWEEP_RECORDS_MAX)
+            for record in records:
+                total += await self._end(record)
+            if len(records) < SWEEP_RECORDS_MAX:
+                return total
+
+    async def _end(self, record: Event) -> int:
+        """Delete one record, unless it was written again meanwhile."""
+        event = Event(record.topic, DELETE, b"", None, 1, True)
+        try:
+            await self._engine.write(event, SERVER, Condition(seqs=frozenset({record.seq})))
+        except Error as error:
+            log.debug("%s was not ended: %s", record.topic, error.message)
+            return 0
+        return 1

@@ -1,0 +1,95 @@
+"""A write on its way: the event to be, the conditions it must meet, and who waits for the answer.
+
+Data only; ``commit.py`` carries it out. It must not know how the answer is told: ``done`` is called on
+the event loop with a ``Receipt`` or an ``Error``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.core.callers import Caller
+from app.core.errors import Error
+from app.core.events import Event, Record
+from app.engine.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold of the current record when the write is carried out; all of it.
+
+    ``exists``: there must (True) or must not (False) be a record. ``seqs``: its number must be one of
+    these. ``not_seqs``: it must be none of these. ``strict``: a missing record is NOT_FOUND instead of
+    PRECONDITION: the plain DELETE of HTTP.
+    """
+
+    exists: bool | None = None
+    seqs: frozenset[int] | None = None
+    not_seqs: frozenset[int] = frozenset()
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The write is done: durable if its table logs it, and announced to every subscriber."""
+
+    event: Event
+    existed: bool = False
+    """Whether a record was at the topic before."""
+
+
+Outcome = Receipt | Error
+Done = Callable[[Outcome], None]
+
+
+def ignore(_outcome: Outcome) -> None:
+    """Take an outcome that nobody waits for."""
+
+
+class Write:
+    """One write between ``submit`` and its outcome."""
+
+    __slots__ = ("caller", "shape", "condition", "done", "event", "group", "logged", "patch")
+
+    def __init__(
+        self,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None = None,
+        shape: Shape | None = None,
+        patch: object = None,
+        *,
+        logged: bool = True,
+        group: "Group | None" = None,
+    ) -> None:
+        self.event = event
+        self.caller = caller
+        self.done = done
+        self.condition = condition
+        self.shape = shape
+        self.patch = patch
+        self.logged = logged
+        self.group = group
+
+    @property
+    def depends(self) -> bool:
+        """Whether the outcome depends on the current record."""
+        shape = self.shape
+        return (
+            self.condition is not None
+            or self.event.kind == "patch"
+            or (shape is not None and bool(shape.managed))
+        )
+
+
+class Group:
+    """Several writes that are carried out all or none (FEATURES B11, B22)."""
+
+    __slots__ = ("writes",)
+
+    def __init__(self, writes: list[Write]) -> None:
+        self.writes = writes
+
+
+Current = dict[str, Record | None]
+"""Current records by topic, as far as they are known; None is a record known to be absent."""
