@@ -98,6 +98,7 @@ class Connection:
     __slots__ = (
         "_aliases",
         "_buffer",
+        "_legal",
         "_needed",
         "_plain",
         "_topics",
@@ -128,6 +129,7 @@ class Connection:
         self._buffer = bytearray()
         self._needed = 0
         self._plain = False
+        self._legal: frozenset[PacketType] = frozenset()
         self.state = State.CLOSED
         if role == "server":
             self._move(State.AWAITS_CONNECT)
@@ -242,7 +244,7 @@ class Connection:
         """Take one packet the careful way; return where the next begins, -1 when there is none."""
         first = data[position]
         kind = check_first_byte(first, self.version)
-        if kind not in LEGAL[self.state]:
+        if kind not in self._legal:
             raise protocol_error(f"{kind.name} must not be sent now: {self._expectation()}.")
         size, start = remaining_length(data, position + 1)
         if size < 0:
@@ -277,12 +279,13 @@ class Connection:
         return packet
 
     def _expectation(self) -> str:
-        names = ", ".join(sorted(kind.name for kind in LEGAL[self.state]))
+        names = ", ".join(sorted(kind.name for kind in self._legal))
         return f"a {self.role} takes {names} here"
 
     def _move(self, state: State) -> None:
         self.state = state
-        self._plain = PacketType.PUBLISH in LEGAL[state]
+        self._legal = LEGAL[state]
+        self._plain = PacketType.PUBLISH in self._legal
         if state is State.CLOSED:
             self._buffer.clear()
 

@@ -10,7 +10,7 @@ session (MQTT-4.7.1-1, answered with 0x8F or 0x80), so its text is kept for the 
 from collections.abc import Callable
 
 from app.core.errors import Error
-from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
+from app.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_FILTERS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.topics import SHARE_PREFIX, check_topic
 from app.mqtt.packets import (
     MQTT_3_1,
@@ -39,6 +39,7 @@ from app.mqtt.reasons import REASONS, RETURN_CODES, SUBACK_3, PacketType, Reason
 from app.mqtt.violations import Violation, malformed, protocol_error
 from app.mqtt.wire import Cursor, decode_text
 
+_TYPES = tuple(PacketType)
 _FLAGS_2 = (PacketType.PUBREL, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE)
 
 
@@ -47,22 +48,23 @@ def check_first_byte(first: int, version: int) -> PacketType:
 
     ``version`` is 0 while it is not known.
     """
-    kind = first >> 4
     flags = first & 15
-    if kind == 0 or (kind == PacketType.AUTH and version != MQTT_5):  # MQTT 5, table 2-1
-        raise malformed(f"Packet type {kind} is reserved; this version of MQTT does not send it.")
-    if kind == PacketType.PUBLISH:
+    if first < 0x10 or (first >= 0xF0 and version != MQTT_5):  # MQTT 5, table 2-1
+        raise malformed(
+            f"Packet type {first >> 4} is reserved; this version of MQTT does not send it."
+        )
+    kind = _TYPES[(first >> 4) - 1]
+    if kind is PacketType.PUBLISH:
         _check_publish_flags(flags)
-        return PacketType.PUBLISH
+        return kind
     if version == MQTT_3_1 and kind in _FLAGS_2:
         flags &= 7  # 3.1, 2.1: these are sent again with DUP set
     expected = 2 if kind in _FLAGS_2 else 0
     if flags != expected:  # MQTT-2.1.3-1; MQTT-2.2.2-2 of 3.1.1; MQTT-3.6.1-1, 3.8.1-1, 3.10.1-1
         raise malformed(
-            f"The lower half of the first byte of {PacketType(kind).name} must be {expected}, "
-            f"not {flags}."
+            f"The lower half of the first byte of {kind.name} must be {expected}, not {flags}."
         )
-    return PacketType(kind)
+    return kind
 
 
 def _check_publish_flags(flags: int) -> None:
@@ -164,7 +166,16 @@ def _read_subscribe(cursor: Cursor, _flags: int, version: int) -> Subscribe:
     subscriptions = []
     while cursor.position < cursor.end:
         subscriptions.append(_read_subscription(cursor, version))
+        _check_count(len(subscriptions))
     return Subscribe(packet_id, tuple(subscriptions), properties)
+
+
+def _check_count(filters: int) -> None:
+    if filters > MQTT_FILTERS_MAX:  # D61
+        raise Violation(
+            Reason.QUOTA_EXCEEDED,
+            f"A packet must hold at most {MQTT_FILTERS_MAX} topic filters; send several packets.",
+        )
 
 
 def _read_subscription(cursor: Cursor, version: int) -> Subscription:
@@ -215,6 +226,7 @@ def _read_unsubscribe(cursor: Cursor, _flags: int, version: int) -> Unsubscribe:
     filters = []
     while cursor.position < cursor.end:
         filters.append(cursor.text())  # MQTT-3.10.3-1
+        _check_count(len(filters))
     return Unsubscribe(packet_id, tuple(filters), properties)
 
 
@@ -238,6 +250,8 @@ def _read_auth(cursor: Cursor, _flags: int, _version: int) -> Auth:
         return Auth()
     reason = _read_reason(cursor.byte(), PacketType.AUTH)
     properties = read_properties(cursor, PacketType.AUTH)
+    if not reason and properties is None:
+        return Auth()
     if properties is None or "authentication_method" not in properties:  # MQTT 5, 3.15.2.2.2
         raise protocol_error("An AUTH must name its Authentication Method.")
     return Auth(reason, properties)

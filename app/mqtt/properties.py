@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from app.core.errors import Code, Error
+from app.core.limits import MQTT_PROPERTIES_MAX
 from app.core.topics import check_topic
 from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation, malformed, protocol_error
@@ -63,6 +64,8 @@ class Property:
     identifier: int
     name: str
     wire: Wire
+    read: Callable[[Cursor], object]
+    write: Callable[..., bytes]
     places: frozenset[int]
     repeats: frozenset[int] = frozenset()
     """The places where it may stand more than once, and so is a tuple."""
@@ -85,7 +88,16 @@ def _row(
     if most is None and wire <= Wire.VARINT:
         most = _MOST[wire]
     return Property(
-        identifier, name, wire, frozenset(places), frozenset(repeats), bounds[0], most or 0, reason
+        identifier,
+        name,
+        wire,
+        _READ[wire],
+        _WRITE[wire],
+        frozenset(places),
+        frozenset(repeats),
+        bounds[0],
+        most or 0,
+        reason,
     )
 
 
@@ -150,14 +162,21 @@ def read_properties(cursor: Cursor, place: int) -> Properties:
         raise malformed("The Property Length is longer than the packet; they must agree.")
     found: dict[str, object] = {}
     repeated: dict[str, list[object]] = {}
+    count = 0
     while cursor.position < end:
         item = _BY_IDENTIFIER.get(cursor.varint())
         if item is None or place not in item.places:  # MQTT 5, 2.2.2.2
             raise malformed("A property is unknown, or it is not one of this packet's.")
-        value = _READ[item.wire](cursor)
+        value = item.read(cursor)
         if isinstance(value, int) and not item.least <= value <= item.most:
             raise Violation(
                 item.reason, f"{item.name} must be {item.least} to {item.most}, not {value}."
+            )
+        count += 1
+        if count > MQTT_PROPERTIES_MAX:  # D61
+            raise Violation(
+                Reason.QUOTA_EXCEEDED,
+                f"A packet must hold at most {MQTT_PROPERTIES_MAX} properties; send fewer.",
             )
         if place in item.repeats:
             repeated.setdefault(item.name, []).append(value)
@@ -192,13 +211,12 @@ def write_properties(properties: Properties, place: int) -> bytes:
             raise Error(
                 Code.INVALID, f"{name!r} is not a property of this MQTT packet; leave it out."
             )
-        write = _WRITE[item.wire]
         for each in value if isinstance(value, tuple) and place in item.repeats else (value,):
             if isinstance(each, int) and not item.least <= each <= item.most:
                 raise Error(
                     Code.INVALID, f"{name} must be {item.least} to {item.most}, not {each}."
                 )
             parts.append(bytes((item.identifier,)))
-            parts.append(write(each))
+            parts.append(item.write(each))
     body = b"".join(parts)
     return varint(len(body)) + body

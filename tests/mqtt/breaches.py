@@ -1,14 +1,14 @@
 """The table of breaches: bytes that the specification forbids, the reason they get, and the clause.
 
-``peer`` says who reads them: a server that waits for CONNECT (``new``), a server or a client in use
-(``server``, ``client``), either of them with extended authentication (``server auth``, ``client auth``), a
-server that has not accepted such a client yet (``authenticates``), or a client that waits for CONNACK
-(``client new``).
+``peer`` says who reads them: a server that waits for CONNECT (``new``), a server or a client in
+use (``server``, ``client``), either of them with extended authentication (``server auth``,
+``client auth``), a server that has not accepted such a client yet (``authenticates``), or a
+client that waits for CONNACK (``client new``).
 """
 
 from dataclasses import dataclass
 
-from packets import wire
+from packet_row import wire
 from peers import client, server
 
 from app.mqtt.connection import Connection
@@ -74,9 +74,7 @@ def _connect5(properties, place="connect"):
     """A CONNECT of MQTT 5 with these bytes as properties, its own or its will's."""
     size = bytes((len(properties),))
     if place == "will":
-        return _connect(
-            _M5, "06 0000 00", _ID, size, properties, "0001", b"w", "0000"
-        )
+        return _connect(_M5, "06 0000 00", _ID, size, properties, "0001", b"w", "0000")
     return _connect(_M5, "02 0000", size, properties, _ID)
 
 
@@ -160,7 +158,8 @@ CONNECT = [
        _connect(_M4, "42 0000", _ID, "0000"), MALFORMED, "MQTT-3.1.2-22"),
     _b("connect password without user name in 3.1", "new", 0,
        _connect(_M3, "42 0000", _ID, "0000"), MALFORMED, "3.1, 3.1"),
-    _b("connect 3.1 without name", "new", 0, _connect(_M3, "02 0000", "0000"), CLIENT_ID, "3.1, 3.1"),
+    _b("connect 3.1 without name", "new", 0,
+       _connect(_M3, "02 0000", "0000"), CLIENT_ID, "3.1, 3.1"),
     _b("connect 3.1.1 without name or clean session", "new", 0,
        _connect(_M4, "00 0000", "0000"), CLIENT_ID, "MQTT-3.1.3-8"),
     _b("connect without the will that is promised", "new", 0,
@@ -183,7 +182,8 @@ CONNECT = [
        _connect(_M4, "82 0000", _ID, "0002 c328"), MALFORMED, "MQTT-3.1.3-11"),
     _b("connect authentication data without method", "new", 0,
        _connect5(wire("16 0001 00")), PROTOCOL, "5, 3.1.2.11.10"),
-    _b("connect a second time", "server", 4, _connect(_M4, "02 0000", _ID), PROTOCOL, "MQTT-3.1.0-2"),
+    _b("connect a second time", "server", 4,
+       _connect(_M4, "02 0000", _ID), PROTOCOL, "MQTT-3.1.0-2"),
     _b("connect a second time in 5", "server", 5, wire("10"), PROTOCOL, "MQTT-3.1.0-2"),
 ]  # fmt: skip
 
@@ -203,10 +203,14 @@ PROPERTIES = [
     _b("property twice on publish", "server", 5,
        _publish5(wire("01 01 01 01")), PROTOCOL, "5, 3.3.2.3.2"),
     _b("receive maximum 0", "new", 0, _connect5(wire("21 0000")), PROTOCOL, "5, 3.1.2.11.3"),
-    _b("maximum packet size 0", "new", 0, _connect5(wire("27 00000000")), PROTOCOL, "5, 3.1.2.11.4"),
-    _b("request response information 2", "new", 0, _connect5(wire("19 02")), PROTOCOL, "5, 3.1.2.11.6"),
-    _b("request problem information 2", "new", 0, _connect5(wire("17 02")), PROTOCOL, "5, 3.1.2.11.7"),
-    _b("payload format indicator 2", "server", 5, _publish5(wire("01 02")), PROTOCOL, "5, 3.3.2.3.2"),
+    _b("maximum packet size 0", "new", 0,
+       _connect5(wire("27 00000000")), PROTOCOL, "5, 3.1.2.11.4"),
+    _b("request response information 2", "new", 0,
+       _connect5(wire("19 02")), PROTOCOL, "5, 3.1.2.11.6"),
+    _b("request problem information 2", "new", 0,
+       _connect5(wire("17 02")), PROTOCOL, "5, 3.1.2.11.7"),
+    _b("payload format indicator 2", "server", 5,
+       _publish5(wire("01 02")), PROTOCOL, "5, 3.3.2.3.2"),
     _b("payload format indicator 2 on the will", "new", 0,
        _connect5(wire("01 02"), "will"), PROTOCOL, "5, 3.1.3.2.3"),
     _b("maximum qos 2", "client new", 5, _connack5(wire("24 02")), PROTOCOL, "5, 3.2.2.3.4"),
@@ -214,7 +218,8 @@ PROPERTIES = [
     _b("receive maximum 0 on connack", "client new", 5,
        _connack5(wire("21 0000")), PROTOCOL, "5, 3.2.2.3.3"),
     _b("topic alias 0", "server", 5, _publish5(wire("23 0000")), ALIAS, "MQTT-3.3.2-8"),
-    _b("topic alias without topic", "server", 5, _publish5(wire("23 0001"), b""), PROTOCOL, "5, 3.3.4"),
+    _b("topic alias without topic", "server", 5,
+       _publish5(wire("23 0001"), b""), PROTOCOL, "5, 3.3.4"),
     _b("response topic with a wildcard", "server", 5,
        _publish5(wire("08 0001", b"#")), PROTOCOL, "MQTT-3.3.2-14"),
     _b("response topic empty", "server", 5, _publish5(wire("08 0000")), PROTOCOL, "MQTT-4.7.3-1"),
@@ -245,21 +250,27 @@ PROPERTIES = [
 PUBLISH = [
     _b("publish empty", "server", 4, wire("30 00"), MALFORMED, "5, 3.3.2"),
     _b("publish short", "server", 4, wire("30 01 00"), MALFORMED, "5, 3.3.2"),
-    _b("publish topic over the packet", "server", 4, wire("30 04 0005", b"ab"), MALFORMED, "5, 3.3.2.1"),
+    _b("publish topic over the packet", "server", 4,
+       wire("30 04 0005", b"ab"), MALFORMED, "5, 3.3.2.1"),
     _b("publish without topic", "server", 4, wire("30 02 0000"), PROTOCOL, "MQTT-4.7.3-1"),
-    _b("publish without topic and alias", "server", 5, wire("30 03 0000 00"), PROTOCOL, "5, 3.3.2.1"),
+    _b("publish without topic and alias", "server", 5,
+       wire("30 03 0000 00"), PROTOCOL, "5, 3.3.2.1"),
     _b("publish to #", "server", 4, wire("30 05 0003", b"a/#"), TOPIC, "MQTT-3.3.2-2"),
     _b("publish to +", "server", 5, wire("30 04 0001", b"+", "00"), TOPIC, "MQTT-3.3.2-2"),
     _b("publish to 129 levels", "server", 4, wire("30 8201 0080", b"/" * 128), TOPIC, "D13"),
-    _b("publish topic is not utf-8", "server", 4, wire("30 04 0002 c3 28"), MALFORMED, "MQTT-3.3.2-1"),
+    _b("publish topic is not utf-8", "server", 4,
+       wire("30 04 0002 c3 28"), MALFORMED, "MQTT-3.3.2-1"),
     _b("publish topic with a surrogate", "server", 5,
        wire("30 06 0003 edbfbf 00"), MALFORMED, "MQTT-1.5.4-1"),
-    _b("publish topic overlong", "server", 5, wire("30 05 0002 c0af 00"), MALFORMED, "MQTT-1.5.4-1"),
+    _b("publish topic overlong", "server", 5,
+       wire("30 05 0002 c0af 00"), MALFORMED, "MQTT-1.5.4-1"),
     _b("publish topic with NUL", "server", 4, wire("30 05 0003 610061"), MALFORMED, "MQTT-1.5.4-2"),
-    _b("publish packet id 0", "server", 4, wire("32 05 0001", b"a", "0000"), MALFORMED, "MQTT-2.3.1-1"),
+    _b("publish packet id 0", "server", 4,
+       wire("32 05 0001", b"a", "0000"), MALFORMED, "MQTT-2.3.1-1"),
     _b("publish packet id 0 in 5", "server", 5,
        wire("34 06 0001", b"a", "0000 00"), MALFORMED, "MQTT-2.2.1-3"),
-    _b("publish without packet id", "server", 4, wire("32 03 0001", b"a"), MALFORMED, "MQTT-2.3.1-1"),
+    _b("publish without packet id", "server", 4,
+       wire("32 03 0001", b"a"), MALFORMED, "MQTT-2.3.1-1"),
     _b("publish with half a packet id", "server", 4,
        wire("32 04 0001", b"a", "00"), MALFORMED, "MQTT-2.3.1-1"),
     _b("publish 5 without property length", "server", 5,
@@ -287,10 +298,12 @@ ACKNOWLEDGEMENTS = [
 
 SUBSCRIBE = [
     _b("subscribe without filter", "server", 4, wire("82 02 0001"), PROTOCOL, "MQTT-3.8.3-2"),
-    _b("subscribe without filter in 5", "server", 5, wire("82 03 0001 00"), PROTOCOL, "MQTT-3.8.3-2"),
+    _b("subscribe without filter in 5", "server", 5,
+       wire("82 03 0001 00"), PROTOCOL, "MQTT-3.8.3-2"),
     _b("subscribe packet id 0", "server", 4,
        wire("82 06 0000 0001", b"a", "00"), MALFORMED, "MQTT-2.3.1-1"),
-    _b("subscribe qos 3", "server", 4, wire("82 06 0001 0001", b"a", "03"), PROTOCOL, "MQTT-3-8.3-4"),
+    _b("subscribe qos 3", "server", 4,
+       wire("82 06 0001 0001", b"a", "03"), PROTOCOL, "MQTT-3-8.3-4"),
     _b("subscribe qos 3 in 5", "server", 5,
        wire("82 07 0001 00 0001", b"a", "03"), PROTOCOL, "5, 3.8.3.1"),
     _b("subscribe reserved bits", "server", 4,
@@ -301,7 +314,8 @@ SUBSCRIBE = [
        wire("82 07 0001 00 0001", b"a", "30"), PROTOCOL, "5, 3.8.3.1"),
     _b("subscribe no local to a share", "server", 5,
        wire("82 10 0001 00 000a", b"$share/g/a", "04"), PROTOCOL, "MQTT-3.8.3-4"),
-    _b("subscribe without options", "server", 4, wire("82 05 0001 0001", b"a"), MALFORMED, "5, 3.8.3"),
+    _b("subscribe without options", "server", 4,
+       wire("82 05 0001 0001", b"a"), MALFORMED, "5, 3.8.3"),
     _b("subscribe filter is not utf-8", "server", 5,
        wire("82 07 0001 00 0001 ff 00"), MALFORMED, "MQTT-3.8.3-1"),
     _b("subscribe filter with NUL", "server", 4,
@@ -317,12 +331,14 @@ SUBSCRIBE = [
        wire("a2 05 0001 0001 80"), MALFORMED, "MQTT-3.10.3-1"),
     _b("unsuback reason", "client", 5, wire("b0 04 0001 00 01"), PROTOCOL, "MQTT-3.11.3-2"),
     _b("unsuback without reasons", "client", 5, wire("b0 03 0001 00"), PROTOCOL, "MQTT-3.11.3-1"),
-    _b("unsuback with reasons in 3.1.1", "client", 4, wire("b0 03 0001 00"), MALFORMED, "3.1.1, 3.11"),
+    _b("unsuback with reasons in 3.1.1", "client", 4,
+       wire("b0 03 0001 00"), MALFORMED, "3.1.1, 3.11"),
 ]  # fmt: skip
 
 OTHER = [
     _b("connack flags byte", "client new", 5, wire("20 03 02 00 00"), MALFORMED, "MQTT-3.2.2-1"),
-    _b("connack session of a refusal", "client new", 4, wire("20 02 01 05"), PROTOCOL, "MQTT-3.2.2-4"),
+    _b("connack session of a refusal", "client new", 4,
+       wire("20 02 01 05"), PROTOCOL, "MQTT-3.2.2-4"),
     _b("connack session of a refusal in 5", "client new", 5,
        wire("20 03 01 87 00"), PROTOCOL, "MQTT-3.2.2-6"),
     _b("connack return code", "client new", 4, wire("20 02 00 06"), MALFORMED, "3.1.1, table 3.1"),
@@ -336,28 +352,43 @@ OTHER = [
     _b("pingreq to a client", "client", 5, wire("c0"), PROTOCOL, "5, table 2-1"),
     _b("disconnect to a client of 3.1.1", "client", 4, wire("e0"), PROTOCOL, "3.1.1, 3.14"),
     _b("disconnect reason", "server", 5, wire("e0 01 01"), PROTOCOL, "MQTT-3.14.2-1"),
-    _b("disconnect of a server with the will", "client", 5, wire("e0 01 04"), PROTOCOL, "5, 3.14.2.1"),
+    _b("disconnect of a server with the will", "client", 5,
+       wire("e0 01 04"), PROTOCOL, "5, 3.14.2.1"),
     _b("disconnect of a server with session expiry", "client", 5,
        wire("e0 07 00 05 11 00000001"), PROTOCOL, "MQTT-3.14.2-2"),
     _b("disconnect of a client with a server reference", "server", 5,
        wire("e0 05 00 03 1c 0000"), PROTOCOL, "5, 3.14.2.2.5"),
     _b("auth without method in connect", "server", 5, wire("f0"), PROTOCOL, "MQTT-4.12.0-7"),
     _b("auth to a client without method", "client", 5, wire("f0"), PROTOCOL, "MQTT-4.12.0-6"),
-    _b("auth reason", "server auth", 5, wire("f0 06 01 04 15 0001", b"m"), PROTOCOL, "MQTT-3.15.2-1"),
+    _b("auth reason", "server auth", 5,
+       wire("f0 06 01 04 15 0001", b"m"), PROTOCOL, "MQTT-3.15.2-1"),
     _b("auth without its method", "server auth", 5, wire("f0 02 18 00"), PROTOCOL, "5, 3.15.2.2.2"),
     _b("auth with other properties only", "server auth", 5,
        wire("f0 05 18 03 1f 0000"), PROTOCOL, "5, 3.15.2.2.2"),
-    _b("auth without property length", "server auth", 5, wire("f0 01 18"), MALFORMED, "5, 3.15.2.2.1"),
+    _b("auth without property length", "server auth", 5,
+       wire("f0 01 18"), MALFORMED, "5, 3.15.2.2.1"),
     _b("auth of success from a client", "server auth", 5, wire("f0 00"), PROTOCOL, "5, table 3-14"),
     _b("auth again from a server", "client auth", 5,
        wire("f0 06 19 04 15 0001", b"m"), PROTOCOL, "5, table 3-14"),
-    _b("publish before the method is done", "authenticates", 5, wire("30"), PROTOCOL, "MQTT-3.1.2-30"),
+    _b("publish before the method is done", "authenticates", 5,
+       wire("30"), PROTOCOL, "MQTT-3.1.2-30"),
     _b("pingreq before connect", "new", 0, wire("c0 00"), PROTOCOL, "MQTT-3.1.0-1"),
     _b("HTTP", "new", 0, b"GET / HTTP/1.1\r\n\r\n", MALFORMED, "MQTT-2.1.3-1"),
     _b("TLS", "new", 0, wire("16 0301 0200"), MALFORMED, "MQTT-2.1.3-1"),
 ]  # fmt: skip
 
+QUOTA = [
+    _b("subscribe to too many filters", "server", 4,
+       wire("82 858003 0001", bytes(3 * 16_385)), Reason.QUOTA_EXCEEDED, "D61"),
+    _b("unsubscribe from too many filters", "server", 4,
+       wire("a2 848002 0001", bytes(2 * 16_385)), Reason.QUOTA_EXCEEDED, "D61"),
+    _b("too many properties", "server", 5,
+       wire("30 8ba001 0001", b"a", "85a001", wire("26 0000 0000") * 4_097),
+       Reason.QUOTA_EXCEEDED, "D61"),
+]  # fmt: skip
+
 BREACHES = [
+    *QUOTA,
     *FIRST_BYTE,
     *LENGTH,
     *CONNECT,

@@ -1,16 +1,14 @@
-"""What the specification forbids is found, named by the right reason, and ends the connection (D12)."""
+"""What the specification forbids is found, gets its reason, and ends the connection (D12)."""
 
 import pytest
 from breaches import BREACHES, Breach, reader
-from packets import wire
+from packet_row import wire
 from peers import breach, server
 
 from app.core.errors import Code
 from app.mqtt.violations import UnsupportedVersion
 
-EACH = pytest.mark.parametrize(
-    "row", BREACHES, ids=lambda row: f"{row.name} [{row.clause}]"
-)
+EACH = pytest.mark.parametrize("row", BREACHES, ids=lambda row: f"{row.name} [{row.clause}]")
 
 
 @EACH

@@ -1,7 +1,7 @@
 """A connection: streams cut anywhere, legal moves, versions, aliases, limits."""
 
 import pytest
-from packets import wire
+from packet_row import wire
 from peers import breach, client, server
 
 from app.core import limits
@@ -189,6 +189,11 @@ def test_3_1_may_leave_out_what_its_flags_promise(tail, username, password):
 def test_longer_forms_of_5_mean_the_same(data, packet):
     """MQTT 5, 3.4.2.1 and 3.14.2.1."""
     assert server(5).receive(data) == [packet]
+
+
+def test_the_longer_form_of_auth_means_the_same():
+    """MQTT 5, 3.15.2.1."""
+    assert client(5, method=True).receive(wire("f0 02 00 00")) == [Auth()]
 
 
 def test_an_alias_stands_for_its_topic():

@@ -1,7 +1,8 @@
-"""Writing: what a version cannot say, what does not fit, and the halves of a PUBLISH for fan-out."""
+"""Writing: what a version cannot say, what does not fit, and the halves of a PUBLISH."""
 
 import pytest
-from packets import CASES, case_id, wire
+from packet_row import wire
+from packets import CASES, case_id
 from peers import decode
 
 from app.core.errors import Code, Error
@@ -28,7 +29,13 @@ PUBLISHES = [case for case in CASES if isinstance(case[0].packet, Publish)]
 def test_head_and_tail(row, version):
     packet = row.packet
     head, tail = publish_head_tail(
-        version, packet.topic, packet.payload, packet.qos, packet.retain, packet.dup, packet.properties
+        version,
+        packet.topic,
+        packet.payload,
+        packet.qos,
+        packet.retain,
+        packet.dup,
+        packet.properties,
     )
     packet_id = packet.packet_id.to_bytes(2, "big") if packet.qos else b""
     assert head + packet_id + tail == row.data
@@ -50,7 +57,10 @@ def test_head_and_tail(row, version):
             Subscribe(1, (Subscription("a", 1, True, True, 2),), {"subscription_identifier": 1}),
             Subscribe(1, (Subscription("a", 1),)),
         ),
-        (Connack(False, Reason.BANNED, {"reason_string": "r"}), Connack(False, Reason.NOT_AUTHORIZED)),
+        (
+            Connack(False, Reason.BANNED, {"reason_string": "r"}),
+            Connack(False, Reason.NOT_AUTHORIZED),
+        ),
         (Connack(False, Reason.SERVER_BUSY), Connack(False, Reason.SERVER_UNAVAILABLE)),
     ],
 )
