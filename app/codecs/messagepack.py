@@ -85,9 +85,11 @@ _FAULTS = (msgpack.UnpackException, Misfit, ValueError, OverflowError)
 """What msgpack and the hooks raise for a bad payload; a date out of range is an OverflowError."""
 
 _REASONS = (
-    (msgpack.FormatError, "0xc1 is no type of MessagePack."),
-    (UnicodeDecodeError, "a text is not UTF-8."),
-    (OverflowError, "a date is outside the years 1 to 9999."),
+    ("FormatError", "0xc1 is no type of MessagePack."),
+    ("UnicodeDecodeError", "a text is not UTF-8."),
+    ("OverflowError", "a date is outside the years 1 to 9999."),
+    ("is not allowed for map key", "a key of a map is text; write it as text."),
+    ("exceeds max_", "a list or a map promises more items than the payload has bytes."),
 )
 
 
@@ -103,10 +105,11 @@ def _reason(fault: Exception) -> str:
     """What was wrong; msgpack's own words speak of its options, so most are said anew."""
     if isinstance(fault, Misfit):
         return fault.reason
-    for kind, reason in _REASONS:
-        if isinstance(fault, kind):
+    words = f"{type(fault).__name__}: {fault}"
+    for fragment, reason in _REASONS:
+        if fragment in words:
             return reason
-    return f"{fault}".rstrip(".") + "."
+    return str(fault).rstrip(".") + "."
 
 
 def _where(payload: bytes) -> str:
@@ -120,10 +123,9 @@ def _where(payload: bytes) -> str:
 def _refused(prefix: bytes) -> bool:
     unpacker = msgpack.Unpacker(**_OPTIONS)
     unpacker.feed(prefix)
+    refused = False
     try:
         unpacker.unpack()
-    except msgpack.OutOfData:
-        return False
-    except _FAULTS:
-        return True
-    return False
+    except _FAULTS as fault:
+        refused = not isinstance(fault, msgpack.OutOfData)
+    return refused
