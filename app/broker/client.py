@@ -14,7 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
-from app.broker.forms import Form
+from app.broker.forms import Form, Parts
 from app.broker.handlers import HANDLERS, on_publish, on_puback
 from app.broker.session import Session
 from app.core.callers import Caller
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from app.broker.broker import Broker
 
 log = logging.getLogger("rowcast.mqtt")
+
+MARKS = frozenset({CURRENT, RESET, GAP})
 
 
 class Transport(Protocol):
@@ -216,37 +218,40 @@ class Client:
         if not pairs:
             return
         out = self._out
-        shared = self.broker.forms.parts
+        forms = self.broker.forms
+        most = self.packet_bytes_max
         for event, interest in pairs:
-            if interest is None or event.kind in {CURRENT, RESET, GAP}:
+            if interest is None or event.kind in MARKS:
                 self._mark(event, interest)
                 continue
             qos = event.qos if event.qos < interest.qos else interest.qos  # MQTT-3.8.4-8; D17
             retain = event.kind is SNAPSHOT or (interest.retain_as_published and event.retain)
-            form = cast("Form", interest.form)
+            form = interest.form
             if interest.identifiers or event.expires_at:
-                head, tail = self._own(event, interest, qos, retain=retain)
-                if not head:
+                parts = self._own(event, interest, qos, retain=retain)
+                if parts is None:
                     continue
+            elif qos:
+                parts = forms.parts(event, form, qos, retain=retain)  # type: ignore[arg-type]
             else:
-                head, tail = shared(event, form, qos, retain=retain)
-            if self.packet_bytes_max and len(head) + len(tail) + 2 > self.packet_bytes_max:
+                parts = (forms.whole(event, form, retain=retain), b"")  # type: ignore[arg-type]
+            head, tail = parts
+            if most and len(head) + len(tail) + 2 > most:
                 self.broker.dropped_large += 1  # MQTT-3.1.2-25: as if it had been sent
-                continue
-            if qos:
+            elif qos:
                 packet_id = window.next_id()
                 window.start(packet_id, event)
                 out.append(head + packet_id.to_bytes(2, "big") + tail)
             else:
-                out.append(head + tail)
+                out.append(head + tail if tail else head)
         self.sent += len(pairs)
         self.ready()  # there may be more: in the next turn
 
-    def _own(self, event: Event, interest: Interest, qos: int, *, retain: bool) -> tuple[bytes, bytes]:
-        """Return a frame for this client alone; empty when the message has expired."""
+    def _own(self, event: Event, interest: Interest, qos: int, *, retain: bool) -> Parts | None:
+        """Return a frame for this client alone; None when the message has expired."""
         now = self.broker.now()
         if 0 < event.expires_at <= now:  # MQTT-3.3.2-5
-            return b"", b""
+            return None
         return self.broker.forms.own_parts(
             event,
             cast("Form", interest.form),

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from app.codecs import JSON
 from app.core.errors import Code, Error
 from app.core.events import DELETE, SNAPSHOT, Event
+from app.core.limits import MATCH_CACHE_TOPICS_MAX
 from app.engine.contents import Contents
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
+from app.mqtt.wire import text, varint
 
 Parts = tuple[bytes, bytes]
 """A PUBLISH before and after its packet identifier."""
@@ -40,17 +42,45 @@ class Forms:
         self._contents = contents
         self._cursor = cursor
         self._forms: dict[tuple[int, str | None, bool], Form] = {}
+        self._topics: dict[str, bytes] = {}
 
     def form(self, version: int, media_type: str | None, *, tells_seq: bool) -> Form:
         """Return the one form of this kind."""
         name = (version, media_type, tells_seq)
         form = self._forms.get(name)
         if form is None:
-            form = self._forms[name] = Form(*name, keys=tuple(object() for _ in range(4)))
+            form = self._forms[name] = Form(*name, keys=tuple(object() for _ in range(6)))
         return form
 
+    def whole(self, event: Event, form: Form, *, retain: bool) -> bytes:
+        """Return the shared frame of an event with QoS 0, made on first need."""
+        encodings = event.encodings
+        if encodings is None:
+            encodings = event.encodings = {}
+        frame = encodings.get(form.keys[retain])
+        if frame is None:
+            if form.version != MQTT_5 and form.media_type is None and event.table is None:
+                frame = self._as_it_came(event, retain=retain)
+            else:
+                frame = b"".join(self._make(event, form, 0, retain=retain))
+            encodings[form.keys[retain]] = frame
+        return frame  # type: ignore[return-value]
+
+    def _as_it_came(self, event: Event, *, retain: bool) -> bytes:
+        """Return the most frequent frame of all, without a detour: QoS 0, before MQTT 5, any bytes."""
+        topic = self._topics.get(event.topic)
+        if topic is None:
+            if len(self._topics) >= MATCH_CACHE_TOPICS_MAX:
+                self._topics.clear()
+            topic = self._topics[event.topic] = text(event.topic)
+        size = len(topic) + len(event.payload)
+        first = 0x31 if retain else 0x30
+        if size < 128:
+            return bytes((first, size)) + topic + event.payload
+        return bytes((first,)) + varint(size) + topic + event.payload
+
     def parts(self, event: Event, form: Form, qos: int, *, retain: bool) -> Parts:
-        """Return the shared frame of an event, made on first need."""
+        """Return the shared frame of an event with QoS 1 or 2, around its packet identifier."""
         key = form.keys[qos * 2 + retain]
         encodings = event.encodings
         if encodings is None:

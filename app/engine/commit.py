@@ -102,9 +102,12 @@ class Committer:
             self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
 
     def publish(self, event: Event) -> None:
-        """Announce an event that its table does not log; nothing is stored (DESIGN, section 4)."""
-        event.version = self._clock.tick()
-        self._bus.publish(event)
+        """Announce an event that its table does not log; nothing is stored (DESIGN, section 4).
+
+        It has neither a number nor a version: nobody can ask for it again or compare it.
+        """
+        for subscriber in self._bus.match(event.topic):
+            subscriber.offer(event)
 
     async def settle(self) -> None:
         """Wait until nothing waits: everything submitted is answered."""
