@@ -156,14 +156,21 @@ def check(
     from app.schema import load_schema  # noqa: PLC0415
 
     problems = []
-    for place, load in ((chosen.schema_file, load_schema), (chosen.resources, load_resources)):
-        try:
-            names = [getattr(item, "name", None) or item.__name__ for item in load(place)]
-            print(f"{place}: {', '.join(names) or 'nothing declared'}")
-        except Error as error:
-            problems.append(error.message)
+    try:
+        tables = load_schema(chosen.schema_file).tables
+        _tell_found(chosen.schema_file, [table.name for table in tables])
+    except Error as error:
+        problems.append(error.message)
+    try:
+        _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+    except Error as error:
+        problems.append(error.message)
     if problems:
         raise Error(Code.INVALID, "\n".join(problems))
+
+
+def _tell_found(place: Path, names: list[str]) -> None:
+    print(f"{place}: {', '.join(names) or 'nothing declared'}")
 
 
 def _settings(file: Path | None, flags: Mapping[str, object], settings: list[str] | None) -> Config:
@@ -386,3 +393,7 @@ def _tell_cursor(response: Response) -> None:
     """Print the cursor that a write got, if the server tells it: a place to watch from."""
     if cursor := cursor_of(response):
         print(cursor)
+
+
+if __name__ == "__main__":
+    main()

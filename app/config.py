@@ -22,8 +22,6 @@ from app.core.errors import Code, Error
 from app.core.limits import (
     MQTT_PACKET_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
-    SUBSCRIPTION_QUEUE_BYTES_MAX,
-    SUBSCRIPTION_QUEUE_EVENTS_MAX,
 )
 from app.core.suggestions import did_you_mean
 
@@ -133,18 +131,6 @@ class Log(Section):
     )
 
 
-class Subscriptions(Section):
-    """What waits in memory for one slow reader; logged events beyond are read from the log."""
-
-    queue_events: Annotated[_Number, Field(ge=1)] = Field(
-        default=SUBSCRIPTION_QUEUE_EVENTS_MAX, description="Events that wait for one subscriber."
-    )
-    queue_bytes: Annotated[_Number, Field(ge=1)] = Field(
-        default=SUBSCRIPTION_QUEUE_BYTES_MAX,
-        description="Payload bytes that wait for one subscriber.",
-    )
-
-
 class Sse(Section):
     """Server-Sent Events."""
 
@@ -195,7 +181,6 @@ class Config(Section):
     mqtt: Mqtt = Mqtt()
     topics: Topics = Topics()
     log: Log = Log()
-    subscriptions: Subscriptions = Subscriptions()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()
     security: Security = Security()

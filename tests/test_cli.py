@@ -1,6 +1,8 @@
 """The command line: what it asks of a server, what it prints, how it fails (FEATURES O9)."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import httpx
 import msgpack
@@ -341,9 +343,15 @@ def test_a_setting_needs_a_value(server):
     )
 
 
-def test_serve_passes_flags_on(server, monkeypatch):
+@pytest.fixture
+def served(server, monkeypatch):
+    """What ``app.main.serve`` was called with, without starting anything."""
     served = []
-    monkeypatch.setattr("app.main.serve", served.append)
+    monkeypatch.setitem(sys.modules, "app.main", SimpleNamespace(serve=served.append))
+    return served
+
+
+def test_serve_passes_flags_on(served):
     run("serve", "--http-port", "0", "--mqtt-port", "0", "--data", "d", "--set", "http.host=::1")
     (config,) = served
     assert (0, 0, "d", "::1") == (
@@ -351,9 +359,7 @@ def test_serve_passes_flags_on(server, monkeypatch):
     )  # fmt: skip
 
 
-def test_a_flag_wins_over_set(server, monkeypatch):
-    served = []
-    monkeypatch.setattr("app.main.serve", served.append)
+def test_a_flag_wins_over_set(served):
     run("serve", "--http-port", "0", "--set", "http.port=99999")
     assert 0 == served[0].http.port
 
@@ -369,5 +375,5 @@ def test_check_tells_every_problem_with_its_place(server, tmp_path):
     (tmp_path / "resources").mkdir()
     (tmp_path / "resources/broken.py").write_text("def\n")
     message = str(run("check").exception)
-    assert "schema.graphql:2:11" in message
+    assert "schema.graphql:2:10" in message
     assert "broken.py" in message

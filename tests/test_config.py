@@ -33,8 +33,8 @@ def test_without_anything_the_defaults_hold(tmp_path, monkeypatch):
 
 def test_the_server_is_found_on_loopback_by_default():
     config = Config()
-    assert ("127.0.0.1", 9926) == (config.http.host, config.http.port)
-    assert ("127.0.0.1", 1883) == (config.mqtt.network.host, config.mqtt.network.port)
+    assert (9926, "127.0.0.1") == (config.http.port, config.http.host)
+    assert (1883, "127.0.0.1") == (config.mqtt.network.port, config.mqtt.network.host)
     assert "loopback" == config.security.anonymous
 
 

@@ -1,0 +1,29 @@
+# docker build -t rowcast .
+# docker run -p 127.0.0.1:9926:9926 -p 127.0.0.1:1883:1883 -v rowcast:/data rowcast
+#
+# Inside a container every caller comes from elsewhere, so the command below listens on all of the
+# container's addresses and lets callers without a name in. Which of them reach it is decided by
+# -p: publish to 127.0.0.1, as above, until there are users.
+FROM python:3.11-slim
+
+WORKDIR /srv/rowcast
+COPY requirements-server.lock .
+RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock
+COPY app app
+COPY schema.graphql .
+COPY resources resources
+RUN printf '#!/bin/sh\nexec python -m app.cli "$@"\n' > /usr/local/bin/rowcast \
+  && chmod +x /usr/local/bin/rowcast \
+  && useradd --system --no-create-home rowcast \
+  && mkdir /data && chown rowcast /data
+
+ENV PYTHONPATH=/srv/rowcast PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+USER rowcast
+VOLUME /data
+EXPOSE 9926 1883
+HEALTHCHECK --interval=10s --timeout=3s \
+  CMD python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:9926/health', timeout=2)"
+
+ENTRYPOINT ["rowcast"]
+CMD ["serve", "--data", "/data", "--set", "http.host=0.0.0.0", \
+     "--set", "mqtt.network.host=0.0.0.0", "--set", "security.anonymous=everywhere"]

@@ -1,0 +1,380 @@
+"""The documents cannot lie: what they name is there, and what is there is named.
+
+README.md is for users, app/README.md for those who change the code. Here their commands, settings,
+error codes, files and symbols are compared with the code.
+"""
+
+import ast
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+import typer.main
+
+import app
+from app.cli import command
+from app.config import config_keys, load_config
+from app.core import events
+from app.core.errors import Code
+from app.engine.resource import OVERRIDABLE
+from app.schema import parse_schema
+from house import APP, FLOORS, ROOT, expect_none, relative
+
+README = ROOT / "README.md"
+TOUR = APP / "README.md"
+
+OUTSIDE = {
+    "curl", "mosquitto_pub", "mosquitto_sub", "docker", "git", "cd", "echo", "cat", "node", "npm",
+    "python", "python3", "jq", "sqlite3", "export", "kill", "source", "mkdir",
+}  # fmt: skip
+"""Commands of other programs that a reader may be asked to type."""
+INSIDE = {"python", "pip", "pytest", "uv", "ruff", "mypy"}
+"""Commands of .venv/bin besides our own."""
+
+EVENT_FIELDS = ("cursor", "topic", "kind", "version", "value")
+KINDS = (
+    events.SNAPSHOT, events.PUT, events.PATCH, events.DELETE, events.MESSAGE, events.CURRENT,
+    events.RESET, events.GAP,
+)  # fmt: skip
+
+# -- reading Markdown ------------------------------------------------------------------------------
+
+FENCE = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    """Return the fenced blocks of these languages."""
+    return [match[2] for match in FENCE.finditer(text) if match[1] in languages]
+
+
+def prose(text: str) -> str:
+    """Return the text without fenced blocks."""
+    return FENCE.sub("", text)
+
+
+def quoted(text: str) -> list[str]:
+    """Return what stands between backticks."""
+    return re.findall(r"`([^`\n]+)`", prose(text))
+
+
+def section(text: str, title: str) -> str:
+    """Return what stands under the first heading that has these words; empty without one."""
+    match = re.search(rf"^(#+)[^\n]*{title}[^\n]*\n", text, re.MULTILINE | re.IGNORECASE)
+    if match is None:
+        return ""
+    rest = text[match.end() :]
+    end = re.search(rf"^#{{1,{len(match[1])}}} ", FENCE.sub(_blank, rest), re.MULTILINE)
+    return rest[: end.start()] if end else rest
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"\S", " ", match[0])
+
+
+def commands(block: str) -> Iterator[list[str]]:
+    """Give each command of a shell block as its words, without redirections and comments."""
+    prompted = re.search(r"^\$ ", block, re.MULTILINE) is not None
+    block = block.replace("\\\n", " ")
+    pending = ""
+    for line in block.splitlines():
+        if prompted and not pending and not line.startswith("$ "):
+            continue  # what the command before it printed
+        pending += ("\n" if pending else "") + line.removeprefix("$ ")
+        lexer = shlex.shlex(pending, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        try:
+            words = list(lexer)
+        except ValueError:
+            continue  # a quotation that goes on in the next line
+        pending = ""
+        yield from _separated(words)
+    if pending:
+        yield ["(a quotation that never ends)", pending]
+
+
+def _separated(words: list[str]) -> Iterator[list[str]]:
+    current: list[str] = []
+    for word in [*words, ";"]:
+        if word in {"|", "||", "&&", ";", "&", "(", ")"}:
+            while current and re.fullmatch(r"[A-Z_]+=.*", current[0]):
+                current.pop(0)
+            if current:
+                yield current
+            current = []
+        else:
+            current.append(word)
+
+
+# -- checking them ---------------------------------------------------------------------------------
+
+
+def wrong_command(words: list[str]) -> str:
+    """Say what is wrong with a command that a reader is asked to type; empty when nothing is."""
+    name = words[0].removeprefix("./").removeprefix(".venv/bin/")
+    if name == "rowcast":
+        return _wrong_rowcast(words[1:])
+    if name.startswith(("scripts/", ".ci/")):
+        path = ROOT / name
+        runs = path.is_file() and path.stat().st_mode & 0o100
+        return "" if runs else f"{name} is no script that can be run"
+    known = name in INSIDE if ".venv/bin/" in words[0] else name in OUTSIDE
+    return "" if known else f"{words[0]} is not known to tests/test_docs.py"
+
+
+def _wrong_rowcast(words: list[str]) -> str:
+    group = typer.main.get_command(command)
+    if not words or words[0].startswith("-"):
+        return ""
+    if words[0] not in group.commands:
+        return f"rowcast has no command {words[0]}"
+    options = {name for item in group.commands[words[0]].params for name in item.opts}
+    unknown = [
+        word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in options
+    ]
+    unknown = [word for word in unknown if word not in {"--", "--help"}]
+    return f"rowcast {words[0]} has no option {unknown[0]}" if unknown else ""
+
+
+PLACES = {"app", "tests", "scripts", "resources", ".ci"}
+ENDINGS = r"\.(?:py|md|graphql|toml|lock|yaml|js|json|html|csv)"
+
+
+def missing_place(text: str) -> str:
+    """Say which file or symbol a quotation names that is not there; empty when all is well."""
+    match = re.fullmatch(rf"((?:[\w.-]+/)*[\w.-]*(?:{ENDINGS}|/|/[\w-]+))(?::([\w.]+))?", text)
+    if match is None:
+        return ""
+    name, symbol = match[1], match[2]
+    inside = name.split("/")[0] in PLACES | set(FLOORS)
+    if not inside and not re.fullmatch(rf"[\w.-]+{ENDINGS}", name):
+        return ""
+    found = [
+        place
+        for base in (APP, ROOT)
+        for place in (base / name, base / f"{name}.py")
+        if place.exists()
+    ]
+    if not found:
+        return f"{text}: there is no {name}"
+    if symbol and not any(_defines(place, symbol) for place in found if place.is_file()):
+        return f"{text}: {name} defines no {symbol}"
+    return ""
+
+
+def _defines(path, symbol: str) -> bool:
+    node: ast.AST | None = ast.parse(path.read_text(encoding="utf-8"))
+    for part in symbol.split("."):
+        node = next((item for item in getattr(node, "body", []) if part in _names(item)), None)
+        if node is None:
+            return False
+    return True
+
+
+def _names(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {node.name}
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return {item.id for item in targets if isinstance(item, ast.Name)}
+
+
+def wrong_decisions(text: str) -> Iterator[str]:
+    """Decisions are numbered from 1 without gaps, and each says whether it stands."""
+    body = section(text, "Decisions")
+    heads = list(re.finditer(r"^#{3,4} (\d+)\. (.+)$", body, re.MULTILINE))
+    numbers = [int(head[1]) for head in heads]
+    if not heads:
+        yield "there is no section Decisions with headings such as '### 1. One writer thread'"
+        return
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield f"decisions are numbered {numbers}"
+    ends = [head.start() for head in heads[1:]] + [len(body)]
+    for head, end in zip(heads, ends, strict=True):
+        status = re.search(r"Status: (accepted|superseded by (\d+))", body[head.end() : end])
+        if status is None:
+            yield f"decision {head[1]} lacks 'Status: accepted' or 'Status: superseded by N'"
+        elif status[2] and int(status[2]) not in numbers:
+            yield f"decision {head[1]} is superseded by {status[2]}, which is not there"
+
+
+# -- README.md -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def readme():
+    return README.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tour():
+    assert TOUR.exists(), "app/README.md, the tour of the code, is missing"
+    return TOUR.read_text(encoding="utf-8")
+
+
+def test_changes_name_this_version(readme):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    newest = re.search(r"^#+ .*?(\d+\.\d+\.\d+)", section(readme, "Changes"), re.MULTILINE)
+    assert (version, version) == (app.__version__, newest and newest[1])
+
+
+def test_readme_names_every_setting(readme):
+    assert [] == [key for key in config_keys() if key not in quoted(readme)]
+
+
+def test_readme_names_no_setting_that_is_not_there(readme):
+    sections = {key.split(".")[0] for key in config_keys() if "." in key}
+    files = re.compile(ENDINGS + "$")
+    assert [] == [
+        word
+        for word in quoted(readme)
+        if re.fullmatch(rf"({'|'.join(sections)})(\.\w+)+", word)
+        and word not in config_keys()
+        and not files.search(word)
+    ]
+
+
+def test_readme_shows_every_command(readme):
+    names = typer.main.get_command(command).commands
+    assert [] == [name for name in names if f"rowcast {name}" not in readme]
+
+
+def test_readme_names_every_error_code(readme):
+    assert [] == [code.value for code in Code if code.value not in quoted(readme)]
+
+
+def test_readme_states_the_event_format(readme):
+    words = set(re.findall(r"\w+", section(readme, "event format")))
+    assert set() == {*EVENT_FIELDS, *KINDS} - words
+
+
+def test_readme_names_every_method_of_a_resource(readme):
+    words = set(re.findall(r"\w+", " ".join(quoted(readme) + blocks(readme, "python"))))
+    assert set() == set(OVERRIDABLE) - words
+
+
+def test_readme_and_tour_name_every_script(readme, tour):
+    scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file() and not path.suffix]
+    assert [] == [name for name in map(relative, scripts) if name not in readme + tour]
+
+
+SHELLS = ("sh", "bash", "shell", "console")
+
+
+def test_commands_of_readme_and_tour_exist(readme, tour):
+    typed = [
+        words
+        for text in (readme, tour)
+        for block in blocks(text, *SHELLS)
+        for words in commands(block)
+    ]
+    expect_none([wrong for words in typed if (wrong := wrong_command(words))])
+    assert typed
+
+
+def test_examples_in_json_yaml_python_and_graphql_are_right(readme, tmp_path):
+    for block in blocks(readme, "json"):
+        json.loads(block)
+    for block in blocks(readme, "yaml"):
+        file = tmp_path / "rowcast.yaml"
+        file.write_text(block, encoding="utf-8")
+        load_config(file, {})
+    for block in blocks(readme, "python"):
+        ast.parse(block)
+    for block in blocks(readme, "graphql"):
+        parse_schema(block, "README.md")
+
+
+@pytest.mark.parametrize("name", ["README.md", "app/README.md"])
+def test_every_file_and_symbol_named_is_there(name):
+    """FEATURES O18."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    expect_none([wrong for item in quoted(text) if (wrong := missing_place(item))])
+
+
+@pytest.mark.parametrize("name", ["README.md", "app/README.md"])
+def test_every_link_within_the_project_leads_somewhere(name):
+    path = ROOT / name
+    links = re.findall(r"\]\(([^)#\s]+)", prose(path.read_text(encoding="utf-8")))
+    local = [link for link in links if "://" not in link]
+    assert [] == [link for link in local if not (path.parent / link).exists()]
+
+
+# -- app/README.md ---------------------------------------------------------------------------------
+
+
+def test_the_tour_visits_every_room(tour):
+    rooms = [path.name for path in APP.iterdir() if (path / "__init__.py").exists()]
+    assert [] == [room for room in rooms if f"{room}/" not in tour]
+
+
+def test_decisions_are_numbered_and_have_a_status(tour):
+    expect_none(list(wrong_decisions(tour)))
+
+
+# -- the checks themselves -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rowcast sevre", "rowcast get Dog/1 --formt json", "scripts/absent", "gcc x", "echo 'x"],
+)
+def test_a_wrong_command_is_noticed(text):
+    assert all(map(wrong_command, commands(text)))
+
+
+def test_commands_are_taken_apart():
+    text = "# first\n$ A=1 scripts/serve --x & curl a |\\\n jq .\noutput\n$ rowcast put a '{\n}'\n"
+    assert [
+        ["scripts/serve", "--x"],
+        ["curl", "a"],
+        ["jq", "."],
+        ["rowcast", "put", "a", "{\n}"],
+    ] == list(commands(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["core/absent.py", "core/topics:Absent", "core/topics.py:TopicFilter.absent", "absent.md"],
+)
+def test_a_missing_place_is_noticed(text):
+    assert missing_place(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "core/topics.py",
+        "core/topics",
+        "core/topics.py:TopicFilter.matches",
+        "core/limits.py:TOPIC_BYTES_MAX",
+        "app/core/",
+        "tests/house.py",
+        "pyproject.toml",
+        "Dog/1",
+        "text/csv",
+        "a/+/b",
+        "x = 1",
+    ],
+)
+def test_what_is_there_or_is_no_place_passes(text):
+    assert "" == missing_place(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nothing",
+        "## Decisions\n### 2. Two\nStatus: accepted",
+        "## Decisions\n### 1. One\nWhy not.",
+        "## Decisions\n### 1. One\nStatus: superseded by 9",
+    ],
+)
+def test_a_wrong_decision_is_noticed(text):
+    assert list(wrong_decisions(text))
+
+
+def test_a_section_ends_at_the_next_heading_of_its_height():
+    text = "# A\n## The event format\none\n### B\n```sh\n# no heading\n```\ntwo\n## C\nthree"
+    assert "one\n### B\n```sh\n# no heading\n```\ntwo\n" == section(text, "event format")
