@@ -91,7 +91,8 @@ def _inside(attribute: Attribute | None, part: str) -> Attribute | None:
     if attribute.type is Type.OBJECT:
         return _member(attribute.type_name, attribute.fields, attribute.sealed, part)
     raise Unreadable(
-        f"{attribute.name} is of type {attribute.type}; only an object has keys such as {shown(part)}"
+        f"{attribute.name} is of type {attribute.type};"
+        f" only an object has keys such as {shown(part)}"
     )
 
 

@@ -220,7 +220,7 @@ class _Reader:
         return before if isinstance(before, Condition) and level.pending == "&" else None
 
     def _goes_on(self, before: Condition, word: str) -> bool:
-        """Tell whether ``lt=200`` is the other end of a range, and not about an attribute ``lt``."""
+        """Tell whether ``lt=200`` is the other end of a range, not about an attribute."""
         return (
             word in ORDERINGS
             and before.operator in ORDERINGS

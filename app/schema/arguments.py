@@ -1,0 +1,78 @@
+"""The arguments of one directive: literals read as what they must be, or noted as a problem.
+
+GraphQL's rules for documents like ours know the names of arguments but do not look at what they
+hold. Text may be quoted or, as Harper's schemas do, a bare word; a duration may be a number of
+seconds.
+"""
+
+from collections.abc import Iterable
+
+from graphql import (
+    ArgumentNode,
+    BooleanValueNode,
+    ConstDirectiveNode,
+    DirectiveNode,
+    EnumValueNode,
+    FloatValueNode,
+    IntValueNode,
+    Node,
+    StringValueNode,
+)
+
+from app.core.suggestions import nearest
+from app.schema.durations import parse_duration
+from app.schema.problems import Problems
+
+
+class Arguments:
+    """What one directive was given; each reader returns None for what is absent or wrong."""
+
+    def __init__(self, directive: DirectiveNode | ConstDirectiveNode, problems: Problems) -> None:
+        self.node = directive
+        self._problems = problems
+        given: Iterable[ArgumentNode] = directive.arguments or ()
+        self._given = {argument.name.value: argument.value for argument in given}
+
+    def value_node(self, name: str) -> Node:
+        """Return the part of the document to blame: the argument's value, or the directive."""
+        return self._given.get(name, self.node)
+
+    def text(self, name: str) -> str | None:
+        """Return text: quoted, or a bare word."""
+        node = self._given.get(name)
+        if isinstance(node, StringValueNode | EnumValueNode):
+            return node.value
+        self._wrong(name, "text in quotes")
+        return None
+
+    def boolean(self, name: str) -> bool | None:
+        """Return true or false."""
+        node = self._given.get(name)
+        if isinstance(node, BooleanValueNode):
+            return node.value
+        self._wrong(name, "true or false")
+        return None
+
+    def seconds(self, name: str) -> float | None:
+        """Return a duration in seconds."""
+        node = self._given.get(name)
+        found = None
+        if isinstance(node, StringValueNode | IntValueNode | FloatValueNode):
+            found = parse_duration(node.value)
+        if found is None:
+            self._wrong(name, 'seconds or a duration such as "7d", "12h" or "45s"')
+        return found
+
+    def choice(self, name: str, words: list[str]) -> str | None:
+        """Return one of some words."""
+        found = self.text(name)
+        if found is None or found in words:
+            return found
+        message = f'{name} must be one of {", ".join(words)}, not "{found}"'
+        self._problems.at(self._given[name], message, nearest(found, words))
+        return None
+
+    def _wrong(self, name: str, wanted: str) -> None:
+        node = self._given.get(name)
+        if node is not None:
+            self._problems.at(node, f"{name} must be {wanted}")

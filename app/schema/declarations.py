@@ -1,0 +1,96 @@
+"""Tables: types with ``@table``, where they are exported, and how long they keep what.
+
+Names are checked here, because they become names of SQL tables, first levels of topics and paths of
+URLs at once.
+"""
+
+import re
+from typing import Final
+
+from graphql import Node, ObjectTypeDefinitionNode
+
+from app.core.errors import Error
+from app.core.limits import IDENTIFIER_CHARS_MAX
+from app.core.tables import Logs, Table
+from app.core.topics import check_topic
+from app.schema.arguments import Arguments
+from app.schema.attributes import Types, description, directives
+from app.schema.problems import Problems
+from app.schema.vocabulary import RESERVED_PATHS, RESERVED_TABLE_PREFIXES
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DOORS: Final = ("rest", "mqtt", "ws", "sse")
+
+
+def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) -> Table:
+    """Return the table that a type with ``@table`` declares."""
+    words = directives(node)
+    settings = Arguments(words["table"], problems)
+    exports = Arguments(words["export"], problems) if "export" in words else None
+    name = types.table_name(node.name.value)
+    _check_name(settings.value_node("table"), node, name, problems)
+    for argument in ("eviction", "scanInterval"):  # harmless, but not to be nonsense
+        settings.seconds(argument)
+    for argument in ("replicate", "audit"):
+        settings.boolean(argument)
+    logs = settings.choice("logs", [item.value for item in Logs])
+    return Table(
+        name=name,
+        path=None if exports is None else _path(exports, node, problems),
+        attributes=types.of_table(node),
+        database=_database(settings, problems),
+        sealed="sealed" in words,
+        logs=Logs(logs) if logs else Logs.ALL,
+        expiration_seconds=settings.seconds("expiration") or 0,
+        history_seconds=settings.seconds("history") or 0,
+        hidden_from=_hidden_from(exports),
+        description=description(node),
+    )
+
+
+def _check_name(value: Node, node: ObjectTypeDefinitionNode, name: str, problems: Problems) -> None:
+    blamed = node.name if name == node.name.value else value
+    _check_identifier(blamed, name, problems)
+    prefix = next((item for item in RESERVED_TABLE_PREFIXES if name.lower().startswith(item)), "")
+    if prefix:
+        problems.at(blamed, f'"{name}" begins with "{prefix}", which is kept for the server')
+
+
+def _check_identifier(node: Node, name: str, problems: Problems) -> None:
+    if _IDENTIFIER.fullmatch(name) is None or len(name) > IDENTIFIER_CHARS_MAX:
+        problems.at(
+            node,
+            f'"{name[:80]}" cannot name a table or database: use at most {IDENTIFIER_CHARS_MAX}'
+            " letters, digits and underscores",
+        )
+
+
+def _database(settings: Arguments, problems: Problems) -> str:
+    argument = "database" if settings.value_node("database") is not settings.node else "schema"
+    name = settings.text(argument)
+    if name is None:
+        return "data"
+    _check_identifier(settings.value_node(argument), name, problems)
+    return name
+
+
+def _hidden_from(exports: Arguments | None) -> frozenset[str]:
+    if exports is None:
+        return frozenset()
+    return frozenset(door for door in _DOORS if exports.boolean(door) is False)
+
+
+def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:
+    """Return where a table is exported; empty for the root, which takes what no other path does."""
+    name = exports.text("name")
+    path = node.name.value if name is None else name.strip("/")
+    blamed = exports.value_node("name")
+    first = path.partition("/")[0]
+    if first in RESERVED_PATHS or path.startswith("$"):
+        problems.at(blamed, f'"{first}" is a path of the server itself; export it by another name')
+    try:
+        if path:
+            check_topic(path)
+    except Error as error:
+        problems.at(blamed, f"the name cannot begin topics: {error.message}")
+    return path
