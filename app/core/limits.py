@@ -145,7 +145,7 @@ MQTT_CLOSE_SECONDS = 5
 CLIENT_ANSWER_SECONDS = 30
 """Wait for an answer of a server: longer than any commit, shorter than a person's patience."""
 CLIENT_SILENCE_SECONDS = 45
-"""Silence of a stream after which it is held for dead: three heartbeats (``sse.heartbeat_seconds``)."""
+"""Silence of a stream after which it is held for dead: three of its heartbeats."""
 CLIENT_EVENT_BYTES_MAX = 64 * 1024 * 1024
 """One line of a stream: above what a server encodes from the largest payload (DECODE_BYTES_MAX)."""
 RECONNECT_SECONDS_MIN = 0.5
