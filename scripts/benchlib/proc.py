@@ -1,0 +1,137 @@
+"""Processes: ports, start, ready check, CPU time and memory from /proc, and a sure end."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+READY_TIMEOUT_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 5.0
+POLL_SECONDS = 0.05
+LOG_TAIL_CHARACTERS = 1500
+PR_SET_PDEATHSIG = 1
+NEW_LINE = "\n"
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class BenchError(Exception):
+    """A server, peer or generator could not do its part; the sentence says why."""
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that is free now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process with all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def rss_bytes(pid: int) -> int:
+    """Return the resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which cores servers and the generator run on; empty sets leave it to the scheduler."""
+
+    servers: frozenset[int] = frozenset()
+    generator: frozenset[int] = frozenset()
+
+
+def apart() -> Placement:
+    """Give the generator the last core and the servers the others."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        return Placement()
+    return Placement(frozenset(cores[:-1]), frozenset(cores[-1:]))
+
+
+def child_setup(cores: frozenset[int]) -> Callable[[], None]:
+    """Return what a child does first: stay on its cores, and end when the harness is gone."""
+
+    def setup() -> None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if cores:
+            os.sched_setaffinity(0, cores)
+
+    return setup
+
+
+class Process:
+    """A child in a process group of its own, its output in a file."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        cores: frozenset[int] = frozenset(),
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.log = log
+        with log.open("wb") as out:
+            self.child = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=log.parent,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+                preexec_fn=child_setup(cores),  # noqa: PLW1509 - the harness has no threads
+            )
+        self.pid = self.child.pid
+
+    def wait_ready(self, ports: Sequence[int]) -> None:
+        """Return when all ports take connections."""
+        limit = time.monotonic() + READY_TIMEOUT_SECONDS
+        waiting = list(ports)
+        while waiting:
+            if self.child.poll() is not None:
+                raise BenchError(f"ended with {self.child.returncode} at its start: {self.said()}")
+            if time.monotonic() > limit:
+                raise BenchError(f"not ready within {READY_TIMEOUT_SECONDS:.0f} s: {self.said()}")
+            waiting = [port for port in waiting if not accepts(port)]
+            if waiting:
+                time.sleep(POLL_SECONDS)
+
+    def said(self) -> str:
+        """Return the last line of the output, and below it what came before."""
+        return f"{self.tail().rpartition(NEW_LINE)[2]}{NEW_LINE}{self.tail()}"
+
+    def tail(self) -> str:
+        """Return the end of the output."""
+        return self.log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:].strip()
+
+    def stop(self) -> None:
+        """End the process group and wait for it."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+            try:
+                self.child.wait(STOP_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            return
+
+
+def accepts(port: int) -> bool:
+    """Say whether a TCP connection to the port is taken."""
+    try:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+            return True
+    except OSError:
+        return False
