@@ -1,8 +1,8 @@
 """Time as an argument: a clock is a function, and a version is a hybrid logical timestamp.
 
 A version is one 64-bit integer: 48 bits of milliseconds since 1970 (UTC) and 16 bits of counter
-(Kulkarni et al., "Logical Physical Clocks", 2014). It never goes back, even when the wall clock does,
-so it orders writes between nodes and decides last-writer-wins.
+(Kulkarni et al., "Logical Physical Clocks", 2014). It never goes back, even when the wall clock
+does, so it orders writes between nodes and decides last-writer-wins.
 """
 
 from collections.abc import Callable

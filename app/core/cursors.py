@@ -30,6 +30,7 @@ def parse_cursor(text: str) -> Cursor:
     if match is None:
         raise Error(
             Code.INVALID,
-            f"{text[:80]!r} is not a cursor; use one that this server gave, such as '3f9a1c2e:1042'",
+            f"{text[:80]!r} is not a cursor; use one that this server gave,"
+            " such as '3f9a1c2e:1042'",
         )
     return Cursor(match[1], int(match[2]))

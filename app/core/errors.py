@@ -1,7 +1,7 @@
 """The closed list of errors.
 
-Everything that Rowcast refuses is an ``Error`` with one of the codes below; any other exception is a
-bug. An edge maps a code to its protocol once (DESIGN, section 9) and shows ``message`` to the
+Everything that Rowcast refuses is an ``Error`` with one of the codes below; any other exception is
+a bug. An edge maps a code to its protocol once (DESIGN, section 9) and shows ``message`` to the
 caller; the text of any other exception is never shown.
 """
 
@@ -38,7 +38,7 @@ class Code(StrEnum):
     BUSY = "busy"
     """Too much at once, or the disk refuses; the same request may succeed later."""
     INTERNAL = "internal"
-    """A mistake of the server or of a resource: the log has it under an id; its text is not shown."""
+    """A mistake of the server or a resource: the log has it under an id; its text is not shown."""
 
 
 class Error(Exception):

@@ -43,9 +43,9 @@ MISSING: Final = Missing()
 class Event:
     """What happened at ``topic``.
 
-    ``content_type`` is a media type or None when the writer did not say. ``seq`` is the number in the
-    log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table`` is the
-    declared table or None for an undeclared topic. ``client`` is the writer's client id or user.
+    ``content_type`` is a media type or None when the writer did not say. ``seq`` is the number in
+    the log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table``
+    is the declared table or None for an undeclared topic. ``client`` is the writer's client id or user.
     ``properties`` are MQTT 5 publish properties that travel with the payload. ``expires_at`` is in
     seconds since 1970 (UTC), 0 for never.
     """
@@ -103,7 +103,7 @@ class Event:
 
     @property
     def fields(self) -> tuple[object, ...]:
-        """All that makes two events the same, without caches: for comparison in tests and stores."""
+        """All that makes two events the same, without caches: to compare in tests and stores."""
         return (
             self.topic,
             self.kind,

@@ -1,7 +1,8 @@
 """A query: a selection of one table's records, as data.
 
 ``app/core/query_text.py`` reads one from a URL's query string; ``app/store`` turns one into SQL;
-``app/core/evaluation.py`` answers one in memory. All three give the same result for the same records.
+``app/core/evaluation.py`` answers one in memory. All three give the same result for the same
+records.
 """
 
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ class Operator(StrEnum):
 class Condition:
     """One comparison of the value at ``path`` (attribute, then keys within it) with ``value``.
 
-    ``value`` is already of the attribute's type where that is declared; a tuple for IN. A missing value
-    equals null, and no ordering or text operator holds for it.
+    ``value`` is already of the attribute's type where that is declared; a tuple for IN. A missing
+    value equals null, and no ordering or text operator holds for it.
     """
 
     path: tuple[str, ...]
@@ -75,8 +76,8 @@ class Sort:
 class Query:
     """Conditions, order, page and parts.
 
-    The order is always total: the record's id is the last key. ``after`` is an opaque page token that an
-    earlier answer gave; it makes pages stable under concurrent writes.
+    The order is always total: the record's id is the last key. ``after`` is an opaque page token
+    that an earlier answer gave; it makes pages stable under concurrent writes.
     """
 
     where: Condition | Group | None = None

@@ -68,7 +68,10 @@ class Attribute:
     computed: str | None = None
     """The expression that gives the value; such an attribute is never stored."""
     relationship: tuple[str, str] | None = None
-    """``("from", attribute)`` or ``("to", attribute)``; never stored; ``type_name`` is the other table."""
+    """``("from", attribute)`` or ``("to", attribute)``; ``type_name`` is the other table.
+
+    Never stored.
+    """
     description: str = ""
 
     @property
@@ -81,8 +84,8 @@ class Attribute:
 class Table:
     """A shape declared in ``schema.graphql``.
 
-    ``path`` is where it is exported: the first levels of its records' topics and URLs. It is empty for
-    a table exported at the root and None for one that is not exported.
+    ``path`` is where it is exported: the first levels of its records' topics and URLs. It is empty
+    for a table exported at the root and None for one that is not exported.
     """
 
     name: str
@@ -106,7 +109,7 @@ class Table:
 
     @property
     def open(self) -> bool:
-        """Whether it takes any content: nothing but perhaps a key is declared, and it is not sealed."""
+        """Whether it takes any content: only perhaps a key is declared, and it is not sealed."""
         return not self.sealed and all(item.primary_key for item in self.attributes)
 
     @property

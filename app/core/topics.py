@@ -1,12 +1,13 @@
 """Topics and topic filters: the names of places, and the only code that knows how they match.
 
-A topic is the same string as the URL path and the MQTT topic. The rules are those of MQTT 5, section
-4.7 (3.1.1's are the same): levels are separated by ``/``; ``+`` stands for one level and ``#``, only as
-the last level, for the parent and everything below; a filter that begins with a wildcard matches no
-topic that begins with ``$`` (MQTT-4.7.2-1).
+A topic is the same string as the URL path and the MQTT topic. The rules are those of MQTT 5,
+section 4.7 (3.1.1's are the same): levels are separated by ``/``; ``+`` stands for one level and
+``#``, only as the last level, for the parent and everything below; a filter that begins with a
+wildcard matches no topic that begins with ``$`` (MQTT-4.7.2-1).
 """
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from app.core.errors import Code, Error
 from app.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
@@ -37,7 +38,8 @@ def check_filter(text: str) -> None:
         if "+" in level and level != "+":
             raise Error(
                 Code.INVALID,
-                f"in the topic filter {text[:200]!r}, '+' must be a whole level, not part of {level!r}",
+                f"in the topic filter {text[:200]!r}, '+' must be a whole level,"
+                f" not part of {level[:200]!r}",
             )
 
 
@@ -78,11 +80,7 @@ class TopicFilter:
         """
         if self.exact:
             return self.text
-        literal: list[str] = []
-        for level in self.levels:
-            if level in {"+", "#"}:
-                break
-            literal.append(level)
+        literal = list(takewhile(lambda level: level not in {"+", "#"}, self.levels))
         if not literal:
             return ""
         return "/".join(literal) + ("" if self.levels[len(literal)] == "#" else "/")
@@ -108,8 +106,8 @@ class TopicFilter:
         """Return the least text that is greater than ``topic`` and could begin a selected topic.
 
         None means that no greater topic is selected. It is what makes a wildcard match over a sorted
-        index a skip-scan: jump to the returned text, read the next topic there, and go on. Order is that
-        of code points, which is also that of UTF-8 bytes.
+        index a skip-scan: jump to the returned text, read the next topic there, and go on. Order is
+        that of code points, which is also that of UTF-8 bytes.
         """
         if self.exact:
             return self.text if topic < self.text else None
@@ -142,7 +140,7 @@ class TopicFilter:
         return self._seek_beside(topic, parts, position)
 
     def _seek_beside(self, topic: str, parts: list[str], position: int) -> str | None:
-        """Nothing more below ``parts[:position]``: go past the last level that a ``+`` stood for."""
+        """Nothing more below ``parts[:position]``: go past the last level a ``+`` stood for."""
         plus = [index for index in range(position) if self.levels[index] == "+"]
         if not plus:
             return None

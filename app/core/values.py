@@ -122,7 +122,13 @@ class _List:
         self._exact = EXACT.get(items.type)
         self._required = items.required
 
-    def check(self, value: object, path: str, partial: bool, problems: Problems) -> object:  # noqa: ARG002 - a list is patched as a whole
+    def check(
+        self,
+        value: object,
+        path: str,
+        partial: bool,  # noqa: ARG002 - a list is patched as a whole
+        problems: Problems,
+    ) -> object:
         if not isinstance(value, list | tuple):
             _tell(problems, path, f"{shown(value)} is not a list")
             return value
