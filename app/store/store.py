@@ -1,9 +1,13 @@
 """The store: what the engine needs from a disk, as one interface.
 
 One log of events, one current record for each topic, and a few facts, all written in the same
-transaction. Every method blocks and is called off the event loop: ``commit``, ``lookup``, ``trim`` and
-``reserve`` by the one writer thread, the rest by any reader thread, each of which sees a consistent
-committed state. ``tests/store/conformance.py`` is this interface as a test suite; every store passes it.
+transaction. Every method blocks and is called off the event loop: ``commit``, ``lookup``, ``trim``
+and ``reserve`` by the one writer thread, the rest by any reader thread, each of which sees a
+consistent committed state. ``tests/store/conformance.py`` is this interface as a test suite; every
+store passes it.
+
+What a record looks like when it comes back is for ``records.py``: a value comes back as that
+value, in plain JSON; bytes come back as those bytes.
 
 A store knows nothing of callers, protocols, versions or validity: it keeps what it is given.
 """
@@ -35,8 +39,10 @@ class Keep:
     """How much of a table's part of the log is kept; 0 means no limit of that kind."""
 
     seconds: float = 0
+    """Age, by the events' versions."""
     events: int = 0
     bytes: int = 0
+    """Bytes of payload."""
 
 
 class Store(Protocol):
@@ -55,29 +61,35 @@ class Store(Protocol):
     def close(self) -> None:
         """Finish and release files; what was committed stays."""
 
-    # -- the writer thread ---------------------------------------------------------------------------
+    # -- the writer thread -------------------------------------------------------------------------
 
     def reserve(self, seq: int) -> None:
-        """Promise durably that numbers up to ``seq`` will not be handed out again after a restart."""
+        """Promise durably that no number up to ``seq`` is handed out again after a restart."""
 
     def commit(self, events: Sequence[Event]) -> list[bool]:
         """Write logged events, in order, and the records they make: all of them or none.
 
-        Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at the
-        topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event the result
-        tells whether a record was at its topic just before it. Any exception means that nothing was written.
+        Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at
+        the topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event
+        the result tells whether a record was at its topic just before it. Any exception means that
+        nothing was written.
+
+        ``decoded`` is the checked value, or MISSING for content that is kept as bytes: a commit
+        decodes nothing. Error(BUSY) means that the disk refuses; the same may succeed later.
         """
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
 
     def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget the table's oldest events beyond ``keep``, at most ``limit`` of them; return how many.
+        """Forget the table's oldest events beyond any limit of ``keep``; return how many.
 
-        None stands for undeclared topics. Records are not touched. ``trimmed(table)`` moves up.
+        At most ``limit`` are forgotten at once. Only a beginning is ever cut, so what is left is
+        all that happened since. None stands for undeclared topics. Records are not touched.
+        ``trimmed(table)`` moves up.
         """
 
-    # -- any thread ----------------------------------------------------------------------------------
+    # -- any thread --------------------------------------------------------------------------------
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed; 0 for a new log."""
@@ -102,13 +114,12 @@ class Store(Protocol):
         With ``one_table``, only those of ``table`` (None: of undeclared topics).
         """
 
-    def scan(
-        self, table: Table | None, topics: TopicFilter, after: str, limit: int
-    ) -> Page:
-        """Return up to ``limit`` records that the filter selects, in a fixed order, after topic ``after``.
+    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return up to ``limit`` records that the filter selects, in a fixed order.
 
-        ``after`` is the last topic of the page before, or empty. It costs what it returns, not what the
-        table holds: ``TopicFilter.seek`` makes a wildcard a skip-scan.
+        The order is that of the ids: integers by value, text by code point. ``after`` is the last
+        topic of the page before, or empty. It costs what it returns, not what the table holds:
+        ``TopicFilter.seek`` makes a wildcard a skip-scan.
         """
 
     def search(self, table: Table, query: Query) -> Page:

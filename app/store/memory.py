@@ -1,0 +1,244 @@
+"""A store in memory: the simplest that is correct, for tests and simulation.
+
+Dictionaries, one list and brute force, so that there is nothing to get wrong; the SQL store is
+compared with it. It outlives ``close``: opening it again is a restart after which everything is
+still there. ``fault`` lets a test be the disk that fails.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+
+from app.core.clock import seconds_of
+from app.core.evaluation import Row, answer, holds
+from app.core.events import DELETE, MISSING, PATCH, PUT, Event, Record
+from app.core.queries import Query
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+from app.store.records import Key, Layout, is_after, logged
+from app.store.store import Keep, Page
+
+Fault = Callable[[str], None]
+"""Called with the name of what is about to be written; what it raises happens instead."""
+
+
+class _Part:
+    """One table's share: its records, their values as queries see them, and what was trimmed."""
+
+    __slots__ = ("layout", "records", "trimmed", "values")
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.records: dict[Key, Record] = {}
+        self.values: dict[Key, object] = {}
+        self.trimmed = 0
+
+    def put(self, event: Event) -> None:
+        """Replace the record at the event's topic."""
+        key = self.layout.key(event.topic)
+        record = self.layout.record(event)
+        self.records[key] = record
+        value = record.decoded if record.decoded is not MISSING else event.decoded
+        self.values[key] = None if value is MISSING else value
+
+    def delete(self, event: Event) -> None:
+        """Remove the record at the event's topic."""
+        key = self.layout.key(event.topic)
+        self.records.pop(key, None)
+        self.values.pop(key, None)
+
+    def has(self, topic: str) -> bool:
+        """Tell whether a record is at the topic."""
+        return self.layout.key(topic) in self.records
+
+    def rows(self) -> list[Row]:
+        """Return every record as a query sees it."""
+        return list(self.values.items())
+
+
+class MemoryStore:
+    """Records and the log, in memory."""
+
+    def __init__(self, epoch: str = "00000000") -> None:
+        self._epoch = epoch
+        self._lock = RLock()
+        self._parts: dict[str | None, _Part] = {None: _Part(Layout(None))}
+        self._log: list[Event] = []
+        self._reserved = 0
+        self._last_version = 0
+        self.fault: Fault | None = None
+        """Asked before ``commit``, ``reserve`` and ``trim`` change anything."""
+
+    @property
+    def epoch(self) -> str:
+        """Eight hexadecimal digits that name this log."""
+        return self._epoch
+
+    def open(self, tables: Sequence[Table]) -> None:
+        """Make what is missing for these tables."""
+        with self._lock:
+            for table in tables:
+                part = self._parts.setdefault(_name(table), _Part(Layout(table)))
+                part.layout = Layout(table)
+
+    def close(self) -> None:
+        """Do nothing: what was committed stays."""
+
+    # -- the writer thread -------------------------------------------------------------------------
+
+    def reserve(self, seq: int) -> None:
+        """Promise that numbers up to ``seq`` will not be handed out again."""
+        self._ask("reserve")
+        self._reserved = max(self._reserved, seq)
+
+    def commit(self, events: Sequence[Event]) -> list[bool]:
+        """Write events and the records they make."""
+        self._ask("commit")
+        with self._lock:
+            for event in events:
+                self._part(event.table).layout.key(event.topic)  # refuses before anything changes
+            return [self._apply(event) for event in events]
+
+    def _apply(self, event: Event) -> bool:
+        part = self._part(event.table)
+        existed = part.has(event.topic)
+        if event.kind in {PUT, PATCH}:
+            part.put(event)
+        elif event.kind == DELETE:
+            part.delete(event)
+        self._log.append(logged(event))
+        self._last_version = max(self._last_version, event.version)
+        return existed
+
+    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics."""
+        found = {topic: self.get(table, topic) for table, topic in wanted}
+        return {topic: record for topic, record in found.items() if record is not None}
+
+    def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget the table's oldest events beyond ``keep``."""
+        self._ask("trim")
+        with self._lock:
+            part = self._part(table)
+            events = self._events(table)
+            dropped = events[: min(limit, _beyond(events, keep, now_seconds))]
+            if dropped:
+                part.trimmed = dropped[-1].seq
+                gone = {event.seq for event in dropped}
+                self._log = [event for event in self._log if event.seq not in gone]
+            return len(dropped)
+
+    # -- any thread --------------------------------------------------------------------------------
+
+    def head(self) -> int:
+        """Return the greatest number committed or trimmed."""
+        with self._lock:
+            trimmed = max(part.trimmed for part in self._parts.values())
+            return max(trimmed, self._log[-1].seq if self._log else 0)
+
+    def reserved(self) -> int:
+        """Return the number up to which ``reserve`` has promised."""
+        return self._reserved
+
+    def last_version(self) -> int:
+        """Return the greatest version ever committed."""
+        return self._last_version
+
+    def trimmed(self, table: Table | None) -> int:
+        """Return the greatest number of this table that was trimmed."""
+        return self._part(table).trimmed
+
+    def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+        with self._lock:
+            part = self._part(table)
+            key = part.layout.key_or_none(topic)
+            return None if key is None else part.records.get(key)
+
+    def read(
+        self, after: int, limit: int, table: Table | None = None, *, one_table: bool = False
+    ) -> list[Event]:
+        """Return events of the log after a position."""
+        with self._lock:
+            events = self._events(table) if one_table else self._log
+            return [event for event in events if event.seq > after][:limit]
+
+    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return records that the filter selects, in the order of their keys."""
+        with self._lock:
+            part = self._part(table)
+            last = part.layout.key(after) if after else None
+            found = [
+                record
+                for key, record in sorted(part.records.items())
+                if topics.matches(record.topic) and (last is None or is_after(key, last))
+            ]
+            return Page(self.head(), found[:limit], more=len(found) > limit)
+
+    def search(self, table: Table, query: Query) -> Page:
+        """Return one page of the query's answer."""
+        with self._lock:
+            part = self._part(table)
+            page = answer(query, part.rows())
+            records = [part.records[key] for key, _ in page.rows]  # type: ignore[index] # a Key
+            return Page(self.head(), records, more=bool(page.after), after=page.after)
+
+    def matching(self, table: Table, query: Query) -> int:
+        """Return how many records the query's conditions select."""
+        with self._lock:
+            rows = self._part(table).rows()
+            return sum(holds(query.where, value, key) for key, value in rows)
+
+    def count(self, table: Table | None) -> int:
+        """Return how many records the table has."""
+        return len(self._part(table).records)
+
+    def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+        """Return the last events at one topic, oldest first."""
+        with self._lock:
+            found = [event for event in self._events(table) if event.topic == topic]
+            return found[max(0, len(found) - limit) :]
+
+    def since(self, table: Table | None, version: int) -> int:
+        """Return the position just before the table's first event of at least this version."""
+        with self._lock:
+            found = (event.seq for event in self._events(table) if event.version >= version)
+            return next(found, self.head() + 1) - 1
+
+    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return records whose time is over, of all tables, the longest over first."""
+        with self._lock:
+            records = [record for part in self._parts.values() for record in part.records.values()]
+            over = [item for item in records if 0 < item.expires_at <= now_seconds]
+            return sorted(over, key=lambda item: item.expires_at)[:limit]
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _ask(self, what: str) -> None:
+        if self.fault is not None:
+            self.fault(what)
+
+    def _part(self, table: Table | None) -> _Part:
+        return self._parts[_name(table)]
+
+    def _events(self, table: Table | None) -> list[Event]:
+        name = _name(table)
+        return [event for event in self._log if _name(event.table) == name]
+
+
+def _name(table: Table | None) -> str | None:
+    return f"{table.database}/{table.name}" if table is not None else None
+
+
+def _beyond(events: Sequence[Event], keep: Keep, now_seconds: float) -> int:
+    """Return how many of a table's events, oldest first, are more than ``keep`` says."""
+    count = max(0, len(events) - keep.events) if keep.events else 0
+    if keep.seconds:
+        since = now_seconds - keep.seconds
+        young = (index for index, e in enumerate(events) if seconds_of(e.version) >= since)
+        count = max(count, next(young, len(events)))
+    if keep.bytes:
+        size = sum(len(event.payload) for event in events[count:])
+        while size > keep.bytes:
+            size -= len(events[count].payload)
+            count += 1
+    return count

@@ -1,0 +1,232 @@
+"""The database file: its connections, its lock, and what its failures mean to a caller.
+
+One connection writes, a few read; in WAL mode neither waits for the other, and each read
+transaction sees one committed state. Transactions are begun here and nowhere else: the driver's
+own are off, because they would begin too late (a read that is followed by a write) or too weak
+(not IMMEDIATE). ``synchronous=FULL``: a commit that returned is on the disk.
+
+Connections come from SQLAlchemy, which knows drivers and pools; statements of the hot paths go
+straight to the driver's cursor. This module knows nothing of records or the log.
+"""
+
+import fcntl
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, cast
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from app.core.errors import Code, Error
+from app.core.limits import (
+    STATEMENT_CACHE_STATEMENTS_MAX,
+    STORE_BUSY_SECONDS,
+    STORE_JOURNAL_BYTES_MAX,
+    STORE_PAGE_CACHE_BYTES_MAX,
+    STORE_READER_WAIT_SECONDS,
+    STORE_READERS_MAX,
+)
+
+FILE_NAME: Final = "rowcast.db"
+
+_PRAGMAS: Final = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=OFF",
+    f"journal_size_limit={STORE_JOURNAL_BYTES_MAX}",
+    f"cache_size=-{STORE_PAGE_CACHE_BYTES_MAX // 1024}",
+    "temp_store=MEMORY",
+)
+
+_REFUSALS: Final = (
+    ("SQLITE_FULL", "the disk that holds {path} is full; free some space and try again"),
+    ("SQLITE_BUSY", "another program has locked {path}; end it and try again"),
+    ("SQLITE_LOCKED", "another program has locked {path}; end it and try again"),
+    ("SQLITE_IOERR", "the disk that holds {path} failed ({name}); look at the system's log"),
+    ("SQLITE_READONLY", "{path} cannot be written ({name}); check its owner and permissions"),
+    ("SQLITE_PERM", "{path} cannot be written ({name}); check its owner and permissions"),
+    ("SQLITE_CANTOPEN", "{path} cannot be opened; check that its directory can be written"),
+    ("SQLITE_CORRUPT", "{path} is damaged; stop the server and restore a backup"),
+    ("SQLITE_NOTADB", "{path} is not an SQLite database; move it away or name another file"),
+)
+
+
+class Database:
+    """One open SQLite database: a connection that writes and a pool of those that read."""
+
+    def __init__(self, url: str | Path) -> None:
+        self.url = _url(url)
+        self.path = Path(self.url.database or "").absolute()
+        self._make_directory()
+        self._lock: IO[str] | None = _locked(self.path)
+        self._readers = self._engine(readers=True)
+        self._writers = self._engine(readers=False)
+        try:
+            with self.guard():
+                self.connection: Connection = self._writers.connect()
+            self.writer: sqlite3.Connection = _driver(self.connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_directory(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Error(
+                Code.BUSY, f"the data directory {self.path.parent} cannot be made: {error.strerror}"
+            ) from error
+
+    def _engine(self, *, readers: bool) -> Engine:
+        arguments = {
+            "isolation_level": None,
+            "timeout": STORE_BUSY_SECONDS,
+            "check_same_thread": False,
+            "cached_statements": STATEMENT_CACHE_STATEMENTS_MAX,
+        }
+        if not readers:
+            engine = create_engine(self.url, poolclass=NullPool, connect_args=arguments)
+        else:
+            engine = create_engine(
+                self.url,
+                poolclass=QueuePool,
+                pool_size=STORE_READERS_MAX,
+                max_overflow=0,
+                pool_timeout=STORE_READER_WAIT_SECONDS,
+                connect_args=arguments,
+            )
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection: sqlite3.Connection, _record: object) -> None:
+            for pragma in (*_PRAGMAS, f"query_only={'ON' if readers else 'OFF'}"):
+                connection.execute(f"PRAGMA {pragma}").close()
+
+        return engine
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn what a disk can do to us into an Error; anything else is a bug and stays one."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._refuse(error)
+            raise
+        except DBAPIError as error:
+            self._refuse(error.orig)
+            raise
+
+    def _refuse(self, error: BaseException | None) -> None:
+        """Raise the Error that a failure means; return when it means none."""
+        name = getattr(error, "sqlite_errorname", None) or ""
+        for prefix, sentence in _REFUSALS:
+            if name.startswith(prefix):
+                message = sentence.format(path=self.path, name=name)
+                raise Error(Code.BUSY, message) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Cursor]:
+        """One transaction of the writer: all of it is durable at the end, or nothing."""
+        writer = self.writer
+        cursor = writer.cursor()
+        with self.guard():
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException:
+                # A full disk may have rolled back already.
+                if writer.in_transaction:
+                    writer.rollback()
+                raise
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def defining(self) -> Iterator[sqlite3.Cursor]:
+        """A write transaction in which ``connection`` may make tables too."""
+        with self.writing() as cursor:
+            try:
+                yield cursor
+            except BaseException:
+                self.connection.rollback()
+                raise
+        self.connection.rollback()  # SQLAlchemy's own account of the transaction, which has ended
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Cursor]:
+        """One read transaction: all that is read within it is of one committed state."""
+        with self.guard():
+            connection = self._readers.raw_connection()
+            try:
+                cursor = cast("sqlite3.Cursor", connection.cursor())
+                cursor.execute("BEGIN")
+                try:
+                    yield cursor
+                finally:
+                    cursor.close()
+            finally:
+                connection.close()  # back to the pool, which ends the transaction
+
+    def close(self) -> None:
+        """Close every connection and give the file free."""
+        connection = getattr(self, "connection", None)
+        if connection is not None:
+            connection.close()
+        self._writers.dispose()
+        self._readers.dispose()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, sqlite3.Connection):  # pragma: no cover - _url lets nothing else in
+        raise TypeError(type(driver))
+    return driver
+
+
+def _url(text: str | Path) -> URL:
+    """Return the URL of a database: of a file, of a directory that holds it, or as given."""
+    if isinstance(text, Path) or "://" not in text:
+        path = Path(text)
+        return URL.create("sqlite", database=str(path / FILE_NAME if path.is_dir() else path))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise Error(Code.INVALID, f"{text!r} is no database URL; use {_EXAMPLE}") from None
+    if url.get_backend_name() != "sqlite":
+        raise Error(
+            Code.INVALID,
+            f"records cannot be kept in {url.get_backend_name()} yet; use {_EXAMPLE}",
+        )
+    if url.database in {None, "", ":memory:"}:
+        raise Error(Code.INVALID, f"{text!r} names no file; use {_EXAMPLE}")
+    return url
+
+
+_EXAMPLE: Final = "a file, such as sqlite:///data/rowcast.db"
+
+
+def _locked(path: Path) -> IO[str]:
+    """Hold the lock that tells a second server that the file is in use; the system frees it."""
+    name = path.with_name(path.name + ".lock")
+    try:
+        lock = name.open("a", encoding="ascii")
+    except OSError as error:
+        raise Error(
+            Code.BUSY, f"the lock file {name} cannot be written: {error.strerror}"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise Error(
+            Code.BUSY,
+            f"{path} is already in use by another server; stop it or name another data directory",
+        ) from None
+    return lock

@@ -1,0 +1,43 @@
+"""The memory store keeps the interface, and fails when a test says so."""
+
+import pytest
+from conformance import Conformance, store, writer  # noqa: F401 - fixtures
+from store_cases import TABLES
+
+from app.core.errors import Code, Error
+from app.core.events import PUT
+from app.store.memory import MemoryStore
+
+
+class Place:
+    """Memory that outlives its opening."""
+
+    def __init__(self):
+        self.memory = MemoryStore("0badcafe")
+
+    def start(self):
+        self.memory.close()
+        self.memory.open(TABLES)
+        return self.memory
+
+
+@pytest.fixture
+def place():
+    return Place()
+
+
+class TestMemoryStore(Conformance):
+    """Runs all of it."""
+
+    def test_fault_comes_before_any_change(self, store, writer):  # noqa: F811
+        def fail(what):
+            raise Error(Code.BUSY, what)
+
+        store.fault = fail
+        for call in (lambda: store.commit([writer.event("t", PUT)]), lambda: store.reserve(5)):
+            with pytest.raises(Error):
+                call()
+        assert (store.head(), store.reserved(), store.get(None, "t")) == (0, 0, None)
+        store.fault = None
+        store.commit([writer.event("t", PUT)])
+        assert store.head() == 2

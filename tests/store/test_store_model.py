@@ -1,0 +1,278 @@
+"""Random operations do the same to the SQLite store as to the memory store.
+
+The invariant: whatever is written, in whatever batches, with restarts in between, every question
+that the interface knows has the same answer from both.
+"""
+
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from store_cases import DOG, NUMBER, OPEN, ROOT, TABLES, Writer, all_seen
+
+from app.core.errors import Error
+from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
+from app.core.queries import Condition, Group, Operator, Query, Sort
+from app.core.topics import TopicFilter
+from app.store.memory import MemoryStore
+from app.store.sqlite import SqlStore
+from app.store.store import Keep
+
+ALL = 10**6
+TIMES = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]
+WORDS = st.sampled_from(
+    ["", "a", "ab", "b", "B", "é", "\U0001f415", "\uffff", "a\0b", "%", "\ud7ff"]
+)
+FLOATS = st.sampled_from([0.0, -0.0, 1.0, 1.5, -2.5, float("nan"), float("inf"), 1e300, 0.1])
+INTEGERS = st.sampled_from([0, 1, -1, 2, 2**31 - 1, 2**53 + 1, -(2**63), 2**63 - 1])
+SMALL = st.sampled_from([0, 1, -1, 2, 2**31 - 1])
+DECIMALS = st.sampled_from(
+    [Decimal(text) for text in ("0", "1", "1.0", "0.1", "1.5", "-7", "1E+400")]
+)
+BLOBS = st.sampled_from([b"", b"\x00", b"\xff", b"a"])
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    INTEGERS,
+    FLOATS,
+    WORDS,
+    BLOBS,
+    DECIMALS,
+    st.sampled_from(TIMES),
+)
+NAMES = st.sampled_from(["name", "x", "", "$date", "$map", 'q"uote', "back\\slash", "é", "a.b"])
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2),
+    max_leaves=4,
+)
+
+DOG_VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": WORDS | st.none(),
+        "age": SMALL | st.none(),
+        "steps": INTEGERS,
+        "weight": FLOATS | st.none() | st.just(3),
+        "price": DECIMALS | st.none(),
+        "good": st.booleans(),
+        "born": st.sampled_from(TIMES),
+        "photo": BLOBS,
+        "extra": ANYTHING,
+        "tags": st.lists(WORDS, max_size=2),
+        "home": st.dictionaries(st.sampled_from(["city", "x"]), SCALARS, max_size=2),
+        "x": ANYTHING,
+        "$date": ANYTHING,
+        'q"uote': SCALARS,
+        "": SCALARS,
+    },
+)
+IDS = st.sampled_from(["a", "a/b", "a/b/c", "b", "b/b", "$x", "é", "a0", "", "a\0"])
+KEYS = st.sampled_from(["0", "1", "-5", "10", "9", "2147483647"])
+TABLE = st.sampled_from([DOG, NUMBER, OPEN, ROOT, None])
+FILTERS = st.sampled_from(
+    (
+        "# + +/# +/b +/+ +/b/# Dog/# Dog/+ Dog/+/b Dog/a/# Dog a/# a Dog/a deep/# deep/+/10"
+        " deep/Number/9 Open/+ Open/a/# $x/# +/a/+"
+    ).split()
+)
+PATHS = st.sampled_from(
+    [
+        *((item.name,) for item in DOG.attributes),
+        *((name,) for name in ("x", "$date", "$map", 'q"uote', "", "n", "$id")),
+        *(("home", "city"), ("x", "name"), ("extra", "x"), ("name", "x")),
+    ]
+)
+CONDITIONS = st.one_of(
+    st.builds(
+        Condition, PATHS, st.sampled_from([op for op in Operator if op is not Operator.IN]), SCALARS
+    ),
+    st.builds(Condition, PATHS, st.sampled_from([Operator.EQ, Operator.NE]), ANYTHING),
+    st.builds(Condition, PATHS, st.just(Operator.IN), st.lists(SCALARS, max_size=3).map(tuple)),
+)
+WHERE = st.none() | st.recursive(
+    CONDITIONS,
+    lambda inner: st.builds(Group, st.lists(inner, max_size=3).map(tuple), st.booleans()),
+    max_leaves=4,
+)
+SORTS = st.lists(st.builds(Sort, PATHS, st.booleans()), max_size=3).map(tuple)
+
+
+class Stores(RuleBasedStateMachine):
+    """Both stores, and one writer of events for both."""
+
+    def __init__(self):
+        super().__init__()
+        self.directory = tempfile.mkdtemp()
+        self.memory = MemoryStore()
+        self.sql = SqlStore(self.directory)
+        self.writer = Writer()
+        self.waiting = []
+
+    def teardown(self):
+        self.sql.close()
+        shutil.rmtree(self.directory)
+
+    @initialize()
+    def open(self):
+        for store in (self.memory, self.sql):
+            store.open(TABLES)
+
+    def both(self, ask):
+        """Ask both; the answers are equal, and so are the refusals."""
+        answers = []
+        for store in (self.memory, self.sql):
+            try:
+                answers.append(ask(store))
+            except Error as error:
+                answers.append(error.code)
+        assert answers[0] == answers[1]
+        return answers[0]
+
+    # -- writing
+
+    def put(self, event):
+        self.waiting.append(event)
+
+    @rule(
+        record=IDS,
+        value=DOG_VALUES,
+        kind=st.sampled_from([PUT, PATCH]),
+        expires=st.sampled_from([0.0, 5.0, 5.5]),
+        properties=st.sampled_from([None, {}, {"user": [["a", "b"]], "data": b"x"}]),
+    )
+    def put_dog(self, record, value, kind, expires, properties):
+        more = {"kind": kind, "expires_at": expires, "properties": properties, "qos": 1}
+        self.put(self.writer.value(DOG, record, value, **more))
+
+    @rule(record=KEYS, name=WORDS, rest=st.dictionaries(NAMES, SCALARS, max_size=1))
+    def put_number(self, record, name, rest):
+        self.put(self.writer.value(NUMBER, record, {**rest, "name": name}))
+
+    @rule(
+        record=IDS,
+        value=ANYTHING | DOG_VALUES,
+        content_type=st.sampled_from(["application/json", None, "application/cbor"]),
+    )
+    def put_open(self, record, value, content_type):
+        self.put(self.writer.value(OPEN, record, value, content_type=content_type))
+
+    @rule(table=st.sampled_from([OPEN, ROOT, DOG, None]), record=IDS, payload=BLOBS)
+    def put_bytes(self, table, record, payload):
+        topic = table.topic(record) if table else f"t/{record}"
+        self.put(self.writer.event(topic, PUT, payload, table, MISSING, content_type="image/png"))
+
+    @rule(record=IDS, expires=st.sampled_from([0.0, 4.0]), qos=st.sampled_from([0, 2]))
+    def put_topic(self, record, expires, qos):
+        self.put(self.writer.event(f"t/{record}", PUT, b"x", expires_at=expires, qos=qos))
+
+    @rule(table=TABLE, record=IDS, key=KEYS, kind=st.sampled_from([DELETE, MESSAGE]))
+    def put_other(self, table, record, key, kind):
+        record = key if table is NUMBER else record
+        topic = table.topic(record) if table else f"t/{record}"
+        payload = b"" if kind == DELETE else b"m"
+        version = self.writer.seq - 3 << 16
+        self.put(self.writer.event(topic, kind, payload, table, version=max(0, version)))
+
+    @rule()
+    def commit(self):
+        events, self.waiting = self.waiting, []
+        self.both(lambda store: store.commit(events))
+
+    @rule(
+        table=TABLE,
+        keep=st.sampled_from(
+            [Keep(events=3), Keep(bytes=9), Keep(seconds=2), Keep(events=5, bytes=1)]
+        ),
+        limit=st.sampled_from([1, 4, ALL]),
+    )
+    def trim(self, table, keep, limit):
+        self.both(lambda store: store.trim(table, keep, self.writer.seq / 1000, limit))
+
+    @rule()
+    def restart(self):
+        self.sql.close()
+        self.sql = SqlStore(self.directory)
+        self.open()
+
+    @rule(seq=st.integers(1, 1000))
+    def reserve(self, seq):
+        self.both(lambda store: store.reserve(seq))
+
+    # -- reading
+
+    @invariant()
+    def same_facts(self):
+        self.both(lambda store: (store.head(), store.reserved(), store.last_version()))
+        for table in (*TABLES, None):
+            self.both(lambda store, table=table: (store.count(table), store.trimmed(table)))
+
+    @rule(after=st.integers(0, 30), limit=st.sampled_from([1, 5, ALL]), table=TABLE)
+    def read(self, after, limit, table):
+        self.both(lambda store: all_seen(store.read(after, limit)))
+        self.both(lambda store: all_seen(store.read(after, limit, table, one_table=True)))
+        self.both(lambda store: store.since(table, after << 16))
+
+    @rule(record=IDS, key=KEYS)
+    def look(self, record, key):
+        wanted = [(DOG, f"Dog/{record}"), (None, f"t/{record}"), (OPEN, f"Open/{record}")]
+        wanted.append((NUMBER, f"deep/Number/{key}"))
+
+        def ask(store):
+            found = store.lookup(wanted)
+            return {topic: all_seen([record]) for topic, record in found.items()}
+
+        self.both(ask)
+        for table, topic in wanted:
+            self.both(lambda store, of=(table, topic): all_seen([store.get(*of)]))
+            self.both(lambda store, of=(table, topic): all_seen(store.history(*of, 3)))
+
+    @rule(table=TABLE, text=FILTERS, limit=st.sampled_from([1, 2, ALL]))
+    def scan(self, table, text, limit):
+        after, more = "", True
+        while more:
+            last = after
+
+            def ask(store, last=last):
+                page = store.scan(table, TopicFilter(text), last, limit)
+                return page.position, all_seen(page.records), page.more
+
+            _, records, more = self.both(ask)
+            after = records[-1][0] if records else ""
+
+    @rule(
+        table=st.sampled_from([DOG, DOG, NUMBER, OPEN, ROOT]),
+        where=WHERE,
+        sort=SORTS,
+        limit=st.sampled_from([None, 0, 1, 2]),
+        offset=st.sampled_from([0, 0, 1]),
+    )
+    def search(self, table, where, sort, limit, offset):
+        query = Query(where, None, sort, limit, offset)
+        self.both(lambda store: store.matching(table, query))
+        token = None
+        while token != "":
+            page = Query(where, None, sort, limit, offset, token)
+
+            def ask(store, page=page):
+                found = store.search(table, page)
+                return found.position, all_seen(found.records), found.after, found.more
+
+            token = self.both(ask)[2]
+
+    @rule(now=st.sampled_from([3.0, 4.0, 5.5]))
+    def expired(self, now):
+        self.both(lambda store: sorted(record.topic for record in store.expired(now, ALL)))
+
+
+TestStores = Stores.TestCase
+TestStores.settings = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
