@@ -1,7 +1,7 @@
 """Every bound of the house: its value, its unit (last in the name) and the reason for the value.
 
-A queue, buffer, retry or timeout that has no name here is a mistake (tests/test_tidy.py). Values that
-an operator may change are defaults of ``app/config.py``.
+A queue, buffer, retry or timeout that has no name here is a mistake (tests/test_tidy.py). Values
+that an operator may change are defaults of ``app/config.py``.
 """
 
 # Topics and values ------------------------------------------------------------------------------
@@ -10,7 +10,8 @@ TOPIC_BYTES_MAX = 65_535
 TOPIC_LEVELS_MAX = 128
 """Deep enough for every real tree; bounds recursion and trie depth for a stranger's filter."""
 VALUE_DEPTH_MAX = 64
-"""Nesting of lists and maps in one value; far below where a decoder or encoder would recurse away."""
+"""Nesting of lists and maps in one value; far below where a decoder or encoder would recurse
+away."""
 PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
 """One body or payload (FEATURES D58: 2 MB)."""
 
@@ -71,18 +72,21 @@ DECODE_BYTES_MAX = 64 * 1024 * 1024
 """Bytes decoded at once, whatever an edge was configured to take: values cost several times their
 bytes in memory."""
 DECODE_POSITION_BYTES_MAX = 65_536
-"""A malformed binary payload up to this size is read again to find the offset of the fault; above, a
-stranger's mistake would cost more than it is worth."""
+"""A malformed binary payload up to this size is read again to find the offset of the fault; above,
+a stranger's mistake would cost more than it is worth."""
 MEDIA_HEADER_CHARS_MAX = 2_048
-"""An ``Accept`` or ``Content-Type`` value: ten times what browsers send; bounds parsing and cache."""
+"""An ``Accept`` or ``Content-Type`` value: ten times what browsers send; bounds parsing and
+cache."""
 MEDIA_HEADER_CACHE_ENTRIES_MAX = 512
 """Parsed ``Accept`` and ``Content-Type`` values remembered: clients send a handful of spellings."""
 ROWS_BUFFER_BYTES_MAX = 16 * 1024 * 1024
-"""MessagePack rows held back when their count is not known; other formats stream without a buffer."""
+"""MessagePack rows held back when their count is not known; other formats stream without a
+buffer."""
 
 # Store connections and statements -----------------------------------------------------------------
 STORE_READERS_MAX = 4
-"""Connections that read at once: more readers than threads that call, so none ever waits for one."""
+"""Connections that read at once: more readers than threads that call, so none ever waits for
+one."""
 STORE_READER_WAIT_SECONDS = 30
 """Wait for a free read connection; only a reader that never ends makes it pass."""
 STORE_BUSY_SECONDS = 5
@@ -92,15 +96,18 @@ STATEMENT_VARIABLES_MAX = 32_766
 STATEMENT_CACHE_STATEMENTS_MAX = 512
 """Prepared statements kept by each connection: a few sizes of a few statements for each table."""
 STORE_JOURNAL_BYTES_MAX = 64 * 1024 * 1024
-"""The write-ahead log is cut to this size after a checkpoint; a long reader may let it grow beyond."""
+"""The write-ahead log is cut to this size after a checkpoint; a long reader may let it grow
+beyond."""
 STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
 """Database pages in memory, for each connection: upper levels of the trees stay there."""
 STORE_WORKING_ROWS_MAX = 1_000
-"""Rows changed in one step when a schema change moves values; bounds memory, not the transaction."""
+"""Rows changed in one step when a schema change moves values; bounds memory, not the
+transaction."""
 
 # Engine -------------------------------------------------------------------------------------------
 STREAM_ITEMS_MAX = 256
-"""Messages held for one end of a custom resource's stream: a person's or a device's pace, with room."""
+"""Messages held for one end of a custom resource's stream: a person's or a device's pace, with
+room."""
 CURSORS_IN_CONDITION_MAX = 64
 """Versions named in one If-Match: more is not a client that read a record."""
 NEW_ID_ATTEMPTS_MAX = 8
@@ -110,7 +117,8 @@ SWEEP_EVENTS_MAX = 5_000
 SWEEP_RECORDS_MAX = 1_000
 """Expired records removed in one step."""
 READER_THREADS = 2
-"""Threads that read the store: reads wait for the disk and the interpreter lock, not for each other."""
+"""Threads that read the store: reads wait for the disk and the interpreter lock, not for each
+other."""
 
 # MQTT codec ---------------------------------------------------------------------------------------
 MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
@@ -129,13 +137,15 @@ MQTT_CONNECT_TIMEOUT_SECONDS = 10
 MQTT_RECEIVE_MAXIMUM = 1_000
 """QoS 1 publishes of one client that wait for the disk: a full group commit, no more."""
 MQTT_TOPIC_ALIAS_MAXIMUM = 32
-"""Topics that one client may abbreviate; each costs a dictionary entry for the connection's life."""
+"""Topics that one client may abbreviate; each costs a dictionary entry for the connection's
+life."""
 MQTT_SUBSCRIPTIONS_MAX = 10_000
 """Filters of one client; a stranger's filters cost memory on the server."""
 MQTT_FLUSH_EVENTS = 1_024
 """Messages encoded for one client before others get a turn of the loop."""
 MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024
-"""Bytes waiting in a client's socket before it is written to no more: memory of a stopped reader."""
+"""Bytes waiting in a client's socket before it is written to no more: memory of a stopped
+reader."""
 MQTT_KEEP_ALIVE_FACTOR = 1.5
 """A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
 MQTT_CLOSE_SECONDS = 5
@@ -166,3 +176,49 @@ SCHEMA_PROBLEMS_MAX = 100
 # Starting and stopping ----------------------------------------------------------------------------
 SHUTDOWN_SECONDS_MAX = 5
 """From the signal to cutting what has not ended by itself."""
+
+# Streams: SSE and WebSocket -----------------------------------------------------------------------
+SUBSCRIPTION_TOPICS_CACHED_MAX = 1_024
+"""Topics whose matching filters one subscription of several filters remembers; cleared when
+full."""
+STREAM_BATCH_EVENTS_MAX = 256
+"""Events joined into one send: enough to cost one system call for a burst, little beside a
+buffer."""
+STREAM_SEND_SECONDS = 30
+"""A reader that takes nothing for so long is cut off; it can resume where it was."""
+STREAM_WATCH_SECONDS = 5
+"""How often streams are looked after: heartbeats and stopped readers need no finer clock."""
+STREAM_RETRY_SPREAD_MS = 8_000
+"""Clients come back within so long of each other after a restart: about 13 % in any second."""
+STREAM_FILTERS_MAX = 100
+"""Filters in the URL of one stream; a WebSocket may subscribe to more, one after the other."""
+STREAM_PREVIOUS_EVENTS_MAX = 1_000
+"""Logged events that ``previousCount`` may ask for: more is a query, not the start of a stream."""
+STREAM_PREVIOUS_STEPS_MAX = 64
+"""Halvings of the log to find the position before them: that many for 64-bit numbers."""
+SOCKET_SUBSCRIPTIONS_MAX = 1_000
+"""Filters of one WebSocket; a stranger's filters cost memory on the server."""
+SOCKET_PENDING_COMMANDS_MAX = 256
+"""Commands of one WebSocket that wait for the disk or for its reader, before no more are read."""
+SOCKET_REASON_BYTES_MAX = 123
+"""The text of a close frame: 125 bytes less the code (RFC 6455, 5.5)."""
+COMMAND_ID_CHARS_MAX = 64
+"""A command's own id; it comes back with the answer."""
+
+# HTTP ---------------------------------------------------------------------------------------------
+HTTP_BODY_SECONDS_MAX = 60
+"""From a request's head to the end of its body: 2 MB at a poor uplink's pace, and no byte a second."""
+HTTP_CALLERS_MAX = 4_096
+"""Peer addresses whose caller is remembered between requests; cleared when full."""
+HTTP_PAGE_RECORDS = 500
+"""Records of a collection read and encoded at a time: a few milliseconds of the event loop."""
+HTTP_LIMIT_LINKED_RECORDS_MAX = 10_000
+"""Records of one page that is answered with a link to the next: they are in memory at once."""
+HTTP_BATCH_RECORDS_MAX = 10_000
+"""Records in one batch: a fifth of what may wait for the disk."""
+CORS_PREFLIGHT_SECONDS = 600
+"""How long a browser remembers that it may call: as long as browsers commonly do."""
+START_POLL_SECONDS = 0.001
+"""Between two looks whether HTTP accepts connections; it takes a few."""
+HTTP_BACKLOG = 2_048
+"""Connections that wait to be accepted: a browser farm's reconnect in one second."""

@@ -1,0 +1,1 @@
+"""HTTP: REST, server-sent events and WebSockets, as one raw ASGI application in front of FastAPI."""

@@ -1,0 +1,136 @@
+"""The HTTP edge: one raw ASGI application that leads each request to its door.
+
+FastAPI keeps the fixed pages (documentation, health); everything else is a topic, which is
+data-driven and hot, so it does not pass through a framework (DESIGN, section 9).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.callers import Caller
+from app.core.errors import Error
+from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
+from app.engine.engine import Engine
+from app.http import rest, sse, websocket
+from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
+from app.http.cors import SAFE, Origins, with_cors
+from app.http.replies import send_empty, send_problem
+
+FIXED_PATHS: Final = frozenset(
+    {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health"}
+)
+MQTT_PATH: Final = "/mqtt"
+_MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """What an operator has set about HTTP."""
+
+    title: str
+    version: str
+    sse_heartbeat_seconds: float
+    sse_retry_ms: int
+    websocket_heartbeat_seconds: float
+    cors_origins: tuple[str, ...]
+    body_bytes_max: int
+    anonymous: Callable[[str, str], Caller]
+    """Makes the caller of a peer's address and a door, for those who do not sign in."""
+    body_seconds_max: float = HTTP_BODY_SECONDS_MAX
+
+
+class Edge:
+    """The ASGI application; ``fixed`` has the fixed pages, ``mqtt`` takes MQTT over WebSocket."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: HttpSettings,
+        fixed: ASGIApp,
+        mqtt: ASGIApp | None = None,
+    ) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.fixed = fixed
+        self.mqtt = mqtt
+        self.origins = Origins(settings.cors_origins)
+        self.closing = asyncio.Event()
+        """Set when the server stops: streams end."""
+        self.streams = 0
+        """How many streams are open."""
+        self._callers: dict[str, Caller] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request or serve one connection."""
+        kind = scope["type"]
+        if kind == "http":
+            headers = headers_of(scope)
+            if b"origin" in headers:
+                await self._from_page(headers, scope, receive, send)
+            else:
+                await self._serve(headers, scope, receive, send)
+        elif kind == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self.fixed(scope, receive, send)
+
+    async def _serve(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in FIXED_PATHS:
+            await self.fixed(scope, receive, send)
+        elif scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b""):
+            await sse.serve(self, scope, receive, send)
+        else:
+            await rest.serve(self, headers, scope, receive, send)
+
+    async def _from_page(
+        self, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve a browser's page: the answer says whether the page may read it."""
+        try:
+            self.origins.check(headers)
+        except Error as error:
+            preflight = b"access-control-request-method" in headers
+            if preflight or scope["method"] not in SAFE:
+                await send_problem(self.engine, error, headers, scope, send)
+                return
+        else:
+            send = with_cors(send, headers[b"origin"])
+        await self._serve(headers, scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        speaks_mqtt = not _MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
+        try:
+            self.origins.check(headers_of(scope))
+        except Error:
+            await _refuse(scope, receive, send, 403)
+            return
+        if speaks_mqtt and self.mqtt is not None:
+            await self.mqtt(scope, receive, send)
+        elif speaks_mqtt or scope["path"] == MQTT_PATH:
+            await _refuse(scope, receive, send, 400)
+        else:
+            await websocket.serve(self, scope, receive, send)
+
+    def caller(self, scope: Scope, door: str) -> Caller:
+        """Return who asks; requests from one address over plain HTTP share one."""
+        client = scope.get("client")
+        peer = client[0] if client else ""
+        if door != "http":
+            return self.settings.anonymous(peer, door)
+        caller = self._callers.get(peer)
+        if caller is None:
+            if len(self._callers) >= HTTP_CALLERS_MAX:
+                self._callers.clear()
+            caller = self._callers[peer] = self.settings.anonymous(peer, door)
+        return caller
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+    """Refuse a WebSocket before it is one: with a status where the server can tell it."""
+    await receive()
+    if "websocket.http.response" in (scope.get("extensions") or {}):
+        await send_empty(send, status, kind="websocket.http.response")
+    else:
+        await send({"type": "websocket.close", "code": 1008})

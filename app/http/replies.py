@@ -1,0 +1,52 @@
+"""Answers as ASGI messages: the few forms in which REST answers."""
+
+from http import HTTPStatus
+from typing import Final
+
+from app.core.errors import Code, Error
+from app.engine.engine import Engine
+from app.http.asgi import HeaderList, Headers, Scope, Send, text_of
+from app.http.problems import problem, problem_body, problem_headers, status_of
+
+EMPTY: Final = {"type": "http.response.body", "body": b""}
+VARY: Final = (b"vary", b"Accept")
+
+
+async def send_bytes(
+    send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
+    *, head: bool = False,
+) -> None:  # fmt: skip
+    """Send a whole answer; to HEAD only its headers."""
+    headers = [
+        (b"content-type", media_type.encode("latin-1")),
+        (b"content-length", str(len(body)).encode()),
+        VARY,
+        *(extra or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+async def send_empty(
+    send: Send, status: int, extra: HeaderList | None = None, kind: str = "http.response"
+) -> None:
+    """Send an answer without content."""
+    headers = [*(extra or ())]
+    if status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+        headers.append((b"content-length", b"0"))
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": b""})
+
+
+async def send_problem(
+    engine: Engine, error: Error, headers: Headers, scope: Scope, send: Send
+) -> None:
+    """Send an error as problem details, in the format that the client accepts."""
+    instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
+    details = problem(error, instance, engine.cursor)
+    media_type, body = problem_body(details, text_of(headers, b"accept"))
+    extra = problem_headers(error, engine.cursor)
+    if error.code is Code.TOO_LARGE or error.detail.get("close"):
+        extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
+    head = scope["method"] == "HEAD"
+    await send_bytes(send, status_of(error), media_type, body, extra, head=head)
