@@ -22,8 +22,8 @@ NONE = Grants()
 class Caller:
     """A user on one connection: compared by identity, so that its writes can be kept in order.
 
-    ``door`` is ``mqtt``, ``http``, ``ws``, ``sse`` or ``server``; ``client_id`` is the MQTT client id
-    or empty; ``peer`` is the remote address as text.
+    ``door`` is ``mqtt``, ``http``, ``ws``, ``sse`` or ``server``; ``client_id`` is the MQTT client
+    id or empty; ``peer`` is the remote address as text.
     """
 
     user: str = "anonymous"

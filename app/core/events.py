@@ -45,9 +45,9 @@ class Event:
 
     ``content_type`` is a media type or None when the writer did not say. ``seq`` is the number in
     the log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table``
-    is the declared table or None for an undeclared topic. ``client`` is the writer's client id or user.
-    ``properties`` are MQTT 5 publish properties that travel with the payload. ``expires_at`` is in
-    seconds since 1970 (UTC), 0 for never.
+    is the declared table or None for an undeclared topic. ``client`` is the writer's client id or
+    user. ``properties`` are MQTT 5 publish properties that travel with the payload. ``expires_at``
+    is in seconds since 1970 (UTC), 0 for never.
     """
 
     __slots__ = (

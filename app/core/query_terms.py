@@ -23,7 +23,7 @@ TEXT_OPERATORS: Final = frozenset({Operator.STARTS_WITH, Operator.ENDS_WITH, Ope
 _TEXT: Final = frozenset({Type.ID, Type.STRING})
 _NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT})
 _COMPOUND: Final = frozenset({Type.LIST, Type.OBJECT})
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _TYPED: Final = re.compile(r"(number|boolean|date|string):(.*)", re.DOTALL)
 
@@ -165,7 +165,7 @@ def _guess(text: str) -> object:
 
 def _number(text: str) -> int | float:
     if _INTEGER.fullmatch(text):
-        whole = int(text)
+        whole = int(text[:21])  # 19 digits and a sign are 64 bits; more are too many anyway
         if LONG_MIN <= whole <= LONG_MAX:
             return whole
         raise Mismatch("an integer of 64 bits")

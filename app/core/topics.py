@@ -105,9 +105,9 @@ class TopicFilter:
     def seek(self, topic: str) -> str | None:
         """Return the least text that is greater than ``topic`` and could begin a selected topic.
 
-        None means that no greater topic is selected. It is what makes a wildcard match over a sorted
-        index a skip-scan: jump to the returned text, read the next topic there, and go on. Order is
-        that of code points, which is also that of UTF-8 bytes.
+        None means that no greater topic is selected. It is what makes a wildcard match over a
+        sorted index a skip-scan: jump to the returned text, read the next topic there, and go on.
+        Order is that of code points, which is also that of UTF-8 bytes.
         """
         if self.exact:
             return self.text if topic < self.text else None

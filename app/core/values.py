@@ -419,12 +419,17 @@ def _sum(one: Number, other: Number) -> Number:
     """Add two numbers: a decimal with anything is a decimal, integers stay within 64 bits."""
     if isinstance(one, Decimal) or isinstance(other, Decimal):
         with localcontext(prec=DECIMAL_DIGITS_MAX):
-            return Decimal(str(one)) + Decimal(str(other))
+            return _decimal(one) + _decimal(other)
     if isinstance(one, float) or isinstance(other, float):
         return float(one) + float(other)
     if LONG_MIN <= one + other <= LONG_MAX:
         return one + other
     raise OverflowError
+
+
+def _decimal(value: Number) -> Decimal:
+    """Return a decimal; a float gives the digits it is written with."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
 # -- record ids ------------------------------------------------------------------------------------
