@@ -1,6 +1,6 @@
-"""Wiring: builds everything from a Config, starts it, stops it. The only place that knows all rooms.
+"""Wiring: builds everything from a Config, starts it, stops it; alone in knowing all rooms.
 
-Starting is bottom up (store, engine, edges), stopping top down: listeners first, then connections,
+Starting is bottom up (store, engine, doors), stopping top down: listeners first, then connections,
 then what is still on its way to the disk, then the disk.
 """
 
@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
@@ -26,7 +26,7 @@ from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
 from app.core.errors import Code, Error
-from app.core.limits import READER_THREADS, SHUTDOWN_SECONDS_MAX
+from app.core.limits import HTTP_BACKLOG, READER_THREADS, SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
@@ -39,9 +39,128 @@ from app.http.fixed import make_fixed
 from app.logs import configure_logging
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
-from app.store.store import Keep, Store
+from app.store.store import Keep
 
 log = logging.getLogger("rowcast")
+
+
+class Application:
+    """A whole server: ``start`` it and ``stop`` it once; ports are free ones when 0 was asked for.
+
+    Making it reads the schema and the resources, and raises INVALID for what is wrong in them.
+    """
+
+    def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
+        self.config = config
+        self._now = now
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
+        self.schema = load_schema(config.schema_file)
+        self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
+        for path, resource in load_resources(config.resources):
+            self.registry.add(path, resource)
+        config.data.mkdir(parents=True, exist_ok=True)
+        database = (config.data / "rowcast.db").resolve()
+        self.store = SqlStore(config.store.url or f"sqlite:///{database}")
+        self._closing = contextlib.AsyncExitStack()
+        self.mqtt_port = config.mqtt.network.port
+        self.http_port = config.http.port
+
+    async def start(self) -> None:
+        """Open the store and every door; returns when all of them answer.
+
+        Raises Error when a file or a port cannot be had; nothing is left open then.
+        """
+        self._closing.callback(self._readers.shutdown)
+        self._closing.callback(self._writer.shutdown)
+        try:
+            await self._on_writer(self.store.open, self.schema.tables)
+            self._closing.push_async_callback(self._on_writer, self.store.close)
+            self._build()
+            await self._open_mqtt()
+            await self._open_http()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Close every door, finish what is on its way, close the store."""
+        await self._closing.aclose()
+
+    async def _on_writer(self, call: Callable[..., None], *arguments: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
+
+    def _build(self) -> None:
+        """Build the engine and what works on it."""
+        store, tables = self.store, self.schema.tables
+        bus, cache = Bus(), RecordCache()
+        clock = HybridClock(self._now, store.last_version())
+        committer = Committer(store, bus, cache, clock, self._writer)
+        reader = Reader(store, cache, self._readers, tables, lambda: committer.announced)
+        body_max = self.config.http.max_body_bytes
+        self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max)
+        self._closing.push_async_callback(self.engine.stop)
+        kept = self.config.log
+        settings = RetentionSettings(
+            Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes), kept.sweep_seconds
+        )
+        self._run(Retention(self.engine, tables, settings, self._now).run())
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        """Run background work until the server stops."""
+        task = asyncio.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+        self._closing.push_async_callback(end)
+
+    async def _open_mqtt(self) -> None:
+        mqtt = self.config.mqtt
+        settings = BrokerSettings(
+            anonymous_from(self.config.security.anonymous),
+            mqtt.max_packet_bytes,
+            mqtt.connect_timeout_seconds,
+            mqtt.receive_maximum,
+            mqtt.max_connections,
+        )
+        self.broker = Broker(self.engine, settings, self._now)
+        self._closing.push_async_callback(self.broker.stop)
+        host, port = mqtt.network.host, mqtt.network.port
+        listener = TcpListener(self.broker, host, port)
+        with _port_problems("MQTT", host, port, "mqtt.network.port"):
+            await listener.start()
+        self._closing.push_async_callback(listener.stop)
+        self.mqtt_port = listener.port
+
+    async def _open_http(self) -> None:
+        config = self.config
+        settings = HttpSettings(
+            title="Rowcast",
+            version=__version__,
+            sse_heartbeat_seconds=config.sse.heartbeat_seconds,
+            sse_retry_ms=config.sse.retry_ms,
+            websocket_heartbeat_seconds=config.websocket.heartbeat_seconds,
+            cors_origins=config.http.cors,
+            body_bytes_max=config.http.max_body_bytes,
+            anonymous=anonymous_from(config.security.anonymous),
+        )
+        mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
+        edge = Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)
+        with _port_problems("HTTP", config.http.host, config.http.port, "http.port"):
+            listening = _bind(config.http.host, config.http.port)
+        self.http_port = int(listening.getsockname()[1])
+        server = HttpServer(_uvicorn_config(edge, config))
+        serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
+
+        async def end() -> None:
+            edge.closing.set()
+            server.should_exit = True
+            await asyncio.wait((serving,))
+
+        self._closing.push_async_callback(end)
+        await server.answers()
 
 
 class HttpServer(uvicorn.Server):
@@ -52,155 +171,34 @@ class HttpServer(uvicorn.Server):
         """Leave signals to ``serve``."""
         yield
 
+    async def answers(self) -> None:
+        """Wait until it accepts connections."""
+        while not self.started:  # noqa: ASYNC110 - uvicorn tells it by this attribute only
+            await asyncio.sleep(START_POLL_SECONDS)
 
-class Application:
-    """A whole server: make it with ``build``, then ``start`` and ``stop`` it once."""
 
-    def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
-        self.config = config
-        self._now = now
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
-        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
-        self.schema = load_schema(config.schema_file)
-        self.registry = Registry(
-            self.schema.tables, undeclared=config.topics.undeclared == "route"
-        )
-        for path, resource in load_resources(config.resources):
-            self.registry.add(path, resource)
-        self.store: Store = self._make_store()
-        self.engine: Engine | None = None
-        self.broker: Broker | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def _make_store(self) -> Store:
-        config = self.config
-        config.data.mkdir(parents=True, exist_ok=True)
-        url = config.store.url or f"sqlite:///{(config.data / 'rowcast.db').resolve()}"
-        return SqlStore(url)
-
-    @property
-    def http_port(self) -> int:
-        """The port of HTTP, also when 0 was asked for."""
-        return int(self._http_socket.getsockname()[1])
-
-    @property
-    def mqtt_port(self) -> int:
-        """The port of MQTT, also when 0 was asked for."""
-        return self.listener.port
-
-    async def start(self) -> None:
-        """Open the store and every door; returns when all of them answer.
-
-        Raises Error when a file or a port cannot be had; nothing is left open then.
-        """
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._writer, self.store.open, self.schema.tables)
-        try:
-            self._build_engine()
-            await self._open_doors()
-        except BaseException:
-            await self.stop()
-            raise
-
-    def _build_engine(self) -> None:
-        config, store = self.config, self.store
-        bus, cache = Bus(), RecordCache()
-        clock = HybridClock(self._now, store.last_version())
-        committer = Committer(store, bus, cache, clock, self._writer)
-        reader = Reader(
-            store, cache, self._readers, self.schema.tables, lambda: committer.announced
-        )
-        most = config.http.max_body_bytes
-        self.engine = Engine(self.registry, bus, committer, reader, self._now, most)
-        anonymous = anonymous_from(config.security.anonymous)
-        settings = BrokerSettings(
-            anonymous,
-            config.mqtt.max_packet_bytes,
-            config.mqtt.connect_timeout_seconds,
-            config.mqtt.receive_maximum,
-            config.mqtt.max_connections,
-        )
-        self.broker = Broker(self.engine, settings, self._now)
-        http = HttpSettings(
-            title="Rowcast",
-            version=__version__,
-            sse_heartbeat_seconds=config.sse.heartbeat_seconds,
-            sse_retry_ms=config.sse.retry_ms,
-            websocket_heartbeat_seconds=config.websocket.heartbeat_seconds,
-            cors_origins=config.http.cors,
-            body_bytes_max=most,
-            anonymous=anonymous,
-        )
-        mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
-        self.edge = Edge(self.engine, http, make_fixed(self.engine, http), mqtt)
-        keep = Keep(config.log.keep_seconds, config.log.keep_events, config.log.keep_bytes)
-        retention = Retention(
-            self.engine,
-            self.schema.tables,
-            RetentionSettings(keep, config.log.sweep_seconds),
-            self._now,
-        )
-        self._tasks.append(asyncio.create_task(retention.run(), name="retention"))
-
-    async def _open_doors(self) -> None:
-        config = self.config
-        assert self.broker is not None
-        network = config.mqtt.network
-        self.listener = TcpListener(self.broker, network.host, network.port)
-        with _port_problems("MQTT", network.host, network.port, "mqtt.network.port"):
-            await self.listener.start()
-        uvicorn_config = uvicorn.Config(
-            self.edge,
-            host=config.http.host,
-            port=config.http.port,
-            http="httptools",
-            ws="websockets-sansio",
-            ws_max_size=config.mqtt.max_packet_bytes + 16,
-            ws_per_message_deflate=False,
-            ws_ping_interval=config.websocket.heartbeat_seconds,
-            ws_ping_timeout=config.websocket.heartbeat_seconds,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
-            backlog=2048,
-        )
-        with _port_problems("HTTP", config.http.host, config.http.port, "http.port"):
-            self._http_socket = _bind(config.http.host, config.http.port)
-        self.http_server = HttpServer(uvicorn_config)
-        serving = self.http_server.serve(sockets=[self._http_socket])
-        self._tasks.append(asyncio.create_task(serving, name="http"))
-        while not self.http_server.started:
-            await asyncio.sleep(0.001)
-
-    async def stop(self) -> None:
-        """Close every door, finish what is on its way, close the store."""
-        listener = getattr(self, "listener", None)
-        if listener is not None:
-            await listener.stop()
-        if self.broker is not None:
-            await self.broker.stop()
-        server = getattr(self, "http_server", None)
-        if server is not None:
-            self.edge.closing.set()
-            server.should_exit = True
-        for task in self._tasks:
-            if task.get_name() != "http":
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self.engine is not None:
-            await self.engine.stop()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._writer, self.store.close)
-        self._writer.shutdown()
-        self._readers.shutdown()
+def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
+    heartbeat = config.websocket.heartbeat_seconds
+    return uvicorn.Config(
+        edge,
+        http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
+        ws_per_message_deflate=False,
+        ws_ping_interval=heartbeat,
+        ws_ping_timeout=heartbeat,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
+        backlog=HTTP_BACKLOG,
+    )
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -217,8 +215,8 @@ def _port_problems(door: str, host: str, port: int, setting: str) -> Iterator[No
     except OSError as error:
         raise Error(
             Code.BUSY,
-            f"{door} cannot listen on {host}:{port}: {error.strerror}; end what uses it, or choose "
-            f"another with --set {setting}=...",
+            f"{door} cannot listen on {host}:{port} ({error.strerror}); end what uses it, or "
+            f"choose another port with --set {setting}=...",
         ) from error
 
 
@@ -235,23 +233,25 @@ async def _serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    _say_where(application)
+    print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
     await stopping.wait()
-    print("stopping", file=sys.stderr)  # noqa: T201
+    log.info("stopping")
     await application.stop()
 
 
-def _say_where(application: Application) -> None:
-    """Print where to look, for the person who started it."""
+def _where_to_look(application: Application) -> str:
+    """Return what the person who started it wants to know."""
     config = application.config
     url = f"http://{config.http.host}:{application.http_port}"
-    tables = [entry.path for entry in application.registry.entries]
-    lines = [
-        f"Rowcast {__version__} is ready.",
-        f"  REST, SSE, WebSocket  {url}/   documentation: {url}/docs",
-        f"  MQTT                  {config.mqtt.network.host}:{application.mqtt_port}"
-        + ("   over WebSocket: /mqtt" if config.mqtt.web_socket else ""),
-        f"  tables and resources  {', '.join(tables) or 'none'}",
-        f"  data                  {config.data.resolve()}",
-    ]
-    print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201
+    mqtt = f"{config.mqtt.network.host}:{application.mqtt_port}"
+    over_websocket = "   over WebSocket: /mqtt" if config.mqtt.web_socket else ""
+    paths = [entry.path or "/" for entry in application.registry.entries]
+    return "\n".join(
+        (
+            f"Rowcast {__version__} is ready.",
+            f"  REST, SSE, WebSocket   {url}/   documentation: {url}/docs",
+            f"  MQTT                   {mqtt}{over_websocket}",
+            f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",
+            f"  data                   {config.data.resolve()}",
+        )
+    )

@@ -1,7 +1,7 @@
 """The bus: offers an event to every subscriber whose filter matches.
 
-It is synchronous and remembers nothing but who listens: the log is the memory, and the bus is a cache
-of the log's head (DESIGN, section 1). Matches are cached for each topic and forgotten when
+It is synchronous and remembers nothing but who listens: the log is the memory, and the bus is a
+cache of the log's head (DESIGN, section 1). Matches are cached for each topic and forgotten when
 subscriptions change, so a steady state costs one dictionary lookup for each event.
 
 It knows nothing of positions, permissions, protocols or disks.
@@ -39,7 +39,7 @@ class Bus:
         return len(self._trie)
 
     def add(self, topics: TopicFilter, subscriber: Subscriber) -> bool:
-        """Begin to offer; from the next ``publish`` on nothing is missed. Return whether it is new."""
+        """Begin to offer: nothing is missed from now on. Return whether it is new."""
         added = self._trie.add(topics, subscriber)
         self._forget(topics)
         return added

@@ -1,8 +1,8 @@
 """The trie of topic filters: which subscribers want a topic.
 
-One node for each level of a filter; ``+`` and ``#`` are children like any other. A lookup walks at most
-two children per level, so it costs what the topic is deep, not how many filters there are. Empty
-branches are pruned at once, so churn leaves nothing behind (FEATURES D35).
+One node for each level of a filter; ``+`` and ``#`` are children like any other. A lookup walks at
+most two children per level, so it costs what the topic is deep, not how many filters there are.
+Empty branches are pruned at once, so churn leaves nothing behind (FEATURES D35).
 
 It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
 """
@@ -26,7 +26,7 @@ class Node(Generic[S]):
 
 
 class Trie(Generic[S]):
-    """A set of (filter, subscriber) pairs that answers: who wants this topic?"""
+    """A set of (filter, subscriber) pairs that answers who wants a topic."""
 
     __slots__ = ("_root", "_size")
 

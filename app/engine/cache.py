@@ -1,9 +1,9 @@
 """The record cache: current records in memory, so that a hot read costs no trip to the disk.
 
 The writer thread puts in what it has committed, before it is announced; readers put in what they
-read, but only when nothing was evicted meanwhile, so an old value can never replace a newer one. One
-dictionary operation at a time is atomic in CPython, which is all the locking there is. A deleted record
-stays as a known absence (None).
+read, but only when nothing was evicted meanwhile, so an old value can never replace a newer one.
+One dictionary operation at a time is atomic in CPython, which is all the locking there is. A
+deleted record stays as a known absence (None).
 """
 
 from typing import Final
@@ -41,7 +41,7 @@ class RecordCache:
     def __len__(self) -> int:
         return len(self._records)
 
-    def get(self, topic: str) -> Record | None | Unknown:
+    def get(self, topic: str) -> Record | Unknown | None:
         """Return the current record, None if there is none, UNKNOWN if the store must be asked."""
         return self._records.get(topic, UNKNOWN)
 

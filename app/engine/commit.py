@@ -1,14 +1,15 @@
 """The only writer: takes what waits, decides it, makes it durable, announces it, answers.
 
-One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so no
-timer adds latency when idle and no write waits behind more than one commit (group commit). Within the
-writer thread everything that depends on the current record is decided: conditions, patches, times set
-by the server. So they are atomic without locks.
+One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so
+no timer adds latency when idle and no write waits behind more than one commit (group commit).
+Within the writer thread everything that depends on the current record is decided: conditions,
+patches, times set by the server. So they are atomic without locks.
 
 The order is always: durable, then announced, then answered (DESIGN, section 4): no subscriber sees
 what a crash can take back, and no writer is told "stored" before it is.
 
-Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or permissions.
+Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or
+permissions.
 """
 
 import asyncio
@@ -28,11 +29,11 @@ from app.core.limits import (
     COMMIT_BATCH_EVENTS_MAX,
     SEQ_RESERVE,
 )
+from app.core.tables import Table
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide
 from app.engine.write import Current, Outcome, Receipt, Write
 from app.store.store import Keep, Store
-from app.core.tables import Table
 
 log = logging.getLogger("rowcast.commit")
 
@@ -68,7 +69,8 @@ class Committer:
         self.failures = 0
         self._loop = asyncio.get_running_loop()
 
-    # -- the event loop ------------------------------------------------------------------------------
+    # -- the event loop
+    # ------------------------------------------------------------------------------
 
     @property
     def backlog(self) -> int:
@@ -186,7 +188,8 @@ class Committer:
         except Exception:
             log.exception("a writer failed to take the outcome of %r", write.event)
 
-    # -- the writer thread ---------------------------------------------------------------------------
+    # -- the writer thread
+    # ---------------------------------------------------------------------------
 
     def _work(self, batch: list[Write]) -> list[Outcome]:
         """Write a batch; what fails, fails alone where that is possible."""

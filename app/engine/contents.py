@@ -1,8 +1,8 @@
 """What an event says, in the form a reader wants: decoded once, encoded once for each media type.
 
-This is the only place that turns payloads into values and values into other media types for readers,
-and the only place that leaves hidden attributes out. The results are kept on the event and shared by
-all readers (DESIGN, section 6). It knows nothing of frames or of who reads.
+This is the only place that turns payloads into values and values into other media types for
+readers, and the only place that leaves hidden attributes out. The results are kept on the event and
+shared by all readers (DESIGN, section 6). It knows nothing of frames or of who reads.
 """
 
 from typing import Final
@@ -63,7 +63,8 @@ class Contents:
     def value(self, event: Event) -> object:
         """Return the value that readers may see: decoded, of the declared types, nothing hidden.
 
-        For plain bytes it is the text when they are text, else the bytes; for a deletion it is None.
+        For plain bytes it is the text when they are text, else the bytes; for a deletion it is
+        None.
         """
         if event.kind == DELETE:
             return None
@@ -120,7 +121,7 @@ class Contents:
 
 
 def _text_or_bytes(event: Event) -> str | bytes:
-    """Return text when the bytes can be read as text and do not say that they are something else."""
+    """Return text when the bytes can be text and do not say that they are something else."""
     said = event.content_type
     if said is None or said.startswith("text/"):
         try:

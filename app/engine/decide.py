@@ -1,7 +1,7 @@
 """Decides a write against the current record: conditions, patches, and what the server sets.
 
-Pure functions, run by the writer thread inside the order of commits, so that read-modify-write needs
-no lock. They change no store; a refused write leaves nothing behind.
+Pure functions, run by the writer thread inside the order of commits, so that read-modify-write
+needs no lock. They change no store; a refused write leaves nothing behind.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.tables import Role
 from app.core.values import merge_patch
-from app.engine.shape import Shape
 from app.engine.contents import structured_type
+from app.engine.shape import Shape
 from app.engine.write import Condition, Current, Outcome, Receipt, Write
 
 
@@ -61,6 +61,8 @@ def _decide(write: Write, current: Current) -> None:
     shape = write.shape
     if event.kind == PATCH:
         _apply_patch(write, record)
+        if shape is not None and shape.ends:
+            event.expires_at = shape.expiry(event, seconds_of(event.version))
     if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
         _set_times(event, shape, record)
 
@@ -107,7 +109,7 @@ def value_of_record(record: Record) -> object:
         except Error as error:
             raise Error(
                 Code.CONFLICT,
-                f"the record at {record.topic!r} is not structured, so it cannot be patched; put it",
+                f"the record at {record.topic!r} is not structured and cannot be patched; put it",
             ) from error
     return record.decoded
 

@@ -10,8 +10,8 @@ A write takes six steps, in this order and no other (DESIGN, section 4):
 6. announce: the bus offers it to every matching subscription (``commit.py``).
 
 A watch takes the same first two steps for each filter, then registers with the bus and gives the
-subscription its place in the log. The engine knows no protocol: an edge translates its own verbs into
-these, and Errors into its own answers.
+subscription its place in the log. The engine knows no protocol: an edge translates its own verbs
+into these, and Errors into its own answers.
 """
 
 import asyncio
@@ -22,29 +22,31 @@ from typing import cast
 from uuid import uuid4
 
 from app.bus.bus import Bus
-from app.codecs import JSON, decode, encode, is_structured
+from app.codecs import JSON, encode
 from app.core.callers import Caller
 from app.core.clock import WallClock
-from app.core.cursors import Cursor, parse_cursor
+from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event, Record
-from app.core.limits import NEW_ID_ATTEMPTS_MAX, PAYLOAD_BYTES_MAX
-from app.core.queries import Query, Sort
-from app.core.tables import Logs, Table, Type
+from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
+from app.core.limits import PAYLOAD_BYTES_MAX
+from app.core.queries import Query
+from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
+from app.engine.admission import Admission
 from app.engine.cache import Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
+from app.engine.creation import Creation
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry, Route
 from app.engine.resource import Incoming, Resource
+from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
-from app.engine.write import Condition, Done, Group, Outcome, Receipt, Write, ignore
+from app.engine.write import Condition, Done, Group, Outcome, Receipt, ignore
 from app.store.store import Page
 
 log = logging.getLogger("rowcast.engine")
 
-NO_RECORD = Condition(exists=False)
 A_RECORD = Condition(exists=True, strict=True)
 
 
@@ -66,11 +68,12 @@ class Engine:
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self._now = now
-        self._payload_bytes_max = payload_bytes_max
+        self._admission = Admission(now, payload_bytes_max)
+        self._creation = Creation(self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._next_ids: dict[str, int] = {}
 
-    # -- positions -------------------------------------------------------------------------------------
+    # -- positions
+    # -------------------------------------------------------------------------------------
 
     def cursor(self, seq: int) -> str:
         """Return the token that names a position in this log."""
@@ -81,7 +84,8 @@ class Engine:
         """Return the token of the newest announced position."""
         return self.cursor(self.committer.announced)
 
-    # -- write -----------------------------------------------------------------------------------------
+    # -- write
+    # -----------------------------------------------------------------------------------------
 
     def submit(
         self,
@@ -101,11 +105,11 @@ class Engine:
                 if done is not ignore:
                     done(Receipt(event))
                 return
-            self.authorise_write(route, caller)
+            check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
                 self._start(self._through_resource(route, event, caller, done))
                 return
-            write = self._admit(route, event, caller, done, condition)
+            write = self._admission.admit(route, event, caller, done, condition)
             if write.logged or caller in self.committer.pending:
                 self.committer.submit((write,))
                 return
@@ -116,14 +120,15 @@ class Engine:
         done(Receipt(event))
 
     def _forward(self, event: Event, caller: Caller) -> bool:
-        """Announce a message on an undeclared topic at once: all six steps, of which four are empty.
+        """Announce a message on an undeclared topic: all six steps, of which four are empty.
 
-        Not when a write of the same caller waits: they are announced in the order in which they came.
+        Not when a write of the same caller waits: they are announced in the order in which they
+        came.
         """
         if (
             not caller.grants.write
             or caller in self.committer.pending
-            or len(event.payload) > self._payload_bytes_max
+            or len(event.payload) > self._admission.payload_bytes_max
         ):
             return False
         self.committer.publish(event)
@@ -150,8 +155,8 @@ class Engine:
         writes = []
         for event, future in zip(events, futures, strict=True):
             route = self.registry.route(event.topic)
-            self.authorise_write(route, caller)
-            writes.append(self._admit(route, event, caller, _resolver(future), None))
+            check_write(route.topic, caller)
+            writes.append(self._admission.admit(route, event, caller, _resolver(future)))
         if not writes:
             return []
         group = Group(writes)
@@ -160,66 +165,8 @@ class Engine:
         self.committer.submit(writes)
         return list(await asyncio.gather(*futures))
 
-    def authorise_write(self, route: Route, caller: Caller) -> None:
-        """Raise unless the caller may write at this topic."""
-        if not caller.grants.write:
-            raise _refused(caller, "write", route.topic)
-        if route.topic[0] == "$" and caller.door != "server":
-            raise Error(
-                Code.DENIED, f"{route.topic!r} is the server's own: topics with $ cannot be written"
-            )
-
-    def _admit(
-        self,
-        route: Route,
-        event: Event,
-        caller: Caller,
-        done: Done,
-        condition: Condition | None,
-    ) -> Write:
-        """Validate an event and say how it is to be carried out."""
-        if len(event.payload) > self._payload_bytes_max:
-            raise Error(
-                Code.TOO_LARGE,
-                f"the payload has {len(event.payload)} bytes; at most {self._payload_bytes_max} are "
-                "accepted",
-            )
-        shape = route.shape
-        patch: object = None
-        if shape is None:
-            self._admit_undeclared(route, event)
-        else:
-            event.table = shape.table
-            if event.kind in RETAINED and not route.record_id:
-                raise Error(
-                    Code.NOT_ALLOWED,
-                    f"{route.topic!r} is the whole table; name a record, such as "
-                    f"{shape.table.topic('1')!r}",
-                    allow=["GET", "HEAD", "POST", "OPTIONS"],
-                )
-            if event.kind == PATCH:
-                patch = decode(event.payload, event.content_type)
-            else:
-                shape.admit(event)
-        if event.kind == PATCH and shape is None:
-            patch = decode(event.payload, event.content_type)
-        if event.kind == PUT and shape is not None and (shape.expires or shape.table.expiration_seconds):
-            event.expires_at = shape.expiry(event, self._now())
-        return Write(
-            event, caller, done, condition, shape, patch, logged=logs(event, event.table)
-        )
-
-    def _admit_undeclared(self, route: Route, event: Event) -> None:
-        if route.entry is not None:
-            raise Error(
-                Code.NOT_ALLOWED,
-                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[event.kind]}",
-            )
-        seconds = (event.properties or {}).get("message_expiry_interval")
-        if isinstance(seconds, int):
-            event.expires_at = self._now() + seconds
-
-    # -- resources -------------------------------------------------------------------------------------
+    # -- resources
+    # -------------------------------------------------------------------------------------
 
     def resource(self, topic: str, caller: Caller) -> Resource | None:
         """Return an instance of the resource class at a topic, if one is there."""
@@ -267,85 +214,36 @@ class Engine:
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain = sent.retain
         route = self.registry.route(topic)
-        self.authorise_write(route, caller)
+        check_write(route.topic, caller)
         plain = replace(route, entry=None) if route.shape is None else route
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        write = self._admit(plain, event, caller, _resolver(future), None)
+        write = self._admission.admit(plain, event, caller, _resolver(future))
         if write.logged or caller in self.committer.pending:
             self.committer.submit((write,))
             return _receipt(await future)
         self.committer.publish(event)
         return Receipt(event)
 
-    # -- new records -----------------------------------------------------------------------------------
-
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
-        """Write ``event`` as a new record of the collection at ``topic``, under a new id.
-
-        The id in the body counts if it has one (FEATURES A3); else a UUID or the next number is made.
-        Raises CONFLICT when the body's id is taken.
-        """
-        route = self.registry.route(topic)
-        shape = route.shape
-        if shape is None or route.record_id:
-            raise Error(
-                Code.NOT_ALLOWED,
-                f"{topic!r} is not a collection; only a declared table makes new records",
-                allow=["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"],
-            )
-        given = self._given_id(shape.key, event)
-        for _ in range(NEW_ID_ATTEMPTS_MAX):
-            record_id = given or await self._new_id(shape.table)
-            event.topic = shape.table.topic(record_id)
-            try:
-                return await self.write(event, caller, NO_RECORD)
-            except Error as error:
-                if error.code is not Code.PRECONDITION:
-                    raise
-                if given:
-                    raise Error(
-                        Code.CONFLICT, f"there is a record at {event.topic!r} already", **error.detail
-                    ) from None
-        raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
+        """Write ``event`` as a new record of the collection at ``topic``, under a new id."""
+        return await self._creation.create(topic, event, caller)
 
     async def create_value(self, topic: str, value: object, caller: Caller) -> Receipt:
         """Create a record from a plain value."""
-        return await self.create(topic, Event(topic, PUT, encode(value, JSON), JSON, 1, True), caller)
+        event = Event(topic, PUT, encode(value, JSON), JSON, 1, True)
+        return await self.create(topic, event, caller)
 
-    def _given_id(self, key: str | None, event: Event) -> str:
-        if key is None or not (event.content_type is None or is_structured(event.content_type)):
-            return ""
-        value = decode(event.payload, event.content_type)
-        given = value.get(key) if isinstance(value, dict) else None
-        return "" if given is None else str(given)
+    # -- read
+    # ------------------------------------------------------------------------------------------
 
-    async def _new_id(self, table: Table) -> str:
-        key = table.primary_key
-        if key is None or key.type not in {Type.INT, Type.LONG}:
-            return str(uuid4())
-        if table.name not in self._next_ids:
-            query = Query(sort=(Sort((key.name,), descending=True),), limit=1)
-            page = await self.reader.search(table, query)
-            last = page.records[0].topic.rpartition("/")[2] if page.records else "0"
-            self._next_ids.setdefault(table.name, int(last))
-        self._next_ids[table.name] += 1
-        return str(self._next_ids[table.name])
-
-    # -- read ------------------------------------------------------------------------------------------
-
-    def authorise_read(self, topic: str, caller: Caller) -> None:
-        """Raise unless the caller may read what is at this topic or filter."""
-        if not caller.grants.read:
-            raise _refused(caller, "read", topic)
-
-    def peek(self, topic: str, caller: Caller) -> Record | None | Unknown:
+    def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        self.authorise_read(topic, caller)
+        check_read(topic, caller)
         return self.reader.peek(topic)
 
     async def read(self, topic: str, caller: Caller) -> Record:
         """Return the current record at a topic; raises NOT_FOUND."""
-        self.authorise_read(topic, caller)
+        check_read(topic, caller)
         route = self.registry.route(topic)
         record = await self.reader.get(route.table, topic)
         if record is None or 0 < record.expires_at <= self._now():
@@ -367,17 +265,18 @@ class Engine:
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
         """Return one page of whole records that a query selects, in its order."""
-        self.authorise_read(table.path or table.name, caller)
+        check_read(table.path or table.name, caller)
         return await self.reader.search(table, query)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
-        self.authorise_read(table.path or table.name, caller)
+        check_read(table.path or table.name, caller)
         if query.where is None:
             return await self.reader.count(table)
         return await self.reader.matching(table, query)
 
-    # -- watch -----------------------------------------------------------------------------------------
+    # -- watch
+    # -----------------------------------------------------------------------------------------
 
     def watch(
         self,
@@ -390,9 +289,9 @@ class Engine:
     ) -> bool:
         """Begin or change an interest of a subscription; return whether it is new.
 
-        ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks for
-        the records as they are. A cursor of another log, or beyond its head, gives one RESET and then
-        the current records (FEATURES C11). Raises INVALID, DENIED.
+        ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks
+        for the records as they are. A cursor of another log, or beyond its head, gives one RESET
+        and then the current records (FEATURES C11). Raises INVALID, DENIED.
         """
         topics = interest.topics
         self.authorise_watch(topics, caller)
@@ -406,7 +305,7 @@ class Engine:
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
-        self.authorise_read(topics.text, caller)
+        check_read(topics.text, caller)
         if topics.text.startswith(SHARE_PREFIX):
             raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
 
@@ -446,7 +345,7 @@ class Engine:
         self, resource: Resource, incoming: Incoming | None = None
     ) -> AsyncIterable[object]:
         """Return what a resource class sends to a connected client."""
-        self.authorise_read(resource.topic, resource.caller)
+        check_read(resource.topic, resource.caller)
         return resource.connect(incoming)
 
     async def stop(self) -> None:
@@ -455,20 +354,6 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.committer.settle()
-
-
-def logs(event: Event, table: Table | None) -> bool:
-    """Tell whether an event goes into the log (DESIGN, section 7)."""
-    if event.kind in RETAINED:
-        return True
-    policy = table.logs if table is not None else Logs.RETAINED
-    return policy is Logs.ALL or (policy is Logs.QOS1 and event.qos > 0)
-
-
-def as_cursor(text: str, epoch: str) -> Cursor | None:
-    """Return the cursor that a client named, None if it is of another log."""
-    cursor = parse_cursor(text)
-    return cursor if cursor.epoch == epoch else None
 
 
 def _resolver(future: "asyncio.Future[Outcome]") -> Done:
@@ -483,13 +368,3 @@ def _receipt(outcome: Outcome) -> Receipt:
     if isinstance(outcome, Error):
         raise outcome
     return outcome
-
-
-def _refused(caller: Caller, verb: str, topic: str) -> Error:
-    if caller.user == "anonymous":
-        return Error(
-            Code.UNAUTHENTICATED,
-            f"an anonymous caller may not {verb} {topic!r} from outside this machine; sign in",
-        )
-    return Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
-

@@ -28,9 +28,8 @@ def load_resources(directory: Path) -> list[tuple[str, type[Resource]]]:
         if file.name.startswith("_"):
             continue
         module = _load(file)
-        for item in vars(module).values():
-            if _is_resource(item, module):
-                found.append((_path(item, file), item))
+        classes = [item for item in vars(module).values() if _is_resource(item, module)]
+        found.extend((_path(item, file), item) for item in classes)
     return found
 
 

@@ -1,7 +1,7 @@
 """The read side: the store's reads on reader threads, and the record cache in front of them.
 
-Nothing here blocks the event loop. It knows topics, tables and positions; it knows nothing of callers:
-the engine has asked before it comes here.
+Nothing here blocks the event loop. It knows topics, tables and positions; it knows nothing of
+callers: the engine has asked before it comes here.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Reader:
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
-    def peek(self, topic: str) -> Record | None | Unknown:
+    def peek(self, topic: str) -> Record | Unknown | None:
         """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
         return self._cache.get(topic)
 
@@ -60,7 +60,7 @@ class Reader:
         return record
 
     def tables(self, topics: TopicFilter) -> list[Table | None]:
-        """Return the tables whose topics the filter can select; None stands for undeclared topics."""
+        """Return the tables that the filter can reach; None stands for undeclared topics."""
         if topics.exact:
             return [owner_of(topics.text, self._tables)]
         found: list[Table | None] = [item for item in self._tables if _reaches(topics, item)]
@@ -80,9 +80,7 @@ class Reader:
         """Return a page of the log after a position; of one table if there is only one."""
         if len(tables) == 1:
             only = tables[0]
-            return await self._run(
-                lambda: self._store.read(after, limit, only, one_table=True)
-            )
+            return await self._run(lambda: self._store.read(after, limit, only, one_table=True))
         return await self._run(lambda: self._store.read(after, limit))
 
     async def trimmed(self, tables: Sequence[Table | None]) -> int:

@@ -1,7 +1,7 @@
 """The registry: which table and which resource is at a topic. The longest path wins.
 
-Built once at start from the schema and from the classes in ``resources/``; a lookup is a dictionary hit
-for a topic seen before. It decides what a topic *is*, not who may use it.
+Built once at start from the schema and from the classes in ``resources/``; a lookup is a dictionary
+hit for a topic seen before. It decides what a topic *is*, not who may use it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,11 +39,12 @@ class Route:
     entry: Entry | None
     record_id: str
     plain: bool = False
-    """Whether it is an undeclared topic that anyone may write to: nothing to validate or transform."""
+    """Whether it is an undeclared topic that anyone may write to: nothing to validate or
+    transform."""
 
     @property
     def shape(self) -> Shape | None:
-        """The declared table's shape; None for an undeclared topic or a resource without a table."""
+        """The declared table's shape; None where there is no table."""
         return self.entry.shape if self.entry is not None else None
 
     @property
@@ -87,9 +88,7 @@ class Registry:
                 f"{resource.__name__}; give one of them another `path`",
             )
         overrides = frozenset(
-            verb
-            for verb in OVERRIDABLE
-            if getattr(resource, verb) is not getattr(Resource, verb)
+            verb for verb in OVERRIDABLE if getattr(resource, verb) is not getattr(Resource, verb)
         )
         shape = known.shape if known is not None else None
         self._entries[path] = Entry(path, shape, resource, overrides)

@@ -1,7 +1,7 @@
 """A table as the engine works with it: its compiled checker and what the server adds to a value.
 
-One shape for each declared table, made at start and shared by every door, so the same words refuse the
-same value everywhere (FEATURES A15). It knows nothing of topics' routes, callers or storage.
+One shape for each declared table, made at start and shared by every door, so the same words refuse
+the same value everywhere (FEATURES A15). It knows nothing of topics' routes, callers or storage.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from typing import cast
 
 from app.codecs import JSON, RAW, decode, encode, is_structured
 from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, Event, local_id
+from app.core.events import DELETE, MESSAGE, Event
 from app.core.tables import Attribute, Role, Table, Type
 from app.core.values import Checker, parse_id
 
@@ -21,7 +21,19 @@ TEXT_TYPES = {Type.STRING, Type.ID}
 class Shape:
     """A declared table, compiled."""
 
-    __slots__ = ("_restorer", "checker", "expires", "hides", "key", "managed", "open", "table")
+    __slots__ = (
+        "_numbered",
+        "_path_length",
+        "_restorer",
+        "checker",
+        "ends",
+        "expires",
+        "hides",
+        "key",
+        "managed",
+        "open",
+        "table",
+    )
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -29,6 +41,8 @@ class Shape:
         self._restorer = Checker(_loose(table))
         key = table.primary_key
         self.key = key.name if key is not None else None
+        self._numbered = key is not None and key.type in {Type.INT, Type.LONG}
+        self._path_length = len(table.path) + 1 if table.path else 0
         self.open = table.open
         self.hides = table.hides
         times = {Role.CREATED_TIME, Role.UPDATED_TIME}
@@ -37,6 +51,8 @@ class Shape:
         self.expires = next(
             (item.name for item in table.attributes if item.role is Role.EXPIRES_AT), None
         )
+        self.ends = table.expiration_seconds > 0 or self.expires is not None
+        """Whether records end by themselves."""
 
     def admit(self, event: Event) -> None:
         """Check an event of this table and give it its decoded value.
@@ -79,19 +95,26 @@ class Shape:
         event.content_type = said or JSON
         return value
 
+    def check_id(self, record_id: str) -> None:
+        """Raise INVALID for an id that no record of the table can have."""
+        if self._numbered and record_id:
+            parse_id(self.table, record_id)
+
     def with_id(self, value: object, topic: str) -> object:
         """Return the value with its key as the topic says: the address wins over the body."""
         key = self.key
         if key is None or not isinstance(value, dict):
             return value
-        wanted = parse_id(self.table, local_id(self.table, topic))
+        wanted: object = topic[self._path_length :]
+        if self._numbered:
+            wanted = parse_id(self.table, str(wanted))
         known = cast("dict[str, object]", value)
         if key in known and known[key] == wanted and type(known[key]) is type(wanted):
             return value
         return {key: wanted} | {name: item for name, item in known.items() if name != key}
 
     def restore(self, value: object) -> object:
-        """Return a value of the log as it was when it was written: of its types, nothing refused."""
+        """Return a value of the log as it was written: of its types, nothing refused."""
         return self._restorer.check(value, partial=True)
 
     def spell(self, value: object, media_type: str) -> object:

@@ -1,7 +1,7 @@
 """A write on its way: the event to be, the conditions it must meet, and who waits for the answer.
 
-Data only; ``commit.py`` carries it out. It must not know how the answer is told: ``done`` is called on
-the event loop with a ``Receipt`` or an ``Error``.
+Data only; ``commit.py`` carries it out. It must not know how the answer is told: ``done`` is called
+on the event loop with a ``Receipt`` or an ``Error``.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from app.engine.shape import Shape
 class Condition:
     """What must hold of the current record when the write is carried out; all of it.
 
-    ``exists``: there must (True) or must not (False) be a record. ``seqs``: its number must be one of
-    these. ``not_seqs``: it must be none of these. ``strict``: a missing record is NOT_FOUND instead of
-    PRECONDITION: the plain DELETE of HTTP.
+    ``exists``: there must (True) or must not (False) be a record. ``seqs``: its number must be one
+    of these. ``not_seqs``: it must be none of these. ``strict``: a missing record is NOT_FOUND
+    instead of PRECONDITION: the plain DELETE of HTTP.
     """
 
     exists: bool | None = None
@@ -48,7 +48,7 @@ def ignore(_outcome: Outcome) -> None:
 class Write:
     """One write between ``submit`` and its outcome."""
 
-    __slots__ = ("caller", "shape", "condition", "done", "event", "group", "logged", "patch")
+    __slots__ = ("caller", "condition", "done", "event", "group", "logged", "patch", "shape")
 
     def __init__(
         self,

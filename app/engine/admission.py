@@ -1,0 +1,84 @@
+"""Admission, the fourth step of a write: is it of the table's types, and is it to be logged.
+
+The result is a Write, which the committer carries out. It knows neither who writes nor through
+which door.
+"""
+
+from app.codecs import decode
+from app.core.callers import Caller
+from app.core.clock import WallClock
+from app.core.errors import Code, Error
+from app.core.events import PATCH, PUT, RETAINED, Event
+from app.core.tables import Logs, Table
+from app.engine.registry import VERB_OF_KIND, Route
+from app.engine.write import Condition, Done, Write
+
+
+class Admission:
+    """Validates events against the tables at their topics."""
+
+    def __init__(self, now: WallClock, payload_bytes_max: int) -> None:
+        self._now = now
+        self.payload_bytes_max = payload_bytes_max
+
+    def admit(
+        self,
+        route: Route,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None = None,
+    ) -> Write:
+        """Return the write that an event asks for; gives the event its table and decoded value.
+
+        Raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, or NOT_ALLOWED for a put at a table
+        instead of at a record.
+        """
+        if len(event.payload) > self.payload_bytes_max:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the payload has {len(event.payload)} bytes; at most {self.payload_bytes_max} are "
+                "accepted",
+            )
+        shape = route.shape
+        patch: object = None
+        if shape is None:
+            self._admit_undeclared(route, event)
+        else:
+            event.table = shape.table
+            if event.kind in RETAINED and not route.record_id:
+                raise _needs_id(route, shape.table)
+            shape.check_id(route.record_id)
+            if event.kind != PATCH:
+                shape.admit(event)
+        if event.kind == PATCH:
+            patch = decode(event.payload, event.content_type)
+        elif event.kind == PUT and shape is not None and shape.ends:
+            event.expires_at = shape.expiry(event, self._now())
+        return Write(event, caller, done, condition, shape, patch, logged=logs(event, event.table))
+
+    def _admit_undeclared(self, route: Route, event: Event) -> None:
+        if route.entry is not None:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[event.kind]}",
+            )
+        seconds = (event.properties or {}).get("message_expiry_interval")
+        if isinstance(seconds, int):
+            event.expires_at = self._now() + seconds
+
+
+def logs(event: Event, table: Table | None) -> bool:
+    """Tell whether an event goes into the log (DESIGN, section 7)."""
+    if event.kind in RETAINED:
+        return True
+    policy = table.logs if table is not None else Logs.RETAINED
+    return policy is Logs.ALL or (policy is Logs.QOS1 and event.qos > 0)
+
+
+def _needs_id(route: Route, table: Table) -> Error:
+    return Error(
+        Code.NOT_ALLOWED,
+        f"{route.topic!r} is the whole table; name a record, such as {table.topic('1')!r}",
+        allow=["GET", "HEAD", "POST", "OPTIONS"],
+    )

@@ -1,0 +1,32 @@
+"""Rights: what a caller may do, asked once for every verb of every door.
+
+Until users and rules exist, a caller is either allowed or not (its grants), and topics that begin
+with ``$`` are the server's own. It decides from the caller and the topic alone; it knows no
+protocol.
+"""
+
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+
+
+def check_write(topic: str, caller: Caller) -> None:
+    """Raise DENIED or UNAUTHENTICATED unless the caller may write at this topic."""
+    if not caller.grants.write:
+        raise _refused(caller, "write", topic)
+    if topic[0] == "$" and caller.door != "server":
+        raise Error(Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written")
+
+
+def check_read(topic: str, caller: Caller) -> None:
+    """Raise DENIED or UNAUTHENTICATED unless the caller may read what is at a topic or filter."""
+    if not caller.grants.read:
+        raise _refused(caller, "read", topic)
+
+
+def _refused(caller: Caller, verb: str, topic: str) -> Error:
+    if caller.user == "anonymous":
+        return Error(
+            Code.UNAUTHENTICATED,
+            f"an anonymous caller may not {verb} {topic!r} from outside this machine; sign in",
+        )
+    return Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
