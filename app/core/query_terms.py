@@ -165,7 +165,7 @@ def _guess(text: str) -> object:
 
 def _number(text: str) -> int | float:
     if _INTEGER.fullmatch(text):
-        whole = int(text[:21])  # 19 digits and a sign are 64 bits; more are too many anyway
+        whole = int(text) if len(text) <= 20 else LONG_MAX + 1
         if LONG_MIN <= whole <= LONG_MAX:
             return whole
         raise Mismatch("an integer of 64 bits")
