@@ -1,12 +1,14 @@
 """A resource: the behaviour at a path, for code in ``resources/`` to extend.
 
 Every verb has the behaviour of the table or topic at its path; a class overrides the verbs it wants
-changed and calls ``super()`` for the rest. Every door leads here: an overridden ``put`` is called for a
-PUT over HTTP, a put on a WebSocket and a retained PUBLISH alike. It must not know which door it was.
+changed and calls ``super()`` for the rest. Every door leads here: an overridden ``put`` is called
+for a PUT over HTTP, a put on a WebSocket and a retained PUBLISH alike. It must not know which door
+it was.
 """
 
 import asyncio
 import inspect
+import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -21,6 +23,8 @@ from app.engine.write import Receipt
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
+
+log = logging.getLogger("rowcast.resource")
 
 OVERRIDABLE: Final = ("get", "put", "patch", "post", "delete", "publish", "subscribe", "connect")
 
@@ -44,7 +48,12 @@ class Emitter:
             if inspect.isawaitable(result):
                 task = asyncio.ensure_future(result)
                 self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Future[object]") -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a listener failed", exc_info=task.exception())
 
 
 class Incoming(Emitter):
@@ -94,11 +103,16 @@ class Incoming(Emitter):
 
 
 class Stream(Emitter):
-    """What a client is sent: the events of a subscription and what ``send`` adds; emits ``close``."""
+    """What a client is sent: a subscription's events and what ``send`` adds; emits ``close``."""
 
-    def __init__(self, subscription: Subscription | None = None) -> None:
+    def __init__(
+        self,
+        subscription: Subscription | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__()
         self.subscription = subscription
+        self._on_close = on_close
         self._items: deque[object] = deque()
         self._changed = asyncio.Event()
         self.closed = False
@@ -118,31 +132,37 @@ class Stream(Emitter):
         """End the stream; listeners to ``close`` are called once."""
         if not self.closed:
             self.closed = True
-            if self.subscription is not None:
-                self.subscription.close()
+            if self._on_close is not None:
+                self._on_close()
             self._changed.set()
             self.emit("close")
 
     async def __aiter__(self) -> AsyncIterator[object]:
-        """Yield what was sent and, as (event, interest) pairs, what the subscription brings."""
-        while True:
-            self._changed.clear()
-            while self._items:
-                yield self._items.popleft()
-            if self.closed:
-                return
-            pairs = self.subscription.take(STREAM_ITEMS_MAX) if self.subscription else []
-            for pair in pairs:
-                yield pair
-            if not pairs and not self._items:
-                await self._changed.wait()
+        """Yield what was sent and, as (event, interest) pairs, what the subscription brings.
+
+        The end of the iteration is the end of the stream, however it comes.
+        """
+        try:
+            while True:
+                self._changed.clear()
+                while self._items:
+                    yield self._items.popleft()
+                if self.closed:
+                    return
+                pairs = self.subscription.take(STREAM_ITEMS_MAX) if self.subscription else []
+                for pair in pairs:
+                    yield pair
+                if not pairs and not self._items:
+                    await self._changed.wait()
+        finally:
+            self.close()
 
 
 class Resource:
     """The behaviour at a path. Extend it in ``resources/*.py``; the class's name is its path.
 
-    ``path`` changes that. An instance lives for one request: ``topic`` and ``id`` say what it is about,
-    ``caller`` who asks, ``receipt`` what the last write through it became.
+    ``path`` changes that. An instance lives for one request: ``topic`` and ``id`` say what it is
+    about, ``caller`` who asks, ``receipt`` what the last write through it became.
     """
 
     path: ClassVar[str | None] = None
@@ -157,7 +177,7 @@ class Resource:
         self.receipt: Receipt | None = None
 
     async def get(self, query: Query | None = None) -> object:
-        """Return the record's value, or for a collection the list of its records; None: no record."""
+        """Return the record's value, or a collection's values as a list; None: no record."""
         return await self.engine.read_value(self.topic, self.caller, query)
 
     async def put(self, value: object) -> object:
@@ -183,7 +203,8 @@ class Resource:
 
     def subscribe(self) -> AsyncIterable[object]:
         """Return what a subscriber of this topic receives: values, or (event, interest) pairs."""
-        return Stream(self.engine.open_stream(self.topic, self.caller))
+        subscription = self.engine.open_stream(self.topic, self.caller)
+        return Stream(subscription, lambda: self.engine.close(subscription))
 
     def connect(self, incoming: Incoming | None = None) -> AsyncIterable[object]:  # noqa: ARG002
         """Return what a connected client receives; ``incoming`` is what it sends, None for SSE."""

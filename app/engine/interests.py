@@ -1,0 +1,162 @@
+"""What a subscription wants: its filters, and for which of them an event is.
+
+A subscription may have one filter or ten thousand, so the answer for a topic is remembered until
+the filters change. Overlapping filters give one delivery with the options of all of them (MQTT 5,
+3.3.4).
+
+It knows topics and positions; it knows nothing of queues, pages or who reads.
+"""
+
+from collections.abc import Iterator
+
+from app.core.events import Event
+from app.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+
+
+class Interest:
+    """One filter of a subscription, and how its reader wants what it selects.
+
+    ``floor`` is the position after which logged events count for it. The rest is the edge's: the
+    MQTT options (3.8.3.1), which the engine only carries.
+    """
+
+    __slots__ = (
+        "floor",
+        "form",
+        "identifiers",
+        "marks",
+        "merged",
+        "no_local",
+        "qos",
+        "retain_as_published",
+        "tables",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        topics: TopicFilter,
+        qos: int = 0,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        identifiers: tuple[int, ...] = (),
+        marks: bool = True,
+        form: object = None,
+    ) -> None:
+        self.topics = topics
+        self.qos = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.identifiers = identifiers
+        self.marks = marks
+        """Whether the reader wants CURRENT after the current records."""
+        self.form = form
+        """The edge's own: in which form it wants what is delivered."""
+        self.floor = 0
+        self.tables: list[Table | None] = []
+        self.merged: tuple[Interest, ...] = ()
+        """The overlapping interests that this one stands for."""
+
+
+class Interests:
+    """The interests of one subscription, by the text of their filters."""
+
+    __slots__ = ("_by_filter", "_by_set", "_by_topic", "only")
+
+    def __init__(self) -> None:
+        self._by_filter: dict[str, Interest] = {}
+        self._by_topic: dict[str, tuple[Interest, ...]] = {}
+        self._by_set: dict[tuple[Interest, ...], Interest] = {}
+        self.only: Interest | None = None
+        """The interest, if there is exactly one: then every event is for it."""
+
+    def __len__(self) -> int:
+        return len(self._by_filter)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._by_filter
+
+    def __getitem__(self, text: str) -> Interest:
+        return self._by_filter[text]
+
+    def __iter__(self) -> Iterator[Interest]:
+        return iter(list(self._by_filter.values()))
+
+    def put(self, interest: Interest) -> None:
+        """Add an interest, or replace the one of the same filter."""
+        self._by_filter[interest.topics.text] = interest
+        self._changed()
+
+    def pop(self, text: str) -> Interest | None:
+        """Remove and return an interest."""
+        interest = self._by_filter.pop(text, None)
+        self._changed()
+        return interest
+
+    def _changed(self) -> None:
+        self._by_topic.clear()
+        self._by_set.clear()
+        one = len(self._by_filter) == 1
+        self.only = next(iter(self._by_filter.values())) if one else None
+
+    def matching(self, topic: str) -> tuple[Interest, ...]:
+        """Return the interests that select a topic."""
+        found = self._by_topic.get(topic)
+        if found is None:
+            if len(self._by_topic) >= SUBSCRIPTION_TOPICS_CACHED_MAX:
+                self._by_topic.clear()
+            found = tuple(item for item in self._by_filter.values() if item.topics.matches(topic))
+            self._by_topic[topic] = found
+        return found
+
+    def wanting(self, event: Event, client_id: str) -> Interest | None:
+        """Return for which interest an event is; several are merged (MQTT-3.3.4-2)."""
+        local = client_id and event.client == client_id
+        wanted = tuple(
+            interest
+            for interest in self.matching(event.topic)
+            if (not event.seq or event.seq > interest.floor) and not (local and interest.no_local)
+        )
+        return self.as_one(wanted)
+
+    def as_one(self, wanted: tuple[Interest, ...]) -> Interest | None:
+        """Return one interest that stands for several; the same one for the same several."""
+        if len(wanted) < 2:
+            return wanted[0] if wanted else None
+        merged = self._by_set.get(wanted)
+        if merged is None:
+            merged = self._by_set[wanted] = _merge(wanted)
+        return merged
+
+    def without(self, interest: Interest, text: str) -> Interest | None:
+        """Return for whom an event still is, now that the filter ``text`` is gone."""
+        if not interest.merged:
+            return None if interest.topics.text == text else interest
+        return self.as_one(
+            tuple(item for item in interest.merged if item.topics.text in self._by_filter)
+        )
+
+    def needs(self, position: int) -> dict[Table | None, int]:
+        """Return from where each table's part of the log is needed by a reader at a position."""
+        needs: dict[Table | None, int] = {}
+        for interest in self._by_filter.values():
+            need = max(position, interest.floor)
+            for table in interest.tables:
+                needs[table] = min(need, needs.get(table, need))
+        return needs
+
+
+def _merge(interests: tuple[Interest, ...]) -> Interest:
+    """Merge overlapping interests: the highest QoS, every identifier (MQTT-3.3.4-2, -3, -4)."""
+    merged = Interest(
+        interests[0].topics,
+        qos=max(item.qos for item in interests),
+        retain_as_published=any(item.retain_as_published for item in interests),
+        identifiers=tuple(number for item in interests for number in item.identifiers),
+        form=interests[0].form,
+    )
+    merged.floor = min(item.floor for item in interests)
+    merged.merged = interests
+    return merged

@@ -1,0 +1,130 @@
+"""Preludes: what one interest of a subscription gets before the live events, a page at a time.
+
+There are two: the records as they are (Snapshot), and the part of the log between the position
+that an interest begins at and the one that its subscription has already reached (History). Both
+are pure questions to the Reader: no lock and no long transaction, because what changes meanwhile
+has a number beyond the prelude's end and is sure to follow as an event.
+
+They know nothing of queues or of who reads; the subscription decides when a page is fetched.
+"""
+
+from collections import deque
+
+from app.core.events import CURRENT, SNAPSHOT, Event, Record
+from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
+from app.core.tables import Table
+from app.engine.interests import Interest
+from app.engine.reader import Reader
+
+Pair = tuple[Event, Interest | None]
+"""An event and the interest it is for; a mark that concerns all interests has None."""
+
+
+class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
+    """The log no longer has everything ``after`` a position: it begins after ``trimmed``."""
+
+    def __init__(self, after: int, trimmed: int) -> None:
+        super().__init__(after, trimmed)
+        self.after = after
+        self.trimmed = trimmed
+
+
+class Snapshot:
+    """The current records of an interest, then the mark CURRENT.
+
+    ``limit`` is the position at which they hold: a record with a later number is left out,
+    because its event follows. None means: the position that the subscription has when the prelude
+    begins.
+    """
+
+    __slots__ = ("_after", "_tables", "done", "interest", "limit")
+
+    def __init__(self, interest: Interest, limit: int | None) -> None:
+        self.interest = interest
+        self.limit = limit
+        self.done = False
+        self._after = ""
+        self._tables: deque[Table | None] = deque(interest.tables)
+
+    async def read(self, reader: Reader, position: int) -> list[Pair]:
+        """Return the next page."""
+        interest = self.interest
+        if self.limit is None:
+            self.limit = max(position, interest.floor)
+        pairs: list[Pair] = []
+        if self._tables:
+            page = await reader.scan(
+                self._tables[0], interest.topics, self._after, SCAN_PAGE_RECORDS
+            )
+            interest = self.interest  # it may have been replaced meanwhile
+            pairs = [
+                (snapshot_of(record), interest)
+                for record in page.records
+                if record.seq <= self.limit
+            ]
+            if page.more and page.records:
+                self._after = page.records[-1].topic
+            else:
+                self._tables.popleft()
+                self._after = ""
+        if not self._tables:
+            self.done = True
+            if interest.marks:
+                pairs.append((Event("", CURRENT, b"", seq=self.limit), interest))
+        return pairs
+
+
+class History:
+    """The log for one interest, after its own position and up to ``until``."""
+
+    __slots__ = ("_after", "_until", "done", "interest")
+
+    def __init__(self, interest: Interest, after: int, until: int) -> None:
+        self.interest = interest
+        self.done = False
+        self._after = after
+        self._until = until
+
+    async def read(self, reader: Reader, _position: int) -> list[Pair]:
+        """Return the next page; raises Lost when the log was trimmed beyond it."""
+        after, until = self._after, self._until
+        page = await reader.read(after, LOG_PAGE_EVENTS, self.interest.tables)
+        trimmed = await reader.trimmed(self.interest.tables)  # asked last: it only grows
+        if trimmed > after:
+            raise Lost(after, trimmed)
+        interest = self.interest
+        if len(page) < LOG_PAGE_EVENTS or page[-1].seq >= until:
+            self.done = True
+        else:
+            self._after = page[-1].seq
+        return [
+            (event, interest)
+            for event in page
+            if event.seq <= until and interest.topics.matches(event.topic)
+        ]
+
+
+Prelude = Snapshot | History
+
+
+def snapshot_of(record: Record) -> Event:
+    """Return a record as the first thing a reader hears of it; caches are shared."""
+    if record.encodings is None:
+        record.encodings = {}
+    event = Event(
+        record.topic,
+        SNAPSHOT,
+        record.payload,
+        record.content_type,
+        record.qos,
+        True,
+        record.table,
+        record.client,
+        record.properties,
+        record.expires_at,
+        record.seq,
+        record.version,
+        record.decoded,
+    )
+    event.encodings = record.encodings
+    return event
