@@ -132,7 +132,7 @@ def _narrowed(found: str, operator: Operator, value: object) -> Filter:
 
 def _is_plain_name(name: str) -> bool:
     """Tell whether a key can stand in a JSON path as it is, and stands in the JSON as it is."""
-    if not name or name.startswith("$") or not {'"', "\\", "\0"}.isdisjoint(name):
+    if not name or not {'"', "\\", "\0"}.isdisjoint(name):
         return False
     return _encodable(name)
 

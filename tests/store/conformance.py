@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from store_cases import DOG, FULL, JSON, NUMBER, OPEN, ROOT, Writer, all_seen, seen
 
+from app.codecs import json_text
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
 from app.core.queries import Condition, Group, Operator, Query, Sort
@@ -462,6 +463,51 @@ class Conformance:
         assert topics(store.search(OPEN, where("t", Operator.GT, 4))) == ["Open/a", "Open/d"]
         assert topics(store.search(OPEN, where("s", Operator.EQ, "x"))) == ["Open/a"]
         assert store.matching(OPEN, where("t", Operator.EQ, None)) == 2
+
+    @pytest.mark.parametrize(
+        ("payload", "path", "operator", "value"),
+        [
+            (b'{"\\u0061": "x"}', ("a",), Operator.EQ, "x"),
+            (b'{"a": "\\u0078"}', ("a",), Operator.EQ, "x"),
+            (b'{"a": {"$decimal": "5.0"}}', ("a",), Operator.EQ, 5),
+            (b'{"a": {"$decimal": "-5"}}', ("a",), Operator.LT, 0),
+            (b'{"$map": {"$date": 5}}', ("$date",), Operator.EQ, 5),
+            (b'{"\\u0024map": {"$date": 5}}', ("$date",), Operator.EQ, 5),
+            (b'{"a": {"b.c[0]": {"": 1}}}', ("a", "b.c[0]", ""), Operator.EQ, 1),
+            (b'{"a": 9007199254740993}', ("a",), Operator.GT, 9007199254740992),
+            (b'{"a": 1e308}', ("a",), Operator.GE, 1e308),
+            (b'{"a": {"$float": "Infinity"}}', ("a",), Operator.GT, 1),
+            (b'{"a": true}', ("a",), Operator.EQ, True),
+        ],
+        ids=repr,
+    )
+    def test_search_sees_through_every_spelling_of_json(
+        self, store, writer, payload, path, operator, value
+    ):
+        """However a writer spells its JSON, a condition on an undeclared value finds it."""
+        decoded = json_text.decode(payload)
+        store.commit([writer.event("Open/a", PUT, payload, OPEN, decoded, content_type=JSON)])
+        assert store.matching(OPEN, Query(Condition(path, operator, value))) == 1
+
+    def test_float_is_compared_exactly_with_a_large_integer(self, store, writer):
+        store.commit([writer.value(DOG, "a", {"weight": 2.0**53})])
+        assert store.matching(DOG, where("weight", Operator.EQ, 2**53)) == 1
+        assert store.matching(DOG, where("weight", Operator.EQ, 2**53 + 1)) == 0
+        assert store.matching(DOG, where("weight", Operator.GE, 2**53 + 1)) == 0
+
+    @pytest.mark.parametrize("text", ["a", "\ud7ff", "\uffff", "\U0010ffff", "", "a\0"])
+    def test_prefix_of_any_character(self, store, writer, text):
+        names = [text, text + "\U0010ffff", text + "a", "zz", None]
+        store.commit([writer.value(DOG, str(n), {"name": name}) for n, name in enumerate(names)])
+        expected = sum(name is not None and name.startswith(text) for name in names)
+        assert store.matching(DOG, where("name", Operator.STARTS_WITH, text)) == expected
+
+    def test_bytes_in_a_typed_table_have_no_attributes(self, store, writer):
+        store.commit([writer.value(DOG, "a", {})])
+        store.commit([writer.event("Dog/b", PUT, b"\xff", DOG, content_type="image/png")])
+        assert store.get(DOG, "Dog/b").payload == b"\xff"
+        assert store.matching(DOG, where("id", Operator.GE, "a")) == 1
+        assert dogs(store, Query(sort=(Sort(("id",), descending=True),))) == ["a", "b"]
 
     def test_text_of_a_caller_is_never_sql(self, store, writer):
         evil = "x'\"; DROP TABLE Dog; --"
