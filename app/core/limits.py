@@ -100,6 +100,10 @@ STORE_JOURNAL_BYTES_MAX = 64 * 1024 * 1024
 beyond."""
 STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
 """Database pages in memory, for each connection: upper levels of the trees stay there."""
+SCAN_SIFT_MISSES = 16
+"""Topics in a row that a scan looks at in vain, with nothing to skip, before it sifts in SQL."""
+SCAN_SIFT_ROWS = 512
+"""Rows sifted in one statement: in a wide branch they are looked at for nothing, about 0.1 ms."""
 STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the
 transaction."""
@@ -184,8 +188,12 @@ full."""
 STREAM_BATCH_EVENTS_MAX = 256
 """Events joined into one send: enough to cost one system call for a burst, little beside a
 buffer."""
+STREAM_BATCH_BYTES_MAX = 256 * 1024
+"""Bytes joined into one send: bounds the copy that one slow reader holds beside its queue."""
 STREAM_SEND_SECONDS = 30
 """A reader that takes nothing for so long is cut off; it can resume where it was."""
+STREAM_END_SECONDS = 0.5
+"""What a resource has to end by itself after its client left, before it is cancelled (FEATURES C6)."""
 STREAM_WATCH_SECONDS = 5
 """How often streams are looked after: heartbeats and stopped readers need no finer clock."""
 STREAM_RETRY_SPREAD_MS = 8_000
@@ -216,6 +224,11 @@ HTTP_LIMIT_LINKED_RECORDS_MAX = 10_000
 """Records of one page that is answered with a link to the next: they are in memory at once."""
 HTTP_BATCH_RECORDS_MAX = 10_000
 """Records in one batch: a fifth of what may wait for the disk."""
+HTTP_REPRESENTATIONS_MAX = 16
+"""Encoded forms kept on one record, those of other doors included: every real client's Accept, and
+no memory for invented ones."""
+HTTP_PROPERTY_DEPTH_MAX = 4
+"""Dots of a path that are tried as the start of a property: each may cost a read."""
 CORS_PREFLIGHT_SECONDS = 600
 """How long a browser remembers that it may call: as long as browsers commonly do."""
 START_POLL_SECONDS = 0.001

@@ -1,7 +1,7 @@
 """What every HTTP door shares: the types of ASGI, a request's headers, and paths as topics.
 
-A path is a topic with ``/`` in front, percent-encoded; nothing else is done to it, so a record has the
-same name in a URL and in MQTT (FEATURES A11).
+A path is a topic with ``/`` in front, percent-encoded; nothing else is done to it, so a record has
+the same name in a URL and in MQTT (FEATURES A11).
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -22,7 +22,7 @@ _PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: what a path may hold as it is
 
 
 def headers_of(scope: Scope) -> Headers:
-    """Return the request's headers by lower-case name; repeated ones are one list (RFC 9110, 5.3)."""
+    """Return the headers by lower-case name; repeated ones are one list (RFC 9110, 5.3)."""
     listed: HeaderList = scope["headers"]
     headers = dict(listed)
     if len(headers) != len(listed):

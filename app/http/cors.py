@@ -2,8 +2,8 @@
 
 A browser tells a page's origin; other programs send none and are not concerned. Reading across
 origins is the browser's to refuse, by the headers that are missing. Writing and WebSockets are not,
-so what comes from a foreign origin is refused here: else any page on the web could write to a server
-that trusts this machine's callers.
+so what comes from a foreign origin is refused here: else any page on the web could write to a
+server that trusts this machine's callers.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class Origins:
     def allows(self, origin: str, host: str) -> bool:
         """Tell whether pages of an origin may call.
 
-        A page that this server itself gave has the request's own host in its origin. That counts when
-        the host is an address: a name could be one that somebody points at this machine.
+        A page that this server itself gave has the request's own host in its origin. That counts
+        when the host is an address: a name could be one that somebody points at this machine.
         """
         if origin in self._configured:
             return True

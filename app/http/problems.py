@@ -1,7 +1,8 @@
 """Errors as HTTP and WebSocket tell them: the one table of codes, and problem details (RFC 9457).
 
 Every door of this room maps an Error here and nowhere else, so a code has one face on each
-(FEATURES B16). What is not an Error is a bug: it is logged with an incident id, and only that is told.
+(FEATURES B16). What is not an Error is a bug: it is logged with an incident id, and only that is
+told.
 """
 
 import logging
@@ -65,7 +66,9 @@ def as_error(failure: BaseException, what: str) -> Error:
     incident = uuid4().hex[:8]
     log.error("incident %s: %s failed", incident, what, exc_info=failure)
     return Error(
-        Code.INTERNAL, f"the server failed; its log says why at incident {incident}", incident=incident
+        Code.INTERNAL,
+        f"the server failed; its log says why at incident {incident}",
+        incident=incident,
     )
 
 
@@ -107,7 +110,7 @@ def _plain(value: object) -> object:
 
 
 def problem_body(details: dict[str, object], accept: str | None) -> tuple[str, bytes]:
-    """Return the content type and the bytes of problem details, JSON when nothing else is accepted."""
+    """Return the content type and the bytes of problem details; JSON when no format is accepted."""
     try:
         media_type = negotiate(accept, (JSON, CBOR, MSGPACK))
     except Error:

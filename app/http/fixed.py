@@ -1,0 +1,73 @@
+"""The fixed pages: documentation, the OpenAPI document and health, as a FastAPI application."""
+
+from functools import cache
+from typing import Final
+
+import orjson
+from fastapi import FastAPI, Response
+from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+
+from app.engine.engine import Engine
+from app.http.edge import HttpSettings
+from app.http.openapi import Document, openapi_document
+
+OPENAPI_PATH: Final = "/openapi.json"
+
+
+class Health(BaseModel):
+    """Whether the server works, and how far its log is."""
+
+    status: str = Field(description="ok")
+    version: str
+    head: str = Field(description="The cursor of the newest position.")
+
+
+def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
+    """Return the application with the fixed pages."""
+    app = FastAPI(
+        title=settings.title,
+        version=settings.version,
+        openapi_url=None,  # ours is made from the schema too, and kept as bytes
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+
+    @app.get("/health", tags=["Server"], operation_id="health")
+    async def health() -> Health:
+        """Tell that the server works, its version, and the newest position of its log."""
+        return Health(status="ok", version=settings.version, head=engine.head)
+
+    @cache
+    def document() -> bytes:
+        own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
+        made = openapi_document(engine.registry, settings.title, settings.version)
+        return orjson.dumps(merged(own, made))
+
+    @app.get(OPENAPI_PATH, include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(document(), media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return get_swagger_ui_html(openapi_url=OPENAPI_PATH, title=settings.title)
+
+    @app.get("/redoc", include_in_schema=False)
+    async def redoc() -> HTMLResponse:
+        return get_redoc_html(openapi_url=OPENAPI_PATH, title=settings.title)
+
+    app.openapi = lambda: orjson.loads(document())  # type: ignore[method-assign]
+    return app
+
+
+def merged(one: Document, other: Document) -> Document:
+    """Return two documents as one: objects are joined, of anything else the second's counts."""
+    made = dict(one)
+    for name, value in other.items():
+        known = made.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        made[name] = merged(known, value) if both else value  # type: ignore[arg-type]
+    return made

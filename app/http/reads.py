@@ -1,0 +1,156 @@
+"""GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from app.codecs import CSV, JSON, NDJSON, by_suffix, content_type_header, encode, negotiate
+from app.core.errors import Code, Error
+from app.core.evaluation import project
+from app.core.events import Record, local_id
+from app.core.limits import HTTP_PROPERTY_DEPTH_MAX
+from app.core.queries import Query, Select
+from app.core.query_text import parse_query
+from app.core.tables import Table
+from app.core.values import parse_id
+from app.http import customs, descriptions, listings
+from app.http.asgi import path_of
+from app.http.conditions import check_read_condition, not_modified
+from app.http.meta import with_meta
+from app.http.offers import is_collection, is_description, not_offered
+from app.http.replies import EMPTY, VARY, send_bytes
+from app.http.representations import representation, send_representation, validators_of
+from app.http.request import RECORD_TYPES, Request
+
+_ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
+"""What a reading of the path that is not the right one leads to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read a path: a record, a property within it, a format."""
+
+    topic: str
+    path: tuple[str, ...] = ()
+    media_type: str | None = None
+
+
+async def get(request: Request) -> None:
+    """Answer GET and HEAD."""
+    route = request.route
+    if route.overrides("get"):
+        await customs.get(request)
+    elif is_collection(route):
+        await listings.send_collection(request, route.record_id)
+    elif is_description(route):
+        await descriptions.send_description(request)
+    elif route.entry is not None and route.shape is None:
+        raise not_offered(route, request.method)
+    elif not route.topic:
+        await descriptions.send_index(request)
+    else:
+        await _get_record(request)
+
+
+async def _get_record(request: Request) -> None:
+    """Answer with the first reading of the path at which there is something.
+
+    An id that holds a dot is found under its whole name, also when it ends like a format.
+    """
+    missing: Error | None = None
+    for reading in readings(request.topic, request.route.table):
+        if request.route.table is not None and reading.topic.endswith("/"):
+            prefix = local_id(request.route.table, reading.topic)
+            await listings.send_collection(request, prefix, reading.media_type)
+            return
+        try:
+            record = await request.engine.read(reading.topic, request.caller)
+        except Error as error:
+            if error.code not in _ELSEWHERE:
+                raise
+            missing = missing or error
+            continue
+        await _send_record(request, record, reading)
+        return
+    raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+def readings(topic: str, table: Table | None) -> Iterator[Reading]:
+    """Return the ways to read a path, the whole of it as an id first (FEATURES B5, B8)."""
+    yield Reading(topic)
+    if topic.endswith("/"):
+        return
+    head, slash, name = topic.rpartition("/")
+    base = head + slash
+    stem, dot, suffix = name.rpartition(".")
+    codec = by_suffix(suffix) if dot else None
+    media_type = None
+    if codec is not None and (stem or (table is not None and base)):
+        name, media_type = stem, codec.media_type
+        yield Reading(base + name, (), media_type)
+    if table is None:
+        return
+    known = {item.name for item in table.attributes if not item.hidden}
+    parts = name.split(".")
+    for length in range(1, min(len(parts), HTTP_PROPERTY_DEPTH_MAX + 1)):
+        stem, path = ".".join(parts[:-length]), tuple(parts[-length:])
+        if stem and path[0] in known:
+            yield Reading(base + stem, path, media_type)
+
+
+async def _send_record(request: Request, record: Record, reading: Reading) -> None:
+    parameters = request.parameters
+    if reading.path or parameters.meta or parameters.query:
+        await _send_parts(request, record, reading)
+        return
+    accept = request.headers.get(b"accept")
+    kept = representation(request.engine, record, accept, reading.media_type)
+    await send_representation(kept, request.headers, request.send, head=request.is_head)
+
+
+async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
+    """Answer with what was asked of a record instead of the whole of it."""
+    headers, send = request.headers, request.send
+    validators = validators_of(request.engine, record)
+    etag = validators[0][1]
+    check_read_condition(headers, etag)
+    conditional = b"if-none-match" in headers or b"if-modified-since" in headers
+    if conditional and not_modified(headers, etag, record.version):
+        await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
+        await send(EMPTY)
+        return
+    media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
+    value = _parts(request, record, reading.path, media_type)
+    body = encode([value] if media_type == NDJSON else value, media_type)
+    content_type = content_type_header(media_type)
+    await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
+
+
+def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:
+    """Return a property, or the selected parts with their metadata."""
+    spelling = JSON if media_type in {CSV, NDJSON} else media_type
+    value = request.engine.contents.spelled(record, spelling)
+    if path:
+        return reduce(_member, path, value)
+    table = record.table or Table(record.topic, None)
+    select = _select_of(request.parameters.query, table)
+    value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
+    if request.parameters.meta:
+        return with_meta(value, record, request.engine.reader.epoch)
+    return value
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _select_of(text: str, table: Table) -> Select | None:
+    query = parse_query(text, table)
+    if query != Query(select=query.select):
+        raise Error(
+            Code.INVALID,
+            "one record has no conditions, order or limit; only select(...) means something here, "
+            f"or a query at the collection, such as {path_of(table.topic(''))!r}",
+        )
+    return query.select
