@@ -17,6 +17,7 @@ from app.http import rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
 from app.http.replies import send_empty, send_problem
+from app.http.watch import Watch
 
 FIXED_PATHS: Final = frozenset(
     {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health"}
@@ -58,6 +59,7 @@ class Edge:
         self.origins = Origins(settings.cors_origins)
         self.closing = asyncio.Event()
         """Set when the server stops: streams end."""
+        self.watch = Watch(self.closing, settings.sse_heartbeat_seconds)
         self.streams = 0
         """How many streams are open."""
         self._callers: dict[str, Caller] = {}

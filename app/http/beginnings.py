@@ -1,0 +1,143 @@
+"""How a stream begins: its place becomes a position of the log, or the records as they are.
+
+A cursor is continued exactly or not at all: one that cannot be gives one RESET and the records,
+and the answer says so (FEATURES C10, C11). The last events, or those since a time, are a position
+too, so they come through the same door as everything that follows, without a seam.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.callers import Caller
+from app.core.cursors import parse_cursor
+from app.core.errors import Code, Error
+from app.core.limits import STREAM_PREVIOUS_STEPS_MAX
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+from app.engine.engine import Engine
+from app.engine.reader import Reader
+from app.engine.resource import Resource
+from app.engine.subscription import Interest, Subscription
+from app.http.streams import Place, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a stream did begin; ``resumed``: after its client's cursor, and nothing is missing."""
+
+    position: int
+    resumed: bool
+
+
+def resource_at(engine: Engine, request: Request, caller: Caller) -> Resource | None:
+    """Return the resource whose own code streams at a path; None where the engine's stream does."""
+    topic = request.topic
+    if not topic or not streams_itself(engine, request.filters[0], topic):
+        return None
+    if len(request.filters) > 1:
+        raise Error(
+            Code.INVALID,
+            f"{topic!r} streams by its own code; open other topics with a stream of their own",
+        )
+    return engine.resource(topic, caller)
+
+
+def streams_itself(engine: Engine, topics: TopicFilter, topic: str) -> bool:
+    """Tell whether a filter names a resource that has its own way to stream."""
+    if not topics.exact and not topic.endswith("/"):
+        return False
+    route = engine.registry.route(topic)
+    return route.overrides("connect") or route.overrides("subscribe")
+
+
+async def begin(
+    engine: Engine,
+    subscription: Subscription,
+    interests: Sequence[Interest],
+    place: Place,
+    caller: Caller,
+) -> Beginning:
+    """Begin interests that belong together at one place; raises INVALID, DENIED and the like.
+
+    A cursor that cannot be continued without a gap gives one RESET and the records as they are.
+    """
+    for interest in interests:
+        engine.authorise_watch(interest.topics, caller)
+    reader = engine.reader
+    tables = [*dict.fromkeys(table for item in interests for table in reader.tables(item.topics))]
+    position, broken = None, ""
+    if place.since is not None:
+        broken = await _broken(reader, place.since, tables)
+        position = None if broken else parse_cursor(place.since).seq
+    elif place.previous:
+        position = await _before_last(reader, interests, tables, place.previous)
+    elif place.version:
+        position = await _before_time(reader, tables, place.version)
+    announced = reader.announced()
+    for interest in interests:
+        engine.watch(subscription, interest, caller, position, current=not place.new)
+    if broken:
+        subscription.restart(broken, str(place.since), interests[0])
+    return Beginning(
+        announced if position is None else position, place.since is not None and not broken
+    )
+
+
+async def _broken(reader: Reader, token: str, tables: list[Table | None]) -> str:
+    """Return why a cursor cannot be continued; empty when it can."""
+    cursor = parse_cursor(token)
+    if cursor.epoch != reader.epoch:
+        return "the cursor is of another log"
+    if cursor.seq > reader.announced():
+        return "the cursor is beyond the end of the log"
+    if await reader.trimmed(tables) > cursor.seq:
+        return "no longer in the log"
+    return ""
+
+
+async def _before_time(reader: Reader, tables: list[Table | None], version: int) -> int:
+    """Return the position before the first event of a time, as far back as all of it is kept."""
+    position = min([await reader.since(table, version) for table in tables])
+    return min(max(position, await reader.trimmed(tables)), reader.announced())
+
+
+async def _before_last(
+    reader: Reader, interests: Sequence[Interest], tables: list[Table | None], count: int
+) -> int:
+    """Return the position before the last ``count`` events: of one topic, else of the tables."""
+    only = interests[0].topics
+    if len(interests) == 1 and only.exact:
+        found = [event.seq for event in await reader.history(tables[0], only.text, count)]
+    else:
+        found = sorted([seq for table in tables for seq in await _last_of(reader, table, count)])[
+            -count:
+        ]
+    return min(found[0] - 1 if found else reader.announced(), reader.announced())
+
+
+async def _last_of(reader: Reader, table: Table | None, count: int) -> list[int]:
+    """Return the numbers of a table's last events, at most ``count``.
+
+    The log is read forwards only, so the place to read from is found by going back in growing steps
+    and then halving: each step moves over numbers, of which any may be another table's.
+    """
+    head = reader.announced()
+    floor = low = min(await reader.trimmed([table]), head)
+    high, back, found_more = head, count, False
+    after = max(floor, head - back)
+    numbers: list[int] = []
+    for _ in range(STREAM_PREVIOUS_STEPS_MAX):
+        page = await reader.read(after, count + 1, [table])
+        numbers = [event.seq for event in page]
+        if len(numbers) == count or (len(numbers) < count and after == floor):
+            break
+        if len(numbers) > count:
+            low, found_more = after, True
+        else:
+            high = after
+        if found_more:
+            after = (low + high) // 2
+        else:
+            back *= 4
+            after = max(floor, head - back)
+    return numbers[-count:]

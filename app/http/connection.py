@@ -1,0 +1,101 @@
+"""What every WebSocket connection has: a lane, an end, and a peer that may stop reading."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from app.core.errors import Code, Error
+from app.core.limits import (
+    SOCKET_REASON_BYTES_MAX,
+    STREAM_SEND_SECONDS,
+)
+from app.http.asgi import Message, Receive, Send
+from app.http.problems import FACES
+from app.http.wire import Lane, cut, is_closing
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+RESTART: Final = 1012
+"""Service restart: come back (RFC 6455's registry of close codes)."""
+
+
+def farewell(error: Error) -> tuple[int, str]:
+    """Return the close code and the reason of an error, cut to what a close frame holds."""
+    reason = error.message.encode()[:SOCKET_REASON_BYTES_MAX].decode(errors="ignore")
+    return FACES[error.code].close, reason
+
+
+class Connection:
+    """What both kinds of connection have: a lane, an end, and a peer that may stop reading."""
+
+    def __init__(self, edge: "Edge", media_type: str) -> None:
+        self._edge = edge
+        self.engine = edge.engine
+        self.media_type = media_type
+        self._goodbye: tuple[int, str] | None = None
+        self._gone = False
+        self._sending_since = 0.0
+        self._closing_since = 0.0
+        self._lane: Lane
+        self._asgi_send: Send
+
+    async def _send(self, frames: Sequence[Any]) -> None:
+        self._sending_since = asyncio.get_running_loop().time()
+        try:
+            await self._lane.send(frames)
+        finally:
+            self._sending_since = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self._gone or self._goodbye is not None
+
+    def end(self, code: int, reason: str = "") -> None:
+        """Close, for this reason; the first one counts."""
+        if self._goodbye is None:
+            self._goodbye = (code, reason)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        """Let the sender see that something has changed."""
+
+    def left(self) -> None:
+        """Note that the peer is gone."""
+        self._gone = True
+        self._wake_up()
+
+    async def _close(self) -> None:
+        if not self._gone and self._goodbye is not None:
+            await self._lane.close(*self._goodbye)
+
+    async def _received(self, receive: Receive) -> str | bytes | None:
+        """Return what the client said next, None when it is gone."""
+        message: Message = await receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        payload: str | bytes = text if text is not None else message["bytes"]
+        if len(payload) > self._edge.settings.body_bytes_max:
+            most = self._edge.settings.body_bytes_max
+            raise Error(Code.TOO_LARGE, f"a message has at most {most} bytes, not {len(payload)}")
+        return payload
+
+    # -- what the watch calls --------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Cut off a peer that does not read, or does not let itself be closed."""
+        if is_closing(self._asgi_send):
+            self._closing_since = self._closing_since or now
+        for since in (self._sending_since, self._closing_since):
+            if since and now - since > STREAM_SEND_SECONDS:
+                self.left()
+                cut(self._asgi_send)
+
+    def stop(self) -> None:
+        """Close, because the server stops."""
+        self.end(RESTART, "the server stops; come back in a moment")
+        if self._sending_since:
+            self.left()
+            cut(self._asgi_send)

@@ -1,0 +1,116 @@
+"""Server-sent events of a resource with its own ``connect``, through sse-starlette.
+
+What it yields is the data of one event each; a map of ``event``, ``data``, ``id`` and ``retry``
+says the event's other fields too. Since nobody can say anything over SSE, ``connect`` gets no
+incoming messages.
+"""
+
+import asyncio
+import contextlib
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from app.codecs import JSON, encode
+from app.core.limits import STREAM_SEND_SECONDS
+from app.engine.resource import Resource
+from app.http.asgi import Receive, Scope, Send
+from app.http.blocks import headers_for, problem_block, retry_block
+from app.http.frames import Frames
+from app.http.outgoing import event_in, items_of
+from app.http.problems import as_error
+from app.http.wire import cut
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+_FIELDS: Final = frozenset({"event", "data", "id", "retry"})
+
+
+async def serve_resource(
+    edge: "Edge",
+    resource: Resource,
+    media_type: str,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Send what a resource's own ``connect()`` gives; it has no incoming messages (FEATURES C7)."""
+    response = EventSourceResponse(
+        _blocks(edge, resource, media_type),
+        headers={k.decode(): v.decode() for k, v in headers_for(media_type, [])},
+        ping=edge.settings.sse_heartbeat_seconds,
+        ping_message_factory=lambda: ServerSentEvent(comment=""),
+        send_timeout=STREAM_SEND_SECONDS,
+        sep="\n",
+    )
+    serving = ResourceStream(edge, response(scope, receive, send), send)
+    await serving.run()
+
+
+class ResourceStream:
+    """A resource's stream while it runs: it ends when the server stops."""
+
+    def __init__(self, edge: "Edge", work: Any, send: Send) -> None:
+        self._edge = edge
+        self._work = work
+        self._send = send
+        self._stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until the resource has no more, the reader is gone or the server stops."""
+        edge = self._edge
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        edge.watch.add(self)
+        edge.streams += 1
+        try:
+            await self._task
+        except TimeoutError:  # the reader took nothing for too long
+            cut(self._send)
+        except asyncio.CancelledError:
+            if not self._stopped:
+                self._task.cancel()
+                raise
+            await self._send({"type": "http.response.body", "body": b""})
+        finally:
+            edge.streams -= 1
+            edge.watch.remove(self)
+
+    def look(self, now: float) -> None:
+        """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
+
+    def stop(self) -> None:
+        """End, because the server stops."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _blocks(
+    edge: "Edge", resource: Resource, media_type: str
+) -> AsyncIterator[bytes | ServerSentEvent]:
+    """Give what a resource sends, as blocks of lines."""
+    frames = Frames(edge.engine, media_type)
+    yield retry_block(edge)
+    try:
+        async with contextlib.aclosing(items_of(edge.engine.connect(resource))) as items:
+            async for item in items:
+                event = event_in(item)
+                yield frames.sse(event) if event is not None else _block(item, media_type)
+    except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
+        error = as_error(failure, f"the stream of {resource.topic!r}")
+        yield problem_block(edge, error, f"/{resource.topic}")
+
+
+def _block(item: object, media_type: str) -> ServerSentEvent:
+    """Return a plain value as an event; a map of an event's own fields gives those (C7)."""
+    fields: dict[str, Any] = {}
+    if isinstance(item, dict) and "data" in item and item.keys() <= _FIELDS:
+        fields = {**item}
+        item = fields.pop("data")
+    data = encode(item, media_type)
+    text = data.decode() if media_type == JSON else b64encode(data).decode()
+    return ServerSentEvent(text, sep="\n", **fields)

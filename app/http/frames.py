@@ -1,0 +1,135 @@
+"""Envelopes and frames: what SSE and WebSocket send for one event.
+
+The envelope is one for both and for every format, with its keys in this order: ``cursor``,
+``topic``, ``kind``, ``version``, ``value``. It is made at most once for each event and format,
+and so is the frame around it; all subscribers share the bytes (FEATURES D64; PERFORMANCE, point
+8).
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Final, cast
+
+from app.codecs import JSON, encode
+from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
+from app.engine.engine import Engine
+
+MARKS: Final = frozenset({CURRENT, RESET, GAP})
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP})
+"""Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
+_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
+_JSON_END: Final = b"}"
+
+
+class Frames:
+    """Makes what is sent for an event in one media type."""
+
+    def __init__(self, engine: Engine, media_type: str) -> None:
+        self.media_type = media_type
+        self._engine = engine
+        self._contents = engine.contents
+        self._sse_key = f"sse {media_type}"
+        self._sse_snapshot_key = f"sse snapshot {media_type}"
+        self._key = f"envelope {media_type}"
+        self._snapshot_key = f"envelope snapshot {media_type}"
+
+    # -- envelopes -------------------------------------------------------------------------------
+
+    def envelope(self, event: Event) -> bytes:
+        """Return the envelope, shared by all who read the event in this format."""
+        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
+        return self.shared(event, key, self._envelope)
+
+    @staticmethod
+    def shared(event: Event, key: str, make: Callable[[Event], bytes]) -> bytes:
+        """Return what ``make`` makes of an event, made once and kept with it."""
+        kept = event.encodings
+        if kept is None:
+            kept = event.encodings = {}
+        made = kept.get(key)
+        if made is None:
+            made = kept[key] = make(event)
+        return cast("bytes", made)
+
+    def _envelope(self, event: Event) -> bytes:
+        if self.media_type == JSON:
+            return self._json(event)
+        members: dict[str, object] = {
+            "cursor": self.cursor(event),
+            "topic": event.topic or None,
+            "kind": event.kind,
+            "version": event.version or None,
+        }
+        if event.kind in MARKS:
+            if event.kind != CURRENT:
+                members["value"] = event.decoded
+        elif event.kind != DELETE:
+            members["value"] = self._value(event)
+        return encode(members, self.media_type)
+
+    def _json(self, event: Event) -> bytes:
+        """Put the envelope around the payload as it came, if that is JSON.
+
+        A line end in JSON is white space between tokens, so it may become a space.
+        """
+        cursor = self.cursor(event)
+        head = b'{"cursor":%b,"topic":%b,"kind":"%b","version":%b' % (
+            b'"%b"' % cursor.encode() if cursor else b"null",
+            encode(event.topic, JSON) if event.topic else b"null",
+            event.kind.encode(),
+            str(event.version).encode() if event.version else b"null",
+        )
+        if event.kind in {DELETE, CURRENT}:
+            return head + _JSON_END
+        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + _JSON_END
+
+    def _json_value(self, event: Event) -> bytes:
+        if event.kind in MARKS:
+            return encode(event.decoded, JSON)
+        if self._contents.structured(event):
+            return self._contents.payload(event, JSON)
+        return encode(self._contents.value(event), JSON)
+
+    def _value(self, event: Event) -> object:
+        return self._contents.spelled(event, self.media_type)
+
+    def cursor(self, event: Event) -> str | None:
+        """Return the position to continue from after an event; None for one that is not logged."""
+        if event.seq or (event.kind in MARKS and event.kind != GAP):
+            return self._engine.cursor(event.seq)
+        return None
+
+    # -- server-sent events ----------------------------------------------------------------------
+
+    def sse(self, event: Event) -> bytes:
+        """Return the event as a block of lines (HTML, 9.2.6), shared."""
+        key = self._sse_snapshot_key if event.kind == SNAPSHOT else self._sse_key
+        return self.shared(event, key, self._sse)
+
+    def _sse(self, event: Event) -> bytes:
+        lines = []
+        if event.kind in NAMED:
+            lines.append(b"event: %b\n" % event.kind.encode())
+        if event.kind not in {SNAPSHOT, RESET}:  # a cut among these must begin anew
+            cursor = self.cursor(event)
+            if cursor:
+                lines.append(b"id: %b\n" % cursor.encode())
+        data = self._envelope(event)
+        if self.media_type != JSON:
+            data = b64encode(data)
+        lines.append(b"data: %b\n\n" % data)
+        return b"".join(lines)
+
+    # -- WebSocket -------------------------------------------------------------------------------
+
+    def for_subscription(self, event: Event, number: int) -> bytes:
+        """Return the envelope with ``subscription`` as its last key.
+
+        Maps of CBOR and MessagePack begin with one byte of kind and size, at these sizes: one more
+        member is one more there, and its bytes at the end.
+        """
+        envelope = self.envelope(event)
+        if self.media_type == JSON:
+            return b'%b,"subscription":%d}' % (envelope[:-1], number)
+        member = encode({"subscription": number}, self.media_type)
+        return bytes((envelope[0] + 1,)) + envelope[1:] + member[1:]

@@ -1,0 +1,193 @@
+"""What SSE and WebSocket share: what a stream is of, where it begins, and in which format.
+
+A URL says it with its path and query, a WebSocket's ``subscribe`` with the same words as members:
+
+- ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
+and
+  a path that ends in ``/`` is all below it.
+- where to begin, one of: ``since`` (a cursor), ``start=new``, ``previousCount`` (the last events
+of the
+  log), ``startTime`` (milliseconds since 1970, or ISO 8601). None of them: the records as they are.
+- ``format``: json, cbor or msgpack.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from app.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
+from app.core.clock import version_of
+from app.core.cursors import parse_cursor
+from app.core.errors import Code, Error
+from app.core.limits import (
+    QUERY_TEXT_CHARS_MAX,
+    STREAM_FILTERS_MAX,
+    STREAM_PREVIOUS_EVENTS_MAX,
+)
+from app.core.suggestions import did_you_mean
+from app.core.topics import TopicFilter
+from app.http.asgi import Scope, topic_of
+
+if TYPE_CHECKING:
+    pass
+
+FORMATS: Final = (JSON, CBOR, MSGPACK)
+PLACES: Final = ("since", "start", "previousCount", "startTime")
+_PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format")
+EVENT_STREAM: Final = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a stream begins; all empty: with the records as they are."""
+
+    since: str | None = None
+    new: bool = False
+    previous: int = 0
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a URL asks for."""
+
+    topic: str
+    """The path's own, empty for ``/``."""
+    filters: tuple[TopicFilter, ...]
+    place: Place
+    format: str | None
+    """A media type, when the query named a format."""
+
+
+# -- reading what is asked for -------------------------------------------------------------------
+
+
+def request_of(scope: Scope, last_event_id: str | None = None) -> Request:
+    """Read a URL; raises INVALID.
+
+    A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a
+    browser repeats the URL when it reconnects.
+    """
+    query = scope["query_string"].decode("latin-1")
+    if len(query) > QUERY_TEXT_CHARS_MAX:
+        raise Error(
+            Code.INVALID, f"the query has {len(query)} characters, over {QUERY_TEXT_CHARS_MAX}"
+        )
+    filters: list[str] = []
+    fields: dict[str, object] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _PARAMETERS:
+            raise Error(
+                Code.INVALID,
+                f"a stream has no parameter {name[:80]!r}{did_you_mean(name, _PARAMETERS)}",
+            )
+        if name == "topic":
+            filters.append(value)
+        elif name in fields:
+            raise Error(Code.INVALID, f"the parameter {name!r} comes twice; give it once")
+        else:
+            fields[name] = value
+    named = fields.pop("format", None)
+    kept = fields.pop("last_event_id", None) or last_event_id
+    place = Place(since=str(kept)) if kept else place_of(fields)
+    topic = topic_of(scope)
+    media_type = _format(str(named)) if named else None
+    return Request(topic, _filters(topic, filters), place, media_type)
+
+
+def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:
+    texts = [*([topic + "#" if topic.endswith("/") else topic] if topic else ()), *others]
+    if len(texts) > STREAM_FILTERS_MAX:
+        raise Error(
+            Code.TOO_LARGE, f"one stream has at most {STREAM_FILTERS_MAX} filters, not {len(texts)}"
+        )
+    return tuple(TopicFilter(text) for text in dict.fromkeys(texts))
+
+
+def place_of(fields: Mapping[str, object]) -> Place:
+    """Read where a stream begins from a query's or a command's members; raises INVALID."""
+    given = [name for name in PLACES if fields.get(name) is not None]
+    if len(given) > 1:
+        raise Error(Code.INVALID, f"{given[0]} and {given[1]} exclude each other; give one of them")
+    if not given:
+        return Place()
+    value = fields[given[0]]
+    if given[0] == "since":
+        return Place(since=_text(value, "since"))
+    if given[0] == "start":
+        return Place(new=_is_new(value))
+    if given[0] == "previousCount":
+        return Place(previous=_count(value))
+    return Place(version=_version(value))
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise Error(Code.INVALID, f"{name} is text, not {type(value).__name__}")
+    parse_cursor(value)
+    return value
+
+
+def _is_new(value: object) -> bool:
+    if value not in {"new", "current"}:
+        raise Error(
+            Code.INVALID,
+            f"start is 'new' (only what happens from now on) or 'current', not {str(value)[:80]!r}",
+        )
+    return value == "new"
+
+
+def _count(value: object) -> int:
+    number = _integer(value)
+    if number is None or not 1 <= number <= STREAM_PREVIOUS_EVENTS_MAX:
+        raise Error(
+            Code.INVALID, f"previousCount is a number from 1 to {STREAM_PREVIOUS_EVENTS_MAX}"
+        )
+    return number
+
+
+def _version(value: object) -> int:
+    number = _integer(value)
+    if number is None and isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is not None:
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            number = round(aware.timestamp() * 1000)
+    if number is None or number.bit_length() > 47 or number < 0:
+        raise Error(
+            Code.INVALID,
+            "startTime is milliseconds since 1970 or a time such as 2026-01-02T03:04:05Z",
+        )
+    return version_of(number)
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _format(name: str) -> str:
+    codec = by_suffix(name)
+    if codec is None or codec.media_type not in FORMATS:
+        known = ("json", "cbor", "msgpack")
+        raise Error(
+            Code.NOT_ACCEPTABLE,
+            f"a stream has no format {name[:80]!r}{did_you_mean(name, known)}; "
+            "use json, cbor or msgpack",
+        )
+    return codec.media_type
+
+
+def accepted(accept: str | None) -> str:
+    """Return the format that Accept asks for beside ``text/event-stream``; JSON if none."""
+    others = [item for item in (accept or "").split(",") if EVENT_STREAM not in item.lower()]
+    try:
+        return negotiate(",".join(others).strip(), FORMATS)
+    except Error:
+        return JSON

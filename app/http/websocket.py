@@ -1,0 +1,253 @@
+"""WebSockets: a connection streams what its URL names, and takes the commands of ``ws_protocol``.
+
+One subscription serves the whole connection, whatever the number of filters on it, so what a slow
+peer holds in memory is bounded once, and events come in the order of the log. One task sends;
+another reads what the client says. The URL's own stream is number 0 and its envelopes carry no
+``subscription``.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from app.codecs import CBOR, JSON, MSGPACK, encode, negotiate
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+from app.core.events import SNAPSHOT, Event
+from app.core.limits import (
+    SOCKET_PENDING_COMMANDS_MAX,
+    SOCKET_SUBSCRIPTIONS_MAX,
+    STREAM_BATCH_BYTES_MAX,
+    STREAM_BATCH_EVENTS_MAX,
+)
+from app.core.topics import TopicFilter
+from app.engine.subscription import Interest, Pair, Subscription
+from app.http.asgi import Receive, Scope, Send, headers_of, path_of, text_of
+from app.http.beginnings import Beginning, begin, resource_at, streams_itself
+from app.http.connection import Connection, farewell
+from app.http.custom_socket import ResourceSocket
+from app.http.frames import Frames
+from app.http.streams import FORMATS, Place, request_of
+from app.http.wire import Gone, Lane, lane_of
+from app.http.ws_protocol import obey
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+SUBPROTOCOLS: Final = (("rowcast.json", JSON), ("rowcast.cbor", CBOR), ("rowcast.msgpack", MSGPACK))
+OWN_STREAM: Final = 0
+
+
+async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one WebSocket; a refusal is told after the handshake, where browsers can read it."""
+    await receive()  # websocket.connect
+    caller = edge.caller(scope, "ws")
+    protocol, media_type = _spoken(scope)
+    socket: Socket | None = None
+    try:
+        request = request_of(scope)
+        media_type = request.format or media_type
+        resource = resource_at(edge.engine, request, caller)
+        socket = Socket(edge, scope, caller, media_type)
+        headers = []
+        if request.filters and resource is None:
+            beginning = await socket.open(request.filters, request.place)
+            headers = [
+                (b"rowcast-position", edge.engine.cursor(beginning.position).encode()),
+                (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
+            ]
+    except Error as error:
+        if socket is not None:
+            edge.engine.close(socket.subscription)
+        await _refuse(send, error, protocol)
+        return
+    await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
+    lane = lane_of(send, binary=media_type != JSON)
+    if resource is not None:
+        await ResourceSocket(edge, resource, media_type, lane, send).run(receive)
+    else:
+        await socket.run(receive, lane, send)
+
+
+def _spoken(scope: Scope) -> tuple[str | None, str]:
+    """Return the subprotocol to agree to and the format: by subprotocol, else by Accept."""
+    offered = scope.get("subprotocols") or ()
+    for name, media_type in SUBPROTOCOLS:
+        if name in offered:
+            return name, media_type
+    try:
+        return None, negotiate(text_of(headers_of(scope), b"accept"), FORMATS)
+    except Error:
+        return None, JSON
+
+
+async def _refuse(send: Send, error: Error, protocol: str | None) -> None:
+    await send({"type": "websocket.accept", "subprotocol": protocol})
+    code, reason = farewell(error)
+    with contextlib.suppress(OSError):
+        await send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+class Socket(Connection):
+    """A connection to records and topics."""
+
+    def __init__(self, edge: "Edge", scope: Scope, caller: Caller, media_type: str) -> None:
+        super().__init__(edge, media_type)
+        self.caller = caller
+        self.path: str = scope["path"]
+        self._wake = asyncio.Event()
+        self.subscription = Subscription(edge.engine.reader, on_ready=self._wake.set)
+        self._frames = Frames(edge.engine, media_type)
+        self._filters: dict[int, TopicFilter] = {}
+        self._last_number = OWN_STREAM
+        self._said: deque[bytes] = deque()
+        self._pending = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+        self._room.set()
+
+    async def run(self, receive: Receive, lane: Lane, send: Send) -> None:
+        """Send and listen until either side has had enough."""
+        edge = self._edge
+        self._lane, self._asgi_send = lane, send
+        self._key = f"{lane.name} {self.media_type}"
+        self._snapshot_key = f"{lane.name} snapshot {self.media_type}"
+        listener = asyncio.get_running_loop().create_task(self._listen(receive))
+        edge.watch.add(self)
+        edge.streams += 1
+        try:
+            await self._pump()
+        except Gone:
+            self._gone = True
+        except Error as error:
+            self.end(*farewell(error))
+        finally:
+            edge.streams -= 1
+            edge.watch.remove(self)
+            edge.engine.close(self.subscription)
+            listener.cancel()
+        await self._close()
+
+    # -- the sender ------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        """Send answers and events as soon as there are any; answers first."""
+        wake, take, said = self._wake, self.subscription.take, self._said
+        while not self.over:
+            if said:
+                answers = [self._lane.pack(payload) for payload in said]
+                said.clear()
+                await self._send(answers)
+                self._make_room()
+                continue
+            pairs = take(STREAM_BATCH_EVENTS_MAX)
+            if pairs:
+                await self._send_pairs(pairs)
+            else:
+                wake.clear()
+                await wake.wait()
+
+    async def _send_pairs(self, pairs: list[Pair]) -> None:
+        frames: list[Any] = []
+        size = 0
+        for event, interest in pairs:
+            for number in interest.identifiers if interest is not None else (OWN_STREAM,):
+                frames.append(self._frame(event, number))
+                size += len(event.payload)
+            if size >= STREAM_BATCH_BYTES_MAX:
+                await self._send(frames)
+                frames, size = [], 0
+        if frames:
+            await self._send(frames)
+
+    def _frame(self, event: Event, number: int) -> Any:
+        if number != OWN_STREAM:
+            return self._lane.pack(self._frames.for_subscription(event, number))
+        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
+        return self._frames.shared(event, key, self._pack)
+
+    def _pack(self, event: Event) -> Any:
+        return self._lane.pack(self._frames.envelope(event))
+
+    # -- the listener ----------------------------------------------------------------------------
+
+    async def _listen(self, receive: Receive) -> None:
+        """Carry out what the client says, in its order."""
+        try:
+            while (payload := await self._received(receive)) is not None:
+                await obey(self, payload)
+                if self._pending + len(self._said) >= SOCKET_PENDING_COMMANDS_MAX:
+                    self._room.clear()
+                    await self._room.wait()
+            self.left()
+        except Error as error:
+            self.end(*farewell(error))
+
+    def say(self, fields: dict[str, Any]) -> None:
+        """Send a map to the client, in the connection's format."""
+        self._said.append(encode(fields, self.media_type))
+        self._wake.set()
+
+    def answer(self, given: object, fields: dict[str, Any]) -> None:
+        """Tell that a command was carried out, if it had an id."""
+        if given is not None:
+            self.say({"ack": given} | fields)
+
+    def pending_more(self) -> None:
+        """Count a write that is on its way to the disk."""
+        self._pending += 1
+
+    def pending_less(self) -> None:
+        """Count a write that is done."""
+        self._pending -= 1
+        self._make_room()
+
+    def _make_room(self) -> None:
+        if self._pending + len(self._said) < SOCKET_PENDING_COMMANDS_MAX:
+            self._room.set()
+
+    # -- subscriptions ---------------------------------------------------------------------------
+
+    async def open(self, filters: Sequence[TopicFilter], place: Place) -> Beginning:
+        """Begin the URL's own stream."""
+        interests = [
+            Interest(topics, identifiers=(OWN_STREAM,), marks=topics is filters[-1])
+            for topics in filters
+        ]
+        return await begin(self.engine, self.subscription, interests, place, self.caller)
+
+    async def subscribe(self, text: str, place: Place) -> tuple[int, Beginning]:
+        """Begin one more stream; return its number."""
+        topics = TopicFilter(text)
+        interests = self.subscription.interests
+        if text in interests:
+            raise Error(
+                Code.CONFLICT,
+                f"this connection has a subscription to {text!r} already: "
+                f"{interests[text].identifiers[0]}",
+            )
+        if streams_itself(self.engine, topics, text):
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"{text!r} streams by its own code; open a WebSocket at {path_of(text)!r}",
+            )
+        if len(interests) >= SOCKET_SUBSCRIPTIONS_MAX:
+            raise Error(
+                Code.BUSY, f"a connection has at most {SOCKET_SUBSCRIPTIONS_MAX} subscriptions"
+            )
+        number = self._last_number + 1
+        interest = Interest(topics, identifiers=(number,))
+        beginning = await begin(self.engine, self.subscription, [interest], place, self.caller)
+        self._last_number = number
+        self._filters[number] = topics
+        return number, beginning
+
+    def unsubscribe(self, number: object) -> bool:
+        """End a stream; return whether there was one of that number."""
+        topics = self._filters.pop(number, None) if type(number) is int else None
+        return topics is not None and self.engine.unwatch(self.subscription, topics)

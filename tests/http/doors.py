@@ -1,0 +1,213 @@
+"""A whole HTTP server for stream tests, in the test's own loop, on a free port of this machine."""
+
+import asyncio
+import contextlib
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import uvicorn
+from websockets.asyncio.client import connect
+
+from app.bus.bus import Bus
+from app.core.callers import ALL, Caller
+from app.core.clock import HybridClock
+from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from app.core.tables import Attribute, Logs, Table, Type
+from app.engine.cache import RecordCache
+from app.engine.commit import Committer
+from app.engine.engine import Engine
+from app.engine.reader import Reader
+from app.engine.registry import Registry
+from app.http.edge import Edge, HttpSettings
+from app.store.memory import MemoryStore
+
+TABLES = (
+    Table("Dog", "Dog"),
+    Table("Cat", "Cat"),
+    Table("Chat", "Chat", logs=Logs.RETAINED),
+    Table(
+        "Sensor",
+        "Sensor",
+        (
+            Attribute("id", Type.ID, primary_key=True),
+            Attribute("at", Type.DATE),
+            Attribute("raw", Type.BYTES),
+            Attribute("secret", Type.STRING, hidden=True),
+        ),
+    ),
+)
+STREAM = {"accept": "text/event-stream"}
+
+
+async def refuse_fixed(scope, receive, send):
+    """Stand in for FastAPI, which streams do not need."""
+    raise AssertionError(scope["path"])
+
+
+class Doors:
+    """A running server; ``engine`` is its inside."""
+
+    def __init__(self, resources=(), settings=None, undeclared=True, grants=ALL):
+        self.store = MemoryStore("0badcafe")
+        self.store.open(TABLES)
+        self.writer = ThreadPoolExecutor(1)
+        self.readers = ThreadPoolExecutor(2)
+        self.registry = Registry(TABLES, undeclared=undeclared)
+        for resource in resources:
+            self.registry.add(resource.path or resource.__name__, resource)
+        self.settings = settings or {}
+        self.grants = grants
+
+    async def __aenter__(self):
+        bus, cache = Bus(), RecordCache()
+        clock = HybridClock(time.time)
+        self.committer = Committer(self.store, bus, cache, clock, self.writer)
+        committer = self.committer
+        reader = Reader(self.store, cache, self.readers, TABLES, lambda: committer.announced)
+        self.engine = Engine(self.registry, bus, committer, reader, time.time)
+        settings = {
+            "title": "Rowcast",
+            "version": "0",
+            "sse_heartbeat_seconds": 15,
+            "sse_retry_ms": 1000,
+            "websocket_heartbeat_seconds": 20,
+            "cors_origins": (),
+            "body_bytes_max": 100_000,
+            "anonymous": lambda peer, door: Caller("anonymous", self.grants, door, peer=peer),
+        } | self.settings
+        self.edge = Edge(self.engine, HttpSettings(**settings), refuse_fixed)
+        config = uvicorn.Config(
+            self.edge,
+            port=0,
+            http="httptools",
+            ws="websockets-sansio",
+            ws_max_size=1_000_000,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+        )
+        self.server = uvicorn.Server(config)
+        self.server.capture_signals = contextlib.nullcontext
+        self.serving = asyncio.create_task(self.server.serve())
+        while not self.server.started:
+            await asyncio.sleep(0)
+        self.port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
+        self.caller = Caller("test", ALL)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.http.aclose()
+        await self.stop()
+        self.writer.shutdown()
+        self.readers.shutdown()
+
+    async def stop(self):
+        """Stop as the program does: streams first."""
+        self.edge.closing.set()
+        self.server.should_exit = True
+        await self.serving
+        await self.engine.stop()
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    async def write(self, topic, kind=PUT, value=None, media_type="application/json"):
+        """Write through the engine; return the event."""
+        payload = b"" if kind == DELETE else value
+        if not isinstance(payload, bytes):
+            payload = json.dumps(payload if payload is not None else {}).encode()
+        event = Event(topic, kind, payload, media_type, 1, kind != MESSAGE)
+        receipt = await self.engine.write(event, self.caller)
+        return receipt.event
+
+    async def writes(self, count, topic="Dog/1", kind=PUT):
+        """Write the same topic many times, its value counting up."""
+        return [await self.write(topic, kind, {"n": number}) for number in range(count)]
+
+    def cursor(self, seq):
+        """Return the token of a position."""
+        return self.engine.cursor(seq)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def sse(self, url, **headers):
+        """Open an event stream; yield a reader of its blocks."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.http.stream("GET", url, headers=STREAM | named) as response:
+            yield Blocks(response)
+
+    def ws(self, url="/", **options):
+        """Open a WebSocket."""
+        return connect(f"ws://127.0.0.1:{self.port}{url}", compression=None, **options)
+
+    @property
+    def counts(self):
+        """What must be the same before and after a connection: tasks, filters, streams."""
+        tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+        names = sorted(t.get_coro().__qualname__ for t in tasks)
+        return (names, self.engine.bus.subscriptions, self.edge.streams, len(self.edge.watch))
+
+    async def until(self, condition):
+        """Let the loop run until something holds."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+class Blocks:
+    """The blocks of an event stream, each as a dict of its fields; comments as ``comment``."""
+
+    def __init__(self, response):
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        block = {}
+        async for line in self._lines:
+            if not line:
+                if block:
+                    return block
+                continue
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            block[name or "comment"] = value
+        raise StopAsyncIteration
+
+    async def next(self, count=1):
+        """Return the next blocks that are events."""
+        found = []
+        async with asyncio.timeout(10):
+            while len(found) < count:
+                block = await anext(self)
+                if "data" in block:
+                    found.append(block)
+        return found
+
+    async def values(self, count=1):
+        """Return the envelopes of the next events."""
+        return [json.loads(block["data"]) for block in await self.next(count)]
+
+
+async def say(socket, **fields):
+    """Send a command as JSON."""
+    await socket.send(json.dumps(fields))
+
+
+async def hear(socket, count=1):
+    """Return what a JSON socket brings next."""
+    async with asyncio.timeout(10):
+        return [json.loads(await socket.recv()) for _ in range(count)]
+
+
+async def ask(socket, **fields):
+    """Send a command and return what comes next."""
+    await say(socket, **fields)
+    return (await hear(socket))[0]
