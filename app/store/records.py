@@ -17,7 +17,7 @@ knows neither SQL nor how records are held.
 from typing import Final, cast
 
 from app.codecs import json_text
-from app.core.errors import Code, Error
+from app.core.errors import Error
 from app.core.events import MISSING, PUT, Event, Record
 from app.core.tables import Table, Type
 from app.core.values import Checker, parse_id
@@ -70,9 +70,7 @@ class Layout:
             return None
         try:
             return self.key(topic)
-        except Error as error:
-            if error.code is not Code.INVALID:
-                raise
+        except Error:
             return None
 
     def topic(self, key: Key) -> str:

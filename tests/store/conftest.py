@@ -1,3 +1,24 @@
-import pytest
+"""Fixtures of the store's tests: a place for a store, the store in it, a writer of events."""
 
-pytest.register_assert_rewrite("conformance")
+import pytest
+from store_cases import Writer
+from store_place import Place
+
+pytest.register_assert_rewrite("conformance", "conformance_queries")
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def store(place):
+    return place.start()
+
+
+@pytest.fixture
+def writer():
+    return Writer()

@@ -1,7 +1,7 @@
 """The memory store keeps the interface, and fails when a test says so."""
 
 import pytest
-from conformance import Conformance, store, writer  # noqa: F401 - fixtures
+from conformance import Conformance
 from store_cases import TABLES
 
 from app.core.errors import Code, Error
@@ -29,7 +29,7 @@ def place():
 class TestMemoryStore(Conformance):
     """Runs all of it."""
 
-    def test_fault_comes_before_any_change(self, store, writer):  # noqa: F811
+    def test_fault_comes_before_any_change(self, store, writer):
         def fail(what):
             raise Error(Code.BUSY, what)
 

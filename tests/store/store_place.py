@@ -1,0 +1,31 @@
+"""A data directory for the tests of the SQLite store."""
+
+import sqlite3
+from contextlib import closing
+
+from store_cases import TABLES
+
+from app.store.sqlite import SqlStore
+
+
+class Place:
+    """A data directory, opened by at most one store of the test."""
+
+    def __init__(self, path):
+        self.path = path / "rowcast.db"
+        self.stores = []
+
+    def start(self, tables=TABLES):
+        self.close()
+        self.stores.append(SqlStore(self.path))
+        self.stores[-1].open(tables)
+        return self.stores[-1]
+
+    def close(self):
+        while self.stores:
+            self.stores.pop().close()
+
+    def sql(self, text, *values):
+        """Ask with Python's own sqlite3, as any SQL tool would."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute(text, values).fetchall()
