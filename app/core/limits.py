@@ -150,6 +150,14 @@ MQTT_FLUSH_EVENTS = 1_024
 MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024
 """Bytes waiting in a client's socket before it is written to no more: memory of a stopped
 reader."""
+MQTT_STALL_SECONDS = 60
+"""A client whose full socket takes no byte for so long is cut off, or it would hold its memory for
+good."""
+MQTT_PROGRESS_BYTES = 1_000
+"""A read of this size is a sign of life in the middle of a packet: a large message over a slow link
+is not silence, a byte a second is."""
+MQTT_REASON_CHARS_MAX = 1_000
+"""Longest reason string: a person reads it, and it may hold what a stranger sent."""
 MQTT_KEEP_ALIVE_FACTOR = 1.5
 """A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
 MQTT_CLOSE_SECONDS = 5
@@ -188,8 +196,8 @@ full."""
 STREAM_BATCH_EVENTS_MAX = 256
 """Events joined into one send: enough to cost one system call for a burst, little beside a
 buffer."""
-STREAM_BATCH_BYTES_MAX = 256 * 1024
-"""Bytes joined into one send: bounds the copy that one slow reader holds beside its queue."""
+SUBSCRIPTION_TAKE_BYTES_MAX = 256 * 1024
+"""Payload bytes handed over at once: bounds what one slow reader holds beside its queue."""
 STREAM_SEND_SECONDS = 30
 """A reader that takes nothing for so long is cut off; it can resume where it was."""
 STREAM_END_SECONDS = 0.5

@@ -36,6 +36,7 @@ from app.core.limits import (
     LOG_PAGE_EVENTS,
     SUBSCRIPTION_QUEUE_BYTES_MAX,
     SUBSCRIPTION_QUEUE_EVENTS_MAX,
+    SUBSCRIPTION_TAKE_BYTES_MAX,
 )
 from app.core.tables import Table
 from app.core.topics import TopicFilter
@@ -219,7 +220,7 @@ class Subscription:
         if event.seq:
             self._behind = True
             self.fallbacks += 1
-        else:
+        elif self.interests.wanting(event, self.client_id) is not None:
             self._dropped += 1
             self.dropped += 1
         return False
@@ -239,14 +240,15 @@ class Subscription:
     @property
     def settled(self) -> int:
         """The position to continue from: the log's head when everything was handed over."""
-        if self._page or self._preludes or self._queue or self._behind or self._task is not None:
-            return self.position
-        return max(self.position, self._reader.announced())
+        if self._drained:
+            return max(self.position, self._reader.announced())
+        return self.position
 
     def take(self, limit: int) -> list[Pair]:
         """Return what can be handed over now, in order; at most ``limit`` pairs.
 
-        An empty list means: wait for ``on_ready``. Raises the Error that ended the subscription.
+        An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
+        bytes. Raises the Error that ended the subscription.
         """
         out: list[Pair] = []
         if self._page:
@@ -260,11 +262,27 @@ class Subscription:
                 self._fetch()
             else:
                 self._take_live(out, limit)
-        if not out:
-            self._forward(self.settled)
+        if not out or self._drained:
             self._signalled = False
             self._event.clear()
+            self._forward(self.settled)
         return out
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
+        return self._signalled
+
+    @property
+    def _drained(self) -> bool:
+        return not (
+            self._queue
+            or self._page
+            or self._preludes
+            or self._behind
+            or self._dropped
+            or self._task is not None
+        )
 
     def _take_live(self, out: list[Pair], limit: int) -> None:
         """Take what is queued; when that is empty, begin to read what the queue had no room for."""
@@ -287,9 +305,11 @@ class Subscription:
 
     def _take_page(self, out: list[Pair], limit: int) -> None:
         page = self._page
-        while page and len(out) < limit:
+        taken_bytes = 0
+        while page and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
             pair = page.popleft()
             event = pair[0]
+            taken_bytes += len(event.payload)
             if event.kind in LOGGED and self.position < event.seq <= self._read_to:
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
             if event.kind != READ_TO:
@@ -299,7 +319,7 @@ class Subscription:
         queue, only, position = self._queue, self.interests.only, self.position
         plain = only is not None and not only.no_local
         taken_bytes = 0
-        while queue and len(out) < limit:
+        while queue and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
             event = queue.popleft()
             taken_bytes += len(event.payload)
             seq = event.seq

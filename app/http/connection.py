@@ -1,8 +1,6 @@
 """What every WebSocket connection has: a lane, an end, and a peer that may stop reading."""
 
-import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Code, Error
 from app.core.limits import (
@@ -11,7 +9,7 @@ from app.core.limits import (
 )
 from app.http.asgi import Message, Receive, Send
 from app.http.problems import FACES
-from app.http.wire import Lane, cut, is_closing
+from app.http.wire import SocketLane, cut, is_closing
 
 if TYPE_CHECKING:
     from app.http.edge import Edge
@@ -35,36 +33,29 @@ class Connection:
         self.media_type = media_type
         self._goodbye: tuple[int, str] | None = None
         self._gone = False
-        self._sending_since = 0.0
         self._closing_since = 0.0
-        self._lane: Lane
+        self._lane: SocketLane
         self._asgi_send: Send
 
-    async def _send(self, frames: Sequence[Any]) -> None:
-        self._sending_since = asyncio.get_running_loop().time()
-        try:
-            await self._lane.send(frames)
-        finally:
-            self._sending_since = 0.0
-
     @property
-    def over(self) -> bool:
-        """Whether nothing more is to be sent."""
-        return self._gone or self._goodbye is not None
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        raise NotImplementedError
 
     def end(self, code: int, reason: str = "") -> None:
         """Close, for this reason; the first one counts."""
         if self._goodbye is None:
             self._goodbye = (code, reason)
-        self._wake_up()
+        self._stop_sending()
 
-    def _wake_up(self) -> None:
-        """Let the sender see that something has changed."""
+    def _stop_sending(self) -> None:
+        """Let the sender come to its end."""
+        raise NotImplementedError
 
     def left(self) -> None:
         """Note that the peer is gone."""
         self._gone = True
-        self._wake_up()
+        self._stop_sending()
 
     async def _close(self) -> None:
         if not self._gone and self._goodbye is not None:
@@ -88,7 +79,7 @@ class Connection:
         """Cut off a peer that does not read, or does not let itself be closed."""
         if is_closing(self._asgi_send):
             self._closing_since = self._closing_since or now
-        for since in (self._sending_since, self._closing_since):
+        for since in (self.busy_since, self._closing_since):
             if since and now - since > STREAM_SEND_SECONDS:
                 self.left()
                 cut(self._asgi_send)
@@ -96,6 +87,6 @@ class Connection:
     def stop(self) -> None:
         """Close, because the server stops."""
         self.end(RESTART, "the server stops; come back in a moment")
-        if self._sending_since:
+        if self.busy_since:
             self.left()
             cut(self._asgi_send)

@@ -7,6 +7,7 @@ server that trusts this machine's callers.
 """
 
 from collections.abc import Sequence
+from functools import wraps
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,7 +20,8 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 _EXPOSED: Final = (
     b"allow, etag, link, location, retry-after, "
-    b"rowcast-after, rowcast-count, rowcast-position, rowcast-version"
+    b"event-format, rowcast-after, rowcast-count, rowcast-position, rowcast-resumed, "
+    b"rowcast-version"
 )
 _DEFAULT_HEADERS: Final = b"accept, content-type, if-match, if-none-match, last-event-id"
 
@@ -74,6 +76,7 @@ def _is_address(name: str) -> bool:
 def with_cors(send: Send, origin: bytes) -> Send:
     """Return ``send`` so that the answer may be read by pages of ``origin``."""
 
+    @wraps(send)  # streams look for the server underneath (``wire``)
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *_answer(origin)]}

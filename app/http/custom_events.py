@@ -99,7 +99,7 @@ async def _blocks(
         async with contextlib.aclosing(items_of(edge.engine.connect(resource))) as items:
             async for item in items:
                 event = event_in(item)
-                yield frames.sse(event) if event is not None else _block(item, media_type)
+                yield frames.block(event) if event is not None else _block(item, media_type)
     except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
         error = as_error(failure, f"the stream of {resource.topic!r}")
         yield problem_block(edge, error, f"/{resource.topic}")

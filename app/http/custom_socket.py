@@ -18,7 +18,7 @@ from app.http.connection import Connection, farewell
 from app.http.frames import Frames
 from app.http.outgoing import event_in, items_of
 from app.http.problems import as_error
-from app.http.wire import Gone, Lane
+from app.http.wire import Gone, SocketLane
 
 if TYPE_CHECKING:
     from app.http.edge import Edge
@@ -30,11 +30,12 @@ class ResourceSocket(Connection):
     """A connection to a resource with its own ``connect``."""
 
     def __init__(
-        self, edge: "Edge", resource: Resource, media_type: str, lane: Lane, send: Send
+        self, edge: "Edge", resource: Resource, media_type: str, lane: SocketLane, send: Send
     ) -> None:
         super().__init__(edge, media_type)
         self._resource = resource
         self._lane, self._asgi_send = lane, send
+        self._busy_since = 0.0
         self._incoming = Incoming()
         self._source: object = None
         self._sender: asyncio.Task[None] | None = None
@@ -66,10 +67,20 @@ class ResourceSocket(Connection):
         if sender is not None:
             await asyncio.wait((sender,), timeout=STREAM_END_SECONDS)
 
-    def _wake_up(self) -> None:
+    @property
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        return self._busy_since
+
+    def _stop_sending(self) -> None:
         self._incoming.close()
         if self._sender is not None:
             self._sender.cancel()
+
+    async def _send(self, payload: bytes) -> None:
+        self._busy_since = asyncio.get_running_loop().time()
+        await self._lane.send([self._lane.pack(payload)])
+        self._busy_since = 0.0
 
     async def _send_all(self) -> None:
         """Send what the resource gives, each value as it is."""
@@ -82,7 +93,7 @@ class ResourceSocket(Connection):
                     payload = (
                         encode(item, self.media_type) if event is None else frames.envelope(event)
                     )
-                    await self._send([self._lane.pack(payload)])
+                    await self._send(payload)
             self._goodbye = self._goodbye or (NORMAL, "")
         except Gone:
             self._gone = True

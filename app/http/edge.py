@@ -16,6 +16,7 @@ from app.engine.engine import Engine
 from app.http import rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
+from app.http.outlet import Flusher
 from app.http.replies import send_empty, send_problem
 from app.http.watch import Watch
 
@@ -59,6 +60,7 @@ class Edge:
         self.origins = Origins(settings.cors_origins)
         self.closing = asyncio.Event()
         """Set when the server stops: streams end."""
+        self.flusher = Flusher()
         self.watch = Watch(self.closing, settings.sse_heartbeat_seconds)
         self.streams = 0
         """How many streams are open."""

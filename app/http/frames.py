@@ -8,7 +8,7 @@ and so is the frame around it; all subscribers share the bytes (FEATURES D64; PE
 
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Any, Final
 
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
@@ -21,6 +21,28 @@ _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
 
 
+class Once:
+    """Makes something of an event once, and keeps it with the event for all who want the same."""
+
+    __slots__ = ("_key", "_make", "_snapshot_key")
+
+    def __init__(self, name: str, make: Callable[[Event], Any]) -> None:
+        self._key = name
+        self._snapshot_key = f"{name} snapshot"  # a record and its event share what is kept
+        self._make = make
+
+    def __call__(self, event: Event) -> Any:
+        """Return what ``make`` gives for the event."""
+        kept = event.encodings
+        if kept is None:
+            kept = event.encodings = {}
+        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
+        made = kept.get(key)
+        if made is None:
+            made = kept[key] = self._make(event)
+        return made
+
+
 class Frames:
     """Makes what is sent for an event in one media type."""
 
@@ -28,30 +50,10 @@ class Frames:
         self.media_type = media_type
         self._engine = engine
         self._contents = engine.contents
-        self._sse_key = f"sse {media_type}"
-        self._sse_snapshot_key = f"sse snapshot {media_type}"
-        self._key = f"envelope {media_type}"
-        self._snapshot_key = f"envelope snapshot {media_type}"
-
-    # -- envelopes -------------------------------------------------------------------------------
+        self._shared = Once(f"envelope {media_type}", self.envelope)
 
     def envelope(self, event: Event) -> bytes:
-        """Return the envelope, shared by all who read the event in this format."""
-        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
-        return self.shared(event, key, self._envelope)
-
-    @staticmethod
-    def shared(event: Event, key: str, make: Callable[[Event], bytes]) -> bytes:
-        """Return what ``make`` makes of an event, made once and kept with it."""
-        kept = event.encodings
-        if kept is None:
-            kept = event.encodings = {}
-        made = kept.get(key)
-        if made is None:
-            made = kept[key] = make(event)
-        return cast("bytes", made)
-
-    def _envelope(self, event: Event) -> bytes:
+        """Return the envelope."""
         if self.media_type == JSON:
             return self._json(event)
         members: dict[str, object] = {
@@ -99,14 +101,8 @@ class Frames:
             return self._engine.cursor(event.seq)
         return None
 
-    # -- server-sent events ----------------------------------------------------------------------
-
-    def sse(self, event: Event) -> bytes:
-        """Return the event as a block of lines (HTML, 9.2.6), shared."""
-        key = self._sse_snapshot_key if event.kind == SNAPSHOT else self._sse_key
-        return self.shared(event, key, self._sse)
-
-    def _sse(self, event: Event) -> bytes:
+    def block(self, event: Event) -> bytes:
+        """Return the envelope as a block of lines of an event stream (HTML, 9.2.6)."""
         lines = []
         if event.kind in NAMED:
             lines.append(b"event: %b\n" % event.kind.encode())
@@ -114,13 +110,11 @@ class Frames:
             cursor = self.cursor(event)
             if cursor:
                 lines.append(b"id: %b\n" % cursor.encode())
-        data = self._envelope(event)
+        data = self.envelope(event)
         if self.media_type != JSON:
             data = b64encode(data)
         lines.append(b"data: %b\n\n" % data)
         return b"".join(lines)
-
-    # -- WebSocket -------------------------------------------------------------------------------
 
     def for_subscription(self, event: Event, number: int) -> bytes:
         """Return the envelope with ``subscription`` as its last key.
@@ -128,7 +122,7 @@ class Frames:
         Maps of CBOR and MessagePack begin with one byte of kind and size, at these sizes: one more
         member is one more there, and its bytes at the end.
         """
-        envelope = self.envelope(event)
+        envelope: bytes = self._shared(event)
         if self.media_type == JSON:
             return b'%b,"subscription":%d}' % (envelope[:-1], number)
         member = encode({"subscription": number}, self.media_type)

@@ -10,23 +10,24 @@ writes and little else. A resource's own stream is in ``custom_events``.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.core.errors import Code, Error
 from app.core.limits import (
-    STREAM_BATCH_BYTES_MAX,
     STREAM_BATCH_EVENTS_MAX,
     STREAM_SEND_SECONDS,
 )
-from app.engine.subscription import Interest, Pair, Subscription
+from app.engine.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at
 from app.http.blocks import headers_for, problem_block, retry_block
 from app.http.custom_events import serve_resource
-from app.http.frames import Frames
+from app.http.frames import Frames, Once
+from app.http.outlet import Outlet
+from app.http.problems import as_error
 from app.http.replies import send_problem
 from app.http.streams import Request, accepted, request_of
-from app.http.wire import cut
+from app.http.wire import EventLane, Gone, cut, event_lane_of
 
 if TYPE_CHECKING:
     from app.http.edge import Edge
@@ -38,7 +39,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     """Answer a request for an event stream."""
     headers = headers_of(scope)
     caller = edge.caller(scope, "sse")
-    stream = EventStream(edge, scope, send)
+    stream = EventStream(edge, scope["path"], send)
     try:
         request = request_of(scope, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
@@ -69,31 +70,34 @@ def interests_of(request: Request) -> list[Interest]:
 class EventStream:
     """One reader's stream."""
 
-    def __init__(self, edge: "Edge", scope: Scope, send: Send) -> None:
+    def __init__(self, edge: "Edge", instance: str, send: Send) -> None:
         self._edge = edge
+        self._instance = instance
         self._send = send
-        self._head = scope["method"] == "HEAD"
-        self._instance = scope["path"]
-        self._wake = asyncio.Event()
-        self.subscription = Subscription(edge.engine.reader, on_ready=self._wake.set)
-        self._over = False
-        self._gone = False
+        subscription = Subscription(edge.engine.reader)
+        self._outlet = Outlet(edge.flusher, self._take, lambda: subscription.ready)
+        subscription.on_ready = self._outlet.ready
+        self.subscription = subscription
+        self._lane: EventLane
+        self._frame: Once
         self._task: asyncio.Task[None] | None = None
-        self._heartbeat_due = False
-        self._sending_since = 0.0
-        self._sent_at = 0.0
+        self._gone = False
+        self._heartbeat: list[Any] = []
+        self._quiet_since = 0.0
+        watch = edge.watch
+        self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
 
     async def run(self, receive: Receive, beginning: Beginning, media_type: str) -> None:
         """Send until the reader is gone or the server stops."""
         edge = self._edge
         self._task = asyncio.current_task()
-        watcher = asyncio.get_running_loop().create_task(self._listen(receive))
+        listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         edge.streams += 1
         try:
-            await self._open(beginning, media_type)
-            if not self._head:
-                await self._pump(Frames(edge.engine, media_type))
+            await self._send_all(beginning, media_type)
+        except Gone:
+            self._gone = True
         except asyncio.CancelledError:
             if not self._gone:
                 raise
@@ -101,76 +105,51 @@ class EventStream:
             edge.streams -= 1
             edge.watch.remove(self)
             edge.engine.close(self.subscription)
-            watcher.cancel()
+            listener.cancel()
         if not self._gone:
             await self._send({"type": "http.response.body", "body": b""})
 
-    async def _open(self, beginning: Beginning, media_type: str) -> None:
-        engine = self._edge.engine
+    async def _send_all(self, beginning: Beginning, media_type: str) -> None:
+        cursor = self._edge.engine.cursor(beginning.position)
         place = [
-            (b"rowcast-position", engine.cursor(beginning.position).encode()),
+            (b"rowcast-position", cursor.encode()),
             (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
         ]
         headers = headers_for(media_type, place)
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        if not self._head:
-            await self._write(retry_block(self._edge))
+        lane = self._lane = event_lane_of(self._send)
+        frames = Frames(self._edge.engine, media_type)
+        name = f"{lane.name} block {media_type}"
+        self._frame = Once(name, lambda event: lane.pack(frames.block(event)))
+        await lane.send([lane.pack(retry_block(self._edge))])
+        try:
+            await self._outlet.run(lane)
+        except Gone:
+            raise
+        except Exception as failure:  # noqa: BLE001 - a reader is told how its stream ended
+            error = as_error(failure, f"the stream of {self._instance!r}")
+            await lane.send([lane.pack(problem_block(self._edge, error, self._instance))])
 
-    async def _pump(self, frames: Frames) -> None:
-        """Send what the subscription has, as soon as it has it."""
-        wake, take = self._wake, self.subscription.take
-        while not self._over:
-            try:
-                pairs = take(STREAM_BATCH_EVENTS_MAX)
-            except Error as error:
-                await self._write(problem_block(self._edge, error, self._instance))
-                return
-            if pairs:
-                await self._write_pairs(pairs, frames)
-            elif self._heartbeat_due:
-                await self._write(_HEARTBEAT)
-            else:
-                wake.clear()
-                await wake.wait()
-
-    async def _write_pairs(self, pairs: list[Pair], frames: Frames) -> None:
-        if len(pairs) == 1:
-            await self._write(frames.sse(pairs[0][0]))
-            return
-        chunk: list[bytes] = []
-        size = 0
-        for event, _ in pairs:
-            frame = frames.sse(event)
-            chunk.append(frame)
-            size += len(frame)
-            if size >= STREAM_BATCH_BYTES_MAX:
-                await self._write(b"".join(chunk))
-                chunk.clear()
-                size = 0
-        if chunk:
-            await self._write(b"".join(chunk))
-
-    async def _write(self, body: bytes) -> None:
-        self._heartbeat_due = False
-        self._sent_at = self._sending_since = asyncio.get_running_loop().time()
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
-        self._sending_since = 0.0
+    def _take(self) -> list[Any]:
+        """Return the frames to send next."""
+        pairs = self.subscription.take(STREAM_BATCH_EVENTS_MAX)
+        if not pairs:
+            heartbeat, self._heartbeat = self._heartbeat, []
+            return heartbeat
+        frame = self._frame
+        return [frame(event) for event, _ in pairs]
 
     async def _listen(self, receive: Receive) -> None:
         """Notice that the reader leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._gone = True
-        self._end()
-
-    def _end(self) -> None:
-        self._over = True
-        self._wake.set()
+        self._outlet.close()
 
     def _cut(self) -> None:
         """Give up a reader that does not read: ``send`` waits for it and would for ever."""
         self._gone = True
-        self._end()
+        self._outlet.close()
         if not cut(self._send) and self._task is not None:
             self._task.cancel()
 
@@ -178,16 +157,20 @@ class EventStream:
 
     def look(self, now: float) -> None:
         """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
-        if self._sending_since:
-            if now - self._sending_since > STREAM_SEND_SECONDS:
+        outlet = self._outlet
+        if outlet.busy_since:
+            if now - outlet.busy_since > STREAM_SEND_SECONDS:
                 self._cut()
-        elif now - self._sent_at >= self._edge.settings.sse_heartbeat_seconds:
-            self._heartbeat_due = True
-            self._wake.set()
+        elif outlet.wrote or not self._quiet_since:
+            outlet.wrote = False
+            self._quiet_since = now
+        elif now - self._quiet_since >= self._quiet_seconds:
+            self._heartbeat = [self._lane.pack(_HEARTBEAT)]
+            outlet.ready()
 
     def stop(self) -> None:
         """End, because the server stops; the reader may resume where it was."""
-        if self._sending_since:
+        if self._outlet.busy_since:
             self._cut()
         else:
-            self._end()
+            self._outlet.close()

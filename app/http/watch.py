@@ -26,7 +26,7 @@ class Watch:
 
     def __init__(self, closing: asyncio.Event, heartbeat_seconds: float) -> None:
         self._closing = closing
-        self._interval_seconds = min(STREAM_WATCH_SECONDS, heartbeat_seconds / 2)
+        self.interval_seconds = min(STREAM_WATCH_SECONDS, heartbeat_seconds / 2)
         self._streams: set[Watched] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -52,7 +52,7 @@ class Watch:
         loop = asyncio.get_running_loop()
         while not self._closing.is_set():
             try:
-                async with asyncio.timeout(self._interval_seconds):
+                async with asyncio.timeout(self.interval_seconds):
                     await self._closing.wait()
             except TimeoutError:
                 now = loop.time()

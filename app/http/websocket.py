@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 from app.codecs import CBOR, JSON, MSGPACK, encode, negotiate
 from app.core.callers import Caller
 from app.core.errors import Code, Error
-from app.core.events import SNAPSHOT, Event
+from app.core.events import Event
 from app.core.limits import (
     SOCKET_PENDING_COMMANDS_MAX,
     SOCKET_SUBSCRIPTIONS_MAX,
-    STREAM_BATCH_BYTES_MAX,
     STREAM_BATCH_EVENTS_MAX,
 )
 from app.core.topics import TopicFilter
-from app.engine.subscription import Interest, Pair, Subscription
+from app.engine.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at, streams_itself
 from app.http.connection import Connection, farewell
 from app.http.custom_socket import ResourceSocket
-from app.http.frames import Frames
+from app.http.frames import Frames, Once
+from app.http.outlet import Outlet
+from app.http.problems import as_error
 from app.http.streams import FORMATS, Place, request_of
-from app.http.wire import Gone, Lane, lane_of
+from app.http.wire import Gone, SocketLane, socket_lane_of
 from app.http.ws_protocol import obey
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 SUBPROTOCOLS: Final = (("rowcast.json", JSON), ("rowcast.cbor", CBOR), ("rowcast.msgpack", MSGPACK))
 OWN_STREAM: Final = 0
+_OWN: Final = (OWN_STREAM,)
 
 
 async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +66,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         await _refuse(send, error, protocol)
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
-    lane = lane_of(send, binary=media_type != JSON)
+    lane = socket_lane_of(send, binary=media_type != JSON)
     if resource is not None:
         await ResourceSocket(edge, resource, media_type, lane, send).run(receive)
     else:
@@ -97,8 +99,9 @@ class Socket(Connection):
         super().__init__(edge, media_type)
         self.caller = caller
         self.path: str = scope["path"]
-        self._wake = asyncio.Event()
-        self.subscription = Subscription(edge.engine.reader, on_ready=self._wake.set)
+        self._outlet = Outlet(edge.flusher, self._take, self._more)
+        self.subscription = Subscription(edge.engine.reader, on_ready=self._outlet.ready)
+        self._frame: Once
         self._frames = Frames(edge.engine, media_type)
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
@@ -107,25 +110,30 @@ class Socket(Connection):
         self._room = asyncio.Event()
         self._room.set()
 
-    def _wake_up(self) -> None:
-        self._wake.set()
+    @property
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        return self._outlet.busy_since
+
+    def _stop_sending(self) -> None:
+        self._outlet.close()
         self._room.set()
 
-    async def run(self, receive: Receive, lane: Lane, send: Send) -> None:
+    async def run(self, receive: Receive, lane: SocketLane, send: Send) -> None:
         """Send and listen until either side has had enough."""
         edge = self._edge
         self._lane, self._asgi_send = lane, send
-        self._key = f"{lane.name} {self.media_type}"
-        self._snapshot_key = f"{lane.name} snapshot {self.media_type}"
+        name = f"{lane.name} {self.media_type}"
+        self._frame = Once(name, lambda event: lane.pack(self._frames.envelope(event)))
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         edge.streams += 1
         try:
-            await self._pump()
+            await self._outlet.run(lane)
         except Gone:
             self._gone = True
-        except Error as error:
-            self.end(*farewell(error))
+        except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
+            self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
             edge.streams -= 1
             edge.watch.remove(self)
@@ -135,44 +143,27 @@ class Socket(Connection):
 
     # -- the sender ------------------------------------------------------------------------------
 
-    async def _pump(self) -> None:
-        """Send answers and events as soon as there are any; answers first."""
-        wake, take, said = self._wake, self.subscription.take, self._said
-        while not self.over:
-            if said:
-                answers = [self._lane.pack(payload) for payload in said]
-                said.clear()
-                await self._send(answers)
-                self._make_room()
-                continue
-            pairs = take(STREAM_BATCH_EVENTS_MAX)
-            if pairs:
-                await self._send_pairs(pairs)
-            else:
-                wake.clear()
-                await wake.wait()
+    def _more(self) -> bool:
+        return bool(self._said) or self.subscription.ready
 
-    async def _send_pairs(self, pairs: list[Pair]) -> None:
+    def _take(self) -> list[Any]:
+        """Return the frames to send next: answers first, then events."""
         frames: list[Any] = []
-        size = 0
-        for event, interest in pairs:
-            for number in interest.identifiers if interest is not None else (OWN_STREAM,):
-                frames.append(self._frame(event, number))
-                size += len(event.payload)
-            if size >= STREAM_BATCH_BYTES_MAX:
-                await self._send(frames)
-                frames, size = [], 0
-        if frames:
-            await self._send(frames)
+        if self._said:
+            frames += map(self._lane.pack, self._said)
+            self._said.clear()
+            self._make_room()
+        for event, interest in self.subscription.take(STREAM_BATCH_EVENTS_MAX):
+            if interest is None or interest.identifiers == _OWN:
+                frames.append(self._frame(event))
+            else:
+                frames += [self._numbered(event, number) for number in interest.identifiers]
+        return frames
 
-    def _frame(self, event: Event, number: int) -> Any:
-        if number != OWN_STREAM:
-            return self._lane.pack(self._frames.for_subscription(event, number))
-        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
-        return self._frames.shared(event, key, self._pack)
-
-    def _pack(self, event: Event) -> Any:
-        return self._lane.pack(self._frames.envelope(event))
+    def _numbered(self, event: Event, number: int) -> Any:
+        if number == OWN_STREAM:
+            return self._frame(event)
+        return self._lane.pack(self._frames.for_subscription(event, number))
 
     # -- the listener ----------------------------------------------------------------------------
 
@@ -191,7 +182,7 @@ class Socket(Connection):
     def say(self, fields: dict[str, Any]) -> None:
         """Send a map to the client, in the connection's format."""
         self._said.append(encode(fields, self.media_type))
-        self._wake.set()
+        self._outlet.ready()
 
     def answer(self, given: object, fields: dict[str, Any]) -> None:
         """Tell that a command was carried out, if it had an id."""
@@ -216,8 +207,7 @@ class Socket(Connection):
     async def open(self, filters: Sequence[TopicFilter], place: Place) -> Beginning:
         """Begin the URL's own stream."""
         interests = [
-            Interest(topics, identifiers=(OWN_STREAM,), marks=topics is filters[-1])
-            for topics in filters
+            Interest(topics, identifiers=_OWN, marks=topics is filters[-1]) for topics in filters
         ]
         return await begin(self.engine, self.subscription, interests, place, self.caller)
 
