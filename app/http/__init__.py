@@ -1,1 +1,1 @@
-"""HTTP: REST, server-sent events and WebSockets, as one raw ASGI application in front of FastAPI."""
+"""HTTP: REST, server-sent events and WebSockets: one raw ASGI application before FastAPI."""

@@ -1,6 +1,5 @@
 """The fixed pages: documentation, the OpenAPI document and health, as a FastAPI application."""
 
-from functools import cache
 from typing import Final
 
 import orjson
@@ -41,15 +40,13 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
         """Tell that the server works, its version, and the newest position of its log."""
         return Health(status="ok", version=settings.version, head=engine.head)
 
-    @cache
-    def document() -> bytes:
-        own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
-        made = openapi_document(engine.registry, settings.title, settings.version)
-        return orjson.dumps(merged(own, made))
+    own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
+    ours = openapi_document(engine.registry, settings.title, settings.version)
+    document = orjson.dumps(merged(own, ours))
 
     @app.get(OPENAPI_PATH, include_in_schema=False)
     async def openapi() -> Response:
-        return Response(document(), media_type="application/json")
+        return Response(document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -59,7 +56,7 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
     async def redoc() -> HTMLResponse:
         return get_redoc_html(openapi_url=OPENAPI_PATH, title=settings.title)
 
-    app.openapi = lambda: orjson.loads(document())  # type: ignore[method-assign]
+    app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
     return app
 
 

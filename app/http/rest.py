@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.engine.registry import Registry, Route
+from app.engine.rights import check_write
 from app.http import reads, writes
 from app.http.asgi import Headers, Message, Receive, Scope, Send, topic_of
 from app.http.cors import preflight
@@ -86,11 +87,12 @@ async def _serve(
     if verb is None or not takes(route, method):
         raise not_offered(route, method)
     query_string = scope["query_string"]
+    caller = edge.caller(scope, "http")
     if method in {"GET", "HEAD"}:
         parameters = read_parameters(query_string, route.table)
     else:
+        check_write(topic or "/", caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)
-    caller = edge.caller(scope, "http")
     await verb(Request(edge, scope, headers, route, caller, parameters, receive, send))
 
 

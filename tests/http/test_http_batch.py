@@ -1,0 +1,120 @@
+"""Batches over REST (FEATURES B11)."""
+
+import json
+
+import pytest
+from rest_world import EPOCH, world
+
+from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, encode
+from app.core import limits
+
+TWO = [{"id": "1", "name": "Rex"}, {"id": "2", "name": "Max"}]
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    async with world(folder=tmp_path) as opened:
+        yield opened
+
+
+def body(*records):
+    return json.dumps(records).encode()
+
+
+async def stored(rest):
+    return [row["id"] for row in (await rest.get("/Dog/")).value]
+
+
+@pytest.mark.parametrize("media_type", [JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ])
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_outcomes_in_order(rest, method, media_type):
+    """B11: in seq order, whatever the format."""
+    answer = await rest.ask(method, "/Dog/", encode(TWO, media_type), content_type=media_type)
+    assert (answer.status, answer.value) == (
+        200,
+        [
+            {"id": "1", "status": 201, "position": f"{EPOCH}:1"},
+            {"id": "2", "status": 201, "position": f"{EPOCH}:2"},
+        ],
+    )
+    assert await stored(rest) == ["1", "2"]
+
+
+async def test_one_failure_is_its_own(rest):
+    """B11: 207, and the neighbours are written."""
+    answer = await rest.post("/Dog/", body(TWO[0], {"id": "x"}, 7, TWO[1]))
+    outcomes = answer.value
+    assert answer.status == 207
+    assert [item["status"] for item in outcomes] == [201, 422, 422, 201]
+    assert [item["id"] for item in outcomes] == ["1", "x", None, "2"]
+    assert outcomes[1]["error"]["code"] == "unprocessable"
+    assert await stored(rest) == ["1", "2"]
+
+
+async def test_post_creates_and_put_replaces(rest):
+    await rest.put("/Dog/1", b'{"name":"Old"}')
+    posted = (await rest.post("/Dog/", body(*TWO))).value
+    put = (await rest.put("/Dog/", body(*TWO))).value
+    assert [item["status"] for item in posted] == [409, 201]
+    assert [item["status"] for item in put] == [204, 204]
+
+
+async def test_new_ids_are_given(rest):
+    """A3."""
+    answer = (await rest.post("/Number/", body({}, {}, {"n": 9}, {}))).value
+    assert [item["id"] for item in answer] == [1, 2, 9, 3]
+    answer = (await rest.post("/Dog/?atomic=true", body({"name": "A"}, {"name": "B"}))).value
+    assert sorted(item["id"] for item in answer) == await stored(rest)
+
+
+@pytest.mark.parametrize("bad", [{"id": "2"}, {"name": "x", "id": "a+b"}, 1])
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_atomic_is_all_or_nothing(rest, method, bad):
+    """B11: the error says which record it was for."""
+    answer = await rest.ask(method, "/Dog/?atomic=true", body(TWO[0], bad))
+    assert answer.status in {400, 422}
+    assert await stored(rest) == []
+
+
+async def test_atomic_succeeds_together(rest):
+    heard = rest.listen()
+    answer = await rest.put("/Dog/?atomic=true", body(*TWO))
+    assert [item["status"] for item in answer.value] == [201, 201]
+    assert [event.topic for event in heard] == ["Dog/1", "Dog/2"]
+
+
+async def test_an_atomic_creation_meets_a_taken_id(rest):
+    await rest.put("/Dog/2", b'{"name":"Old"}')
+    answer = await rest.post("/Dog/?atomic=true", body(*TWO))
+    assert (answer.status, answer.value["index"]) == (409, 1)
+    assert await stored(rest) == ["2"]
+
+
+async def test_put_needs_ids(rest):
+    answer = await rest.put("/Dog/", body({"name": "Rex"}))
+    assert (answer.status, answer.value[0]["status"]) == (207, 422)
+
+
+async def test_a_listing_can_be_put_back(rest):
+    """The id that a listing adds to a record without a key is taken off again."""
+    await rest.put("/Note/x", b'{"text":"hi"}')
+    listed = await rest.get("/Note/")
+    answer = await rest.put("/Note/", listed.body)
+    assert answer.value[0]["status"] == 204
+    assert (await rest.get("/Note/x")).value == {"text": "hi"}
+
+
+async def test_an_empty_batch_is_nothing(rest):
+    assert (await rest.post("/Dog/", b"[]")).value == []
+    assert (await rest.put("/Dog/?atomic=true", b"[]")).value == []
+
+
+async def test_a_batch_is_bounded(rest):
+    many = b"[" + b",".join([b"1"] * (limits.HTTP_BATCH_RECORDS_MAX + 1)) + b"]"
+    assert (await rest.post("/Dog/", many)).status == 413
+
+
+async def test_a_malformed_line_is_told_by_its_number(rest):
+    answer = await rest.post("/Dog/", b'{"name":"A"}\n{"name"', content_type=NDJSON)
+    assert (answer.status, "line 2" in answer.value["detail"]) == (400, True)
+    assert await stored(rest) == []

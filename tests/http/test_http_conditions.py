@@ -1,0 +1,154 @@
+"""Conditional requests over REST (FEATURES A16, B9; RFC 9110, section 13)."""
+
+import asyncio
+from email.utils import formatdate, parsedate_to_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rest_world import EPOCH, world
+
+from app.core.errors import Error
+from app.core.limits import CURSORS_IN_CONDITION_MAX
+from app.http.conditions import tags_of
+
+ONE = f'"{EPOCH}:1"'
+TWO = f'"{EPOCH}:2"'
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    """A world with the record Dog/1, of which ONE is the ETag."""
+    async with world(folder=tmp_path) as opened:
+        await opened.put("/Dog/1", b'{"name":"Rex"}')
+        yield opened
+
+
+# -- reads (B9) ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tags", "status"),
+    [
+        (ONE, 304),
+        (f"W/{ONE}", 304),
+        (f'"x", {ONE}', 304),
+        (f'"x",,W/"y" , {ONE},', 304),
+        (f"{EPOCH}:1", 304),
+        ("*", 304),
+        (TWO, 200),
+        ('"0badcaff:1"', 200),
+        ('""', 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/1.name", "/Dog/1?meta"])
+async def test_if_none_match(rest, path, tags, status):
+    """RFC 9110, 13.1.2: lists, *, weak comparison; the 304 has the ETag (15.4.5)."""
+    for _ in range(2):  # from the store, then from memory
+        got = await rest.get(path, if_none_match=tags)
+        assert (got.status, got.etag) == (status, ONE)
+
+
+@pytest.mark.parametrize("tags", ["x", '"x', "", '"a" "b"', '"a";'])
+async def test_tags_that_are_none(rest, tags):
+    assert (await rest.get("/Dog/1", if_none_match=tags)).status == 400
+
+
+async def test_too_many_tags(rest):
+    tags = ", ".join(['"x"'] * (CURSORS_IN_CONDITION_MAX + 1))
+    assert (await rest.get("/Dog/1", if_none_match=tags)).status == 400
+
+
+async def test_if_modified_since(rest):
+    """RFC 9110, 13.1.3; If-None-Match wins, and a malformed date says nothing."""
+    date = (await rest.get("/Dog/1")).headers["last-modified"]
+    before = formatdate(parsedate_to_datetime(date).timestamp() - 1, usegmt=True)
+    assert (await rest.get("/Dog/1", if_modified_since=date)).status == 304
+    assert (await rest.get("/Dog/1", if_modified_since=before)).status == 200
+    assert (await rest.get("/Dog/1", if_modified_since="yesterday")).status == 200
+    assert (await rest.get("/Dog/1", if_modified_since=date, if_none_match=TWO)).status == 200
+
+
+async def test_if_match_of_a_read(rest):
+    for _ in range(2):
+        assert (await rest.get("/Dog/1", if_match=ONE)).status == 200
+        assert (await rest.get("/Dog/1", if_match=TWO)).status == 412
+
+
+async def test_head_is_conditional_too(rest):
+    assert (await rest.head("/Dog/1", if_none_match=ONE)).status == 304
+
+
+# -- writes (A16) ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"if_match": ONE}, 204),
+        ({"if_match": f'"x", {ONE}'}, 204),
+        ({"if_match": "*"}, 204),
+        ({"if_match": TWO}, 412),
+        ({"if_match": f"W/{ONE}"}, 412),
+        ({"if_match": '"0badcaff:1"'}, 412),
+        ({"if_none_match": "*"}, 412),
+        ({"if_none_match": ONE}, 412),
+        ({"if_none_match": TWO}, 204),
+        ({"if_match": "*", "if_none_match": "*"}, 400),
+        ({"if_match": "nonsense"}, 400),
+        ({"if_unmodified_since": "Fri, 31 Dec 9999 23:59:59 GMT"}, 204),
+        ({"if_unmodified_since": "Sat, 01 Jan 2000 00:00:00 GMT"}, 412),
+    ],
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+async def test_a_write_may_have_conditions(rest, method, headers, status):
+    """The 412 tells the current ETag, and nothing was written."""
+    body = b"" if method == "DELETE" else b'{"name":"Max"}'
+    answer = await rest.ask(method, "/Dog/1", body, **headers)
+    assert answer.status == status
+    if status == 412:
+        assert answer.etag == ONE
+        assert (answer.value["cursor"], "seq" in answer.value) == (f"{EPOCH}:1", False)
+    if status >= 400:
+        assert (await rest.get("/Dog/1")).etag == ONE
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"if_match": "*"}, 412), ({"if_match": ONE}, 412), ({"if_none_match": "*"}, 201)],
+)
+async def test_conditions_on_what_is_missing(rest, headers, status):
+    assert (await rest.put("/Dog/2", b'{"name":"Max"}', **headers)).status == status
+
+
+async def test_a_conditional_delete_of_what_is_missing(rest):
+    assert (await rest.delete("/Dog/2", if_match="*")).status == 412
+    assert (await rest.delete("/Dog/2")).status == 404
+
+
+async def test_of_many_writers_one_wins(rest):
+    """A16: the same ETag is good once."""
+    answers = await asyncio.gather(
+        *(rest.put("/Dog/1", b'{"name":"Max"}', if_match=ONE) for _ in range(20))
+    )
+    assert sorted(answer.status for answer in answers) == [204] + [412] * 19
+
+
+async def test_of_many_creators_one_wins(rest):
+    answers = await asyncio.gather(
+        *(rest.put("/loose", b"x", if_none_match="*") for _ in range(20))
+    )
+    assert sorted(answer.status for answer in answers) == [201] + [412] * 19
+
+
+async def test_a_collection_has_no_conditions(rest):
+    assert (await rest.post("/Dog/", b'{"name":"Max"}', if_none_match="*")).status == 400
+
+
+@given(st.binary(max_size=60))
+def test_any_header_is_tags_or_refused(header):
+    try:
+        tags = tags_of(header, "If-Match")
+    except Error:
+        return
+    assert tags is None or all(isinstance(text, str) for _, text in tags)

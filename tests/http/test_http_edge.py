@@ -1,0 +1,245 @@
+"""The edge: where requests go, who asks, which pages may call, and what a body may be."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+import uvicorn
+from rest_world import call, deque, world
+
+from app.core.callers import NONE, Caller
+from app.core.limits import HTTP_CALLERS_MAX
+from app.http.cors import Origins
+
+LIMIT = 100_000  # of rest_world
+ADDRESS = "192.0.2.7"
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    async with world(folder=tmp_path) as opened:
+        yield opened
+
+
+# -- bodies ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
+@pytest.mark.parametrize("parts", [1, 7])
+async def test_a_body_is_bounded(rest, size, parts):
+    """B1: 413 exactly above the limit, however it comes."""
+    body = b"x" * size
+    step = -(-size // parts)
+    chunks = [body[at : at + step] for at in range(0, size, step)]
+    answer = await rest.ask("PUT", "/loose", chunks=chunks, content_type="text/plain")
+    assert answer.status == (201 if size == LIMIT else 413)
+    assert size == LIMIT or answer.headers["connection"] == "close"
+
+
+async def test_a_body_that_says_it_is_too_large_is_not_read(rest):
+    answer = await rest.ask("PUT", "/loose", chunks=[None], content_length=str(LIMIT + 1))
+    assert answer.status == 413
+
+
+async def test_a_body_that_never_ends_is_not_waited_for(tmp_path):
+    """C26: a client that sends one byte a second is answered and closed."""
+    async with world(folder=tmp_path, body_seconds_max=0.01) as rest:
+        answer = await rest.ask("PUT", "/loose", chunks=[b"x", None])
+        assert (answer.status, answer.headers["connection"]) == (400, "close")
+        assert (await rest.get("/loose")).status == 404
+
+
+async def test_a_body_that_breaks_off_is_not_written(rest):
+    answer = await rest.ask("PUT", "/loose", chunks=[b"x", "gone"])
+    assert answer.status == 400
+    assert (await rest.get("/loose")).status == 404
+
+
+@pytest.mark.parametrize(("encoding", "status"), [("gzip", 415), ("br", 415), ("identity", 201)])
+async def test_an_encoded_body_is_refused(rest, encoding, status):
+    answer = await rest.put("/loose", b"x", content_encoding=encoding, content_type="text/plain")
+    assert answer.status == status
+
+
+# -- origins ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "allowed"),
+    [
+        ("https://app.example.org", "rowcast.test", True),
+        ("http://app.example.org", "rowcast.test", False),
+        ("https://app.example.org.test", "rowcast.test", False),
+        ("http://localhost:3000", "127.0.0.1:9926", True),
+        ("http://127.0.0.1:8000", "127.0.0.1:9926", True),
+        ("http://[::1]:8000", "x", True),
+        ("http:" + "//app.localhost", "x", True),
+        (f"http://{ADDRESS}:9926", f"{ADDRESS}:9926", True),
+        (f"http://{ADDRESS}:80", f"{ADDRESS}:9926", False),
+        ("http://rebound.test", "rebound.test", False),
+        ("http://localhost.test", "x", False),
+        ("null", "x", False),
+        ("file://localhost", "x", False),
+        ("http://[", "x", False),
+        ("", "x", False),
+    ],
+)
+def test_which_origins_may_call(origin, host, allowed):
+    assert Origins(["https://app.example.org"]).allows(origin, host) == allowed
+
+
+async def test_an_allowed_page_may_read_the_answer(rest):
+    got = await rest.get("/Dog/", origin="http://localhost:3000")
+    assert got.headers["access-control-allow-origin"] == "http://localhost:3000"
+    assert got.headers["access-control-allow-credentials"] == "true"
+    assert "etag" in got.headers["access-control-expose-headers"]
+    assert got.headers["vary"] == "Accept, Origin"
+
+
+async def test_a_foreign_page_may_not_read(rest):
+    got = await rest.get("/Dog/", origin="https://evil.test")
+    assert (got.status, "access-control-allow-origin" in got.headers) == (200, False)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
+async def test_a_foreign_page_may_not_write(rest, method):
+    """A simple request needs no preflight, so it is refused here."""
+    answer = await rest.ask(method, "/loose?retain=false", b"{}", origin="https://evil.test")
+    assert answer.status == 403
+
+
+async def test_a_preflight(rest):
+    asked = {"access_control_request_method": "PUT", "access_control_request_headers": "if-match"}
+    answer = await rest.options("/Dog/1", origin="https://app.example.org", **asked)
+    assert answer.status == 204
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+    assert answer.headers["access-control-allow-headers"] == "if-match"
+    refused = await rest.options("/Dog/1", origin="https://evil.test", **asked)
+    assert refused.status == 403
+
+
+@pytest.mark.parametrize("protocols", [[], ["mqtt"]])
+async def test_a_foreign_page_opens_no_socket(rest, protocols):
+    sent = []
+    scope = {
+        "type": "websocket", "path": "/Dog/", "raw_path": b"/Dog/", "query_string": b"",
+        "headers": [(b"origin", b"https://evil.test")], "subprotocols": protocols,
+    }  # fmt: skip
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    await rest.edge(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+# -- who and where ---------------------------------------------------------------------------------
+
+
+async def test_callers_are_remembered_by_address(rest):
+    scope = {"client": ("127.0.0.1", 0)}
+    assert rest.edge.caller(scope, "http") is rest.edge.caller(dict(scope), "http")
+    assert rest.edge.caller(scope, "ws") is not rest.edge.caller(scope, "ws")
+    for number in range(HTTP_CALLERS_MAX + 10):
+        rest.edge.caller({"client": (f"peer-{number}", 1)}, "http")
+    assert len(rest.edge._callers) <= HTTP_CALLERS_MAX
+
+
+async def test_rights_are_those_of_the_address(tmp_path):
+    def anonymous(peer, door):
+        return Caller("anonymous", NONE, door, peer=peer)
+
+    async with world(folder=tmp_path, anonymous=anonymous) as rest:
+        answer = await rest.get("/Dog/")
+        assert (answer.status, answer.code) == (401, "unauthenticated")
+
+
+async def test_repeated_headers_are_one_list(rest):
+    await rest.put("/Dog/1", b'{"name":"Rex"}')
+    scope = {
+        "type": "http", "method": "GET", "path": "/Dog/1", "raw_path": b"/Dog/1",
+        "query_string": b"", "client": None,
+        "headers": [(b"if-none-match", b'"x"'), (b"if-none-match", b'"0badcafe:1"')],
+    }  # fmt: skip
+    assert (await call(rest.edge, scope, deque([b""]))).status == 304
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/health"])
+async def test_fixed_pages_are_not_topics(rest, path):
+    assert (await rest.get(path)).status == 200
+    assert (await rest.put(path, b"{}")).status == 405
+
+
+# -- a real server ---------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def serving(edge):
+    """Serve an edge on a free port of this machine."""
+    config = uvicorn.Config(
+        edge, port=0, http="httptools", lifespan="off", log_config=None, server_header=False
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext
+    task = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            yield client, port
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def test_over_a_socket(rest):
+    """Lengths, HEAD, 304, chunks and refusals as a real server and client see them."""
+    async with serving(rest.edge) as (client, _):
+        made = await client.put("/Dog/ü b", content=b'{"name":"Rex"}')
+        got = await client.get(made.headers["location"])
+        head = await client.head(made.headers["location"])
+        assert (made.status_code, got.json()) == (201, {"id": "ü b", "name": "Rex"})
+        assert head.headers["content-length"] == str(len(got.content))
+        same = await client.get("/Dog/ü b", headers={"if-none-match": got.headers["etag"]})
+        assert (same.status_code, same.headers["etag"]) == (304, got.headers["etag"])
+        many = [{"n": number} for number in range(1_200)]
+        assert (await client.put("/Number/", json=many)).status_code == 200
+        listed = await client.get("/Number/")
+        assert listed.headers["transfer-encoding"] == "chunked"
+        assert [row["n"] for row in listed.json()] == list(range(1_200))
+        assert (await client.put("/loose", content=b"x" * (LIMIT + 1))).status_code == 413
+        assert (await client.get("/Dog/x")).status_code == 404
+
+
+async def test_a_slow_client_is_closed(tmp_path):
+    """C26, D8: answered, then cut, and nothing of it is left."""
+    async with (
+        world(folder=tmp_path, body_seconds_max=0.05) as rest,
+        serving(rest.edge) as (_, port),
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"PUT /loose HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"connection: close" in answer
+        writer.close()
+
+
+async def test_pipelined_requests_are_answered_in_order(rest):
+    async with serving(rest.edge) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        put = b'PUT /Dog/%d HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{"name":"Rex"}'
+        get = b"GET /Dog/%d.name HTTP/1.1\r\nHost: x\r\n\r\n"
+        writer.write(b"".join((put + get) % (number, number) for number in range(20)))
+        async with asyncio.timeout(10):
+            found = b""
+            while found.count(b'"Rex"') < 20:
+                found += await reader.read(65536)
+        assert found.count(b"HTTP/1.1 201") == found.count(b"HTTP/1.1 200") == 20
+        writer.close()

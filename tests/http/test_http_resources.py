@@ -1,0 +1,150 @@
+"""Resource classes over REST: verbs with a behaviour of their own (FEATURES B1 with resources/)."""
+
+import logging
+
+import pytest
+from rest_world import EPOCH, world
+
+from app.codecs import CBOR
+from app.core.errors import Code, Error
+from app.engine.resource import Resource
+
+
+class Lamp(Resource):
+    """A place without a table."""
+
+    async def get(self, query=None):
+        return {"id": self.id, "query": query is not None} if self.id != "none" else None
+
+    async def put(self, value):
+        if value == "bad":
+            raise Error(Code.CONFLICT, "the lamp is broken")
+        if value == "bug":
+            raise ValueError("the password")
+
+    async def post(self, value):
+        return {"got": value}
+
+
+class Silent(Resource):
+    """Only streams."""
+
+    def subscribe(self):
+        return super().subscribe()
+
+
+class Odd(Resource):
+    """Returns what is no value."""
+
+    async def get(self, query=None):
+        return {"bytes": b"\xff\x00", "object": object()}.get(self.id)
+
+    async def delete(self):
+        return None
+
+
+class LoudDog(Resource):
+    """The table Dog with louder names."""
+
+    path = "Dog"
+
+    async def get(self, query=None):
+        value = await super().get(query)
+        return value | {"name": value["name"].upper()} if isinstance(value, dict) else value
+
+    async def put(self, value):
+        return await super().put(value | {"name": value["name"].strip()})
+
+
+class Maker(Resource):
+    """Makes notes elsewhere than posted."""
+
+    path = "Note"
+
+    async def post(self, value):
+        return await super().post({"text": value["text"] + "!"})
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    async with world(folder=tmp_path, resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
+        yield opened
+
+
+async def test_get_is_what_the_class_returns(rest):
+    got = await rest.get("/Lamp/1", accept=CBOR)
+    assert (got.status, got.value) == (200, {"id": "1", "query": False})
+    assert (await rest.get("/Lamp?x=1")).value == {"id": "", "query": True}
+
+
+async def test_none_is_not_found(rest):
+    assert (await rest.get("/Lamp/none")).status == 404
+
+
+async def test_head_calls_get(rest):
+    head = await rest.head("/Lamp/1")
+    assert (head.status, head.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "got"),
+    [
+        (b'{"a":1}', "application/json", {"a": 1}),
+        (b'{"a":1}', "", {"a": 1}),
+        (b"", "", None),
+    ],
+)
+async def test_post_is_what_the_class_returns(rest, body, media_type, got):
+    answer = await rest.post("/Lamp/1", body, content_type=media_type)
+    assert (answer.status, answer.value) == (200, {"got": got})
+
+
+async def test_put_is_the_classes_own(rest):
+    assert (await rest.put("/Lamp/1", b'"on"')).status == 204
+    refused = await rest.put("/Lamp/1", b'"bad"')
+    assert (refused.status, refused.value["detail"]) == (409, "the lamp is broken")
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/Lamp/1"), ("GET", "/Odd/object")])
+async def test_a_mistake_of_the_class_is_an_incident(rest, method, path, caplog):
+    with caplog.at_level(logging.ERROR):
+        answer = await rest.ask(method, path, b'"bug"')
+    assert (answer.status, b"password" in answer.body) == (500, False)
+    assert answer.code == "internal"
+
+
+async def test_bytes_are_sent_as_they_are(rest):
+    got = await rest.get("/Odd/bytes")
+    assert (got.body, got.media_type) == (b"\xff\x00", "application/octet-stream")
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "allow"),
+    [
+        ("/Silent/1", "GET", "OPTIONS"),
+        ("/Silent/1", "PUT", "OPTIONS"),
+        ("/Lamp/1", "DELETE", "GET, HEAD, PUT, POST, OPTIONS"),
+        ("/Odd/1", "POST", "GET, HEAD, DELETE, OPTIONS"),
+    ],
+)
+async def test_verbs_that_a_class_does_not_have(rest, path, method, allow):
+    refused = await rest.ask(method, path, b"{}")
+    assert (refused.status, refused.headers["allow"]) == (405, allow)
+
+
+async def test_a_class_changes_what_its_table_does(rest):
+    put = await rest.put("/Dog/1", b'{"name":" rex "}')
+    assert (put.status, put.etag) == (201, f'"{EPOCH}:1"')
+    assert (await rest.get("/Dog/1")).value["name"] == "REX"
+    assert [row["name"] for row in (await rest.get("/Dog/")).value] == ["rex"]
+
+
+async def test_a_class_creates(rest):
+    made = await rest.post("/Note/", b'{"text":"hi"}')
+    assert made.status == 201
+    assert (await rest.get(made.headers["location"])).value == {"text": "hi!"}
+
+
+async def test_an_own_put_is_not_written_together(rest):
+    refused = await rest.put("/Dog/?atomic=true", b'[{"id":"1","name":"x"}]')
+    assert refused.status == 405
