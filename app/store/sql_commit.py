@@ -10,11 +10,12 @@ changes before the transaction has ended: ``Outcome`` carries what is to change 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
+from typing import cast
 
 from app.core.events import DELETE, PATCH, PUT, Event
 from app.core.tables import Table
 from app.store.records import Key
-from app.store.sql_rows import Row, Rows, properties_cell
+from app.store.sql_rows import Row, Rows, loads, properties_cell
 from app.store.sql_statements import LogStatement, RecordStatements
 from app.store.sql_tables import META, TABLES
 
@@ -79,7 +80,9 @@ def write_records(
     statements = share.part.statements
     # In the order of the key, neighbours are on one page of the tree: a third less work.
     distinct = sorted(set(share.keys))
-    before = {row[0] for row in statements.existing.read(cursor, distinct)}
+    before: set[Key] = set()
+    for found in statements.existing.read(cursor, distinct):
+        before.update(cast("list[Key]", loads(found[0])))
     present = set(before)
     last: dict[Key, Event] = {}
     for key, index in zip(share.keys, share.indexes, strict=True):

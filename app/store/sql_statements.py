@@ -20,38 +20,45 @@ _SIZES: Final = (STATEMENT_ROWS_MAX, 50, 10, 3, 1)
 
 
 class Statement:
-    """One statement over rows of ``width`` values, for any number of rows."""
+    """One statement over rows of ``width`` values, for any number of rows.
 
-    __slots__ = ("_sizes", "_text_of", "_texts", "_width")
+    With ``pads`` a row may be given twice: that spares a statement where a few rows are missing to
+    a size, and must change nothing.
+    """
 
-    def __init__(self, text_of: Callable[[int], str], width: int) -> None:
+    __slots__ = ("_pads", "_sizes", "_text_of", "_texts", "_width")
+
+    def __init__(self, text_of: Callable[[int], str], width: int, *, pads: bool) -> None:
         self._text_of = text_of
         self._width = width
+        self._pads = pads
         self._texts: dict[int, str] = {}
         self._sizes = tuple(size for size in _SIZES if size * width <= STATEMENT_VARIABLES_MAX)
 
-    def texts(self, rows: int) -> Iterator[tuple[str, int, int]]:
-        """Return the texts that do ``rows`` rows, each with start and end of its values."""
-        start = 0
+    def run(self, cursor: Cursor, cells: list[Cell]) -> Iterator[Cursor]:
+        """Carry it out for rows, given as one list of values; yield the cursor of each part."""
+        width, rows, start = self._width, len(cells) // self._width, 0
         for size in self._sizes:
-            while rows >= size:
+            enough = max(1, size * 3 // 4) if self._pads else size
+            while rows >= enough:
                 text = self._texts.get(size)
                 if text is None:
                     text = self._texts[size] = self._text_of(size)
-                yield text, start, start + size * self._width
-                start += size * self._width
-                rows -= size
+                if rows < size:
+                    cells += cells[-width:] * (size - rows)
+                end = start + size * width
+                yield cursor.execute(text, cells[start:end])
+                start, rows = end, rows - size
 
     def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Carry it out for these rows."""
-        cells = list(chain.from_iterable(rows))
-        for text, start, end in self.texts(len(rows)):
-            cursor.execute(text, cells[start:end])
+        for _ in self.run(cursor, list(chain.from_iterable(rows))):
+            pass
 
     def read(self, cursor: Cursor, cells: Sequence[Cell]) -> Iterator[Row]:
         """Carry it out for these values, one for each row; return what it finds."""
-        for text, start, end in self.texts(len(cells)):
-            yield from cursor.execute(text, cells[start:end])
+        for found in self.run(cursor, list(cells)):
+            yield from found
 
 
 def _marks(width: int) -> str:
@@ -76,13 +83,18 @@ class RecordStatements:
         defaults = [f"{column}={default}" for column, default in rows.tail]
         self._short = _upsert(name, columns[: -len(defaults)], [*defaults, *cleared])
         self.existing = Statement(
-            lambda size: f"SELECT {key} FROM {name} WHERE {key} IN ({_marks(size)})",
+            # One row for all that is there: each row returned is a trip back into Python.
+            lambda size: (
+                f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({_marks(size)})"
+            ),
             1,
+            pads=True,
         )
-        self.find = Statement(lambda size: f"{self.select} WHERE {key} IN ({_marks(size)})", 1)
+        self.find = Statement(
+            lambda size: f"{self.select} WHERE {key} IN ({_marks(size)})", 1, pads=True
+        )
         self.delete = Statement(
-            lambda size: f"DELETE FROM {name} WHERE {key} IN ({_marks(size)})",
-            1,
+            lambda size: f"DELETE FROM {name} WHERE {key} IN ({_marks(size)})", 1, pads=True
         )
 
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
@@ -108,6 +120,7 @@ def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Stateme
             f" ON CONFLICT ({key}) DO UPDATE SET {changes}"
         ),
         width,
+        pads=True,
     )
 
 
@@ -136,4 +149,5 @@ def _append(columns: str) -> Statement:
     return Statement(
         lambda size: f"INSERT INTO {LOG} ({columns}) VALUES {_values(width, size)}",
         width,
+        pads=False,  # each number is in the log once
     )

@@ -258,7 +258,7 @@ class Conformance(QueryConformance):
         assert store.get(None, "t").seq == 10
 
     def test_trim_by_age(self, store, writer):
-        store.commit([writer.event("t", PUT, version=(n * 1000) << 16) for n in range(10)])
+        store.commit([writer.event("t", PUT, version=n * 1_000_000) for n in range(10)])
         assert store.trim(None, Keep(seconds=5), 9.0, ALL) == 4
         assert store.trimmed(None) == 4
 

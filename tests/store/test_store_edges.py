@@ -36,6 +36,7 @@ def test_undeclared_topic_has_no_value_for_queries():
     ("name", "operator", "value", "expected"),
     [
         ("good", Operator.GT, False, 0),
+        ("extra", Operator.EQ, "x", 0),
         ("age", Operator.CONTAINS, 5, 0),
         ("age", Operator.GT, None, 0),
         ("price", Operator.EQ, 10**400, 0),
