@@ -1,8 +1,9 @@
 """Time as an argument: a clock is a function, and a version is a hybrid logical timestamp.
 
-A version is one 64-bit integer: 48 bits of milliseconds since 1970 (UTC) and 16 bits of counter
-(Kulkarni et al., "Logical Physical Clocks", 2014). It never goes back, even when the wall clock
-does, so it orders writes between nodes and decides last-writer-wins.
+A version is one integer: microseconds since 1970 (UTC), or one more than the last when that is not
+greater, so time and counter share one number (Kulkarni et al., "Logical Physical Clocks", 2014). It
+never goes back, even when the wall clock does, so it orders writes between nodes and decides
+last-writer-wins. It stays below 2**53 until the year 2255, so that JavaScript reads it exactly.
 """
 
 from collections.abc import Callable
@@ -10,17 +11,22 @@ from collections.abc import Callable
 WallClock = Callable[[], float]
 """Returns seconds since 1970-01-01 UTC."""
 
-COUNTER_BITS = 16
+PER_SECOND = 1_000_000
 
 
-def version_of(milliseconds: int, counter: int = 0) -> int:
-    """Return the version for a time in milliseconds and a counter."""
-    return milliseconds << COUNTER_BITS | counter
+def version_of(milliseconds: int) -> int:
+    """Return the least version of a time in milliseconds since 1970 (UTC)."""
+    return milliseconds * 1_000
+
+
+def milliseconds_of(version: int) -> int:
+    """Return the time of a version, in whole milliseconds since 1970 (UTC)."""
+    return version // 1_000
 
 
 def seconds_of(version: int) -> float:
     """Return the time of a version, in seconds since 1970 (UTC)."""
-    return (version >> COUNTER_BITS) / 1000
+    return version / PER_SECOND
 
 
 class HybridClock:
@@ -34,7 +40,7 @@ class HybridClock:
 
     def tick(self) -> int:
         """Return a version greater than every one before."""
-        self._last = max(self._last + 1, int(self._now() * 1000) << COUNTER_BITS)
+        self._last = max(self._last + 1, int(self._now() * PER_SECOND))
         return self._last
 
     def observe(self, version: int) -> None:

@@ -1,6 +1,6 @@
 """Where a record is from, when it is asked for: ``meta=true`` (FEATURES A17)."""
 
-from app.core.clock import seconds_of
+from app.core.clock import milliseconds_of
 from app.core.events import PUT, Record
 
 
@@ -14,7 +14,7 @@ def with_meta(value: object, record: Record, epoch: str) -> dict[str, object]:
     known = value if isinstance(value, dict) else {"value": value}
     return known | {
         "_seq": record.seq,
-        "_ts": round(seconds_of(record.version) * 1000),
+        "_ts": milliseconds_of(record.version),
         "_version": record.version,
         "_origin": epoch,
         "_client": record.client,

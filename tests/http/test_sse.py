@@ -1,0 +1,193 @@
+"""What an event stream of a real server brings (FEATURES C2-C4, C8, C9, C12, C15, C17, C22)."""
+
+import asyncio
+import base64
+import json
+
+import pytest
+from doors import Doors
+
+from app.codecs import decode
+from app.core.events import DELETE, MESSAGE, PATCH, PUT
+from app.http import sse
+
+
+@pytest.fixture
+async def doors():
+    async with Doors() as running:
+        yield running
+
+
+def told(envelopes):
+    return [(each["kind"], each["topic"]) for each in envelopes]
+
+
+# -- what comes -----------------------------------------------------------------------------------
+
+
+async def test_headers_come_before_the_first_event(doors):
+    """C4, C9: a stream of a record that does not exist opens at once."""
+    async with doors.sse("/Dog/none") as stream:
+        headers = stream.response.headers
+        assert 200 == stream.response.status_code
+        assert "text/event-stream; charset=utf-8" == headers["content-type"]
+        assert ("no-cache", "no") == (headers["cache-control"], headers["x-accel-buffering"])
+        assert (doors.cursor(0), "false") == (
+            headers["rowcast-position"],
+            headers["rowcast-resumed"],
+        )
+
+
+async def test_the_pause_before_a_reconnect_comes_first_and_differs(doors):
+    """C17: spread over eight seconds, an eighth of all clients comes back in any one."""
+    pauses = []
+    for _ in range(5):
+        async with doors.sse("/Dog/1") as stream:
+            pauses.append(int((await anext(stream))["retry"]))
+    assert all(1000 <= pause < 9000 for pause in pauses)
+    assert len(set(pauses)) > 1
+
+
+async def test_the_record_comes_first_then_the_mark_then_what_happens(doors):
+    """C2, C3, C12: only what a page must tell apart has an event line."""
+    await doors.write("Dog/1", value={"n": 0})
+    async with doors.sse("/Dog/1") as stream:
+        first = await stream.next(2)
+        await doors.write("Dog/1", PATCH, {"m": 1})
+        await doors.write("Dog/1", MESSAGE, {"hi": 1})
+        await doors.write("Dog/1", DELETE)
+        rest = await stream.next(3)
+    lines = [(b.get("event"), b.get("id"), json.loads(b["data"])["kind"]) for b in first + rest]
+    assert [
+        (None, None, "snapshot"),
+        ("current", doors.cursor(1), "current"),
+        (None, doors.cursor(2), "patch"),
+        (None, doors.cursor(3), "message"),
+        ("delete", doors.cursor(4), "delete"),
+    ] == lines
+
+
+async def test_the_envelope_has_its_members_in_order(doors):
+    async with doors.sse("/Dog/1?start=new") as stream:
+        await stream.next()
+        event = await doors.write("Dog/1", PUT, b'{"a":\n 1,\r\n "b": "x\\ny"}')
+        (block,) = await stream.next()
+    assert (
+        f'{{"cursor":"{doors.cursor(1)}","topic":"Dog/1","kind":"put",'
+        f'"version":{event.version},"value":{{"a":  1,   "b": "x\\ny"}}}}'
+    ) == block["data"]
+
+
+async def test_a_delete_and_a_mark_have_no_value(doors):
+    async with doors.sse("/Dog/1?start=new") as stream:
+        (mark,) = await stream.values()
+        await doors.write("Dog/1")
+        await doors.write("Dog/1", DELETE)
+        _, deleted = await stream.values(2)
+    assert ["cursor", "topic", "kind", "version"] == list(mark) == list(deleted)
+    assert (None, None) == (mark["topic"], mark["version"])
+
+
+async def test_an_event_that_is_not_logged_has_no_cursor(doors):
+    async with doors.sse("/Chat/1?start=new") as stream:
+        await stream.next()
+        await doors.write("Chat/1", MESSAGE, {"hi": 1})
+        (block,) = await stream.next()
+    assert "id" not in block
+    assert json.loads(block["data"])["cursor"] is None
+
+
+async def test_what_is_hidden_is_left_out_and_types_are_spelled(doors):
+    async with doors.sse("/Sensor/") as stream:
+        await stream.next()
+        value = {"at": "2026-01-02T03:04:05Z", "raw": "AAE=", "secret": "x"}
+        await doors.write("Sensor/1", value=value)
+        (envelope,) = await stream.values()
+    assert {"id": "1", "at": "2026-01-02T03:04:05Z", "raw": "AAE="} == envelope["value"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "media_type", "value"),
+    [
+        (b"plain words", "text/plain", "plain words"),
+        (b"\xff\x00", "application/octet-stream", {"$bytes": "/wA="}),
+        (b"\xff\x00", None, {"$bytes": "/wA="}),
+        (b"21.5", None, 21.5),
+        (b"not json", None, "not json"),
+        (b"{broken", "application/json", {"$bytes": "e2Jyb2tlbg=="}),
+        (b"\xa1ax\x01", "application/cbor", {"x": 1}),
+    ],
+    ids=["text", "bytes", "unsaid bytes", "number", "words", "not what it says", "cbor"],
+)
+async def test_an_open_topic_may_hold_anything(doors, payload, media_type, value):
+    async with doors.sse("/home/kitchen?start=new") as stream:
+        await stream.next()
+        await doors.write("home/kitchen", PUT, payload, media_type)
+        (envelope,) = await stream.values()
+    assert value == envelope["value"]
+
+
+@pytest.mark.parametrize(
+    ("url", "topics"),
+    [
+        ("/Dog/", {"Dog/1", "Dog/a/b"}),
+        ("/Dog/%2B", {"Dog/1"}),
+        ("/?topic=%2B/1", {"Dog/1", "Cat/1"}),
+        ("/?topic=%23", {"Dog/1", "Dog/a/b", "Cat/1", "x"}),
+        ("/Dog/1?topic=x", {"Dog/1", "x"}),
+    ],
+)
+async def test_filters_select_records_and_events_alike(doors, url, topics):
+    """C8."""
+    for topic in ("Dog/1", "Dog/a/b", "Cat/1", "x"):
+        await doors.write(topic)
+    async with doors.sse(url) as stream:
+        records = await stream.values(len(topics) + 1)
+        for topic in ("Dog/1", "Dog/a/b", "Cat/1", "x"):
+            await doors.write(topic)
+        events = await stream.values(len(topics))
+    assert topics == {each["topic"] for each in records[:-1]} == {each["topic"] for each in events}
+    assert "current" == records[-1]["kind"]
+
+
+async def test_everything_comes_in_the_order_of_the_log(doors):
+    """C22."""
+    async with doors.sse("/?topic=Dog/%23&topic=Cat/%23&start=new") as stream:
+        await stream.next()
+        writes = [doors.write(f"{'Dog' if n % 3 else 'Cat'}/{n % 5}") for n in range(100)]
+        await asyncio.gather(*writes)
+        cursors = [each["cursor"] for each in await stream.values(100)]
+    assert [doors.cursor(n) for n in range(1, 101)] == cursors
+
+
+@pytest.mark.parametrize(
+    ("query", "accept"),
+    [("?format={}", "text/event-stream"), ("", "text/event-stream, application/{}")],
+    ids=["query", "accept"],
+)
+@pytest.mark.parametrize("name", ["cbor", "msgpack"])
+async def test_binary_formats_are_base64_and_said_in_a_header(doors, name, query, accept):
+    """C15."""
+    media_type = {"cbor": "application/cbor", "msgpack": "application/x-msgpack"}[name]
+    url = "/Dog/1" + query.format(name)
+    await doors.write("Dog/1", value={"n": 1})
+    async with doors.sse(url, accept=accept.format(name)) as stream:
+        blocks = await stream.next(2)
+        assert media_type == stream.response.headers["event-format"]
+    envelope = decode(base64.b64decode(blocks[0]["data"]), media_type)
+    assert ["cursor", "topic", "kind", "version", "value"] == list(envelope)
+    assert {"n": 1} == envelope["value"]
+
+
+async def test_one_frame_is_made_for_all_readers(doors, monkeypatch):
+    """D64."""
+    made = []
+    block = sse.Frames.block
+    monkeypatch.setattr(sse.Frames, "block", lambda self, e: made.append(e) or block(self, e))
+    async with doors.sse("/Dog/1?start=new") as one, doors.sse("/Dog/?start=new") as two:
+        await one.next()
+        await two.next()
+        made.clear()
+        await doors.write("Dog/1")
+        assert await one.next() == await two.next()
+    assert 1 == len(made)
