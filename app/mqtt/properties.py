@@ -211,7 +211,8 @@ def write_properties(properties: Properties, place: int) -> bytes:
             raise Error(
                 Code.INVALID, f"{name!r} is not a property of this MQTT packet; leave it out."
             )
-        for each in value if isinstance(value, tuple) and place in item.repeats else (value,):
+        repeated = isinstance(value, tuple | list) and place in item.repeats
+        for each in value if repeated else (value,):  # type: ignore[attr-defined]
             if isinstance(each, int) and not item.least <= each <= item.most:
                 raise Error(
                     Code.INVALID, f"{name} must be {item.least} to {item.most}, not {each}."
