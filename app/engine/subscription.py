@@ -12,11 +12,12 @@ more than the page, ``behind`` is set and what was queued is forgotten: while it
 holds only what follows the position without a hole. Why there is nothing twice: one position,
 only forward; and each filter has a ``floor``, the position from which it counts.
 
-A filter that joins others counts from what was announced or read before it came (its floor),
+A filter that joins others while they read the log reads it with them, and makes void a page that
+is being fetched without it. Else it counts from what was announced before it came (its floor),
 because the queue holds only what the others wanted; when it begins earlier, it gets the part
-between as a History. And it makes void a page that is being fetched for the others. Current
-records come as a Snapshot at the position where the filter begins. Whether the log was trimmed is
-asked after each read, not before: what was complete then was complete when it was read.
+between as a History. Current records come as a Snapshot at the position where the filter begins.
+Whether the log was trimmed is asked after each read, not before: what was complete then was
+complete when it was read.
 
 It does no I/O itself: pages come from the Reader, in one task that exists only while a page is
 fetched. It knows nothing of protocols: an edge takes (event, interest) pairs when it can send
@@ -78,6 +79,7 @@ class Subscription:
         self._task: asyncio.Task[None] | None = None
         self._signalled = False
         self._behind = False
+        self._reading = False
         self._dropped = 0
         self._failure: Error | None = None
         self._generation = 0
@@ -121,13 +123,19 @@ class Subscription:
 
     def _join(self, interest: Interest, start: int, *, current: bool) -> None:
         """Bring an interest from a position to where all the others are."""
-        interest.floor = start
-        if self.interests:  # what was announced before was not offered for this filter
-            interest.floor = max(start, self._reader.announced(), self._read_to)
+        reached = self._read_to
+        if self.interests and not self._reads_on:
+            reached = max(reached, self._reader.announced())  # this was not offered for the filter
+        interest.floor = max(start, reached) if self.interests else start
         if current:
             self._preludes.append(Snapshot(interest, start))
         if start < interest.floor:
             self._preludes.append(History(interest, start, interest.floor))
+
+    @property
+    def _reads_on(self) -> bool:
+        """Whether all after ``_read_to`` is still to be read from the log, for whoever wants it."""
+        return self._reading or (self._behind and not any(event.seq for event in self._queue))
 
     def replace(self, interest: Interest, *, current: bool) -> None:
         """Change the options of an interest without losing an event (MQTT-3.8.4-3)."""
@@ -215,7 +223,10 @@ class Subscription:
             self._on_full()  # a reader that can send now makes room at once
         if self.closed or (self._behind and event.seq):
             return False
-        if not self._queue:
+        if (
+            len(self._queue) < SUBSCRIPTION_QUEUE_EVENTS_MAX
+            and self._queued_bytes < SUBSCRIPTION_QUEUE_BYTES_MAX
+        ):
             return True
         if event.seq:
             self._behind = True
@@ -377,9 +388,13 @@ class Subscription:
         """Read the next page after the position. See the header for why nothing is lost."""
         start, generation = self.position, self._generation
         self._behind = False
-        needs = self.interests.needs(start)
-        page = await self._reader.read(start, LOG_PAGE_EVENTS, list(needs))
-        lost = await self._lost(needs)
+        self._reading = True
+        try:
+            needs = self.interests.needs(start)
+            page = await self._reader.read(start, LOG_PAGE_EVENTS, list(needs))
+            lost = await self._lost(needs)
+        finally:
+            self._reading = False
         if not self.interests:
             return
         if generation != self._generation:

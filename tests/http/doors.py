@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from app.bus.bus import Bus
 from app.core.callers import ALL, Caller
 from app.core.clock import HybridClock
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.tables import Attribute, Logs, Table, Type
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
@@ -93,7 +93,7 @@ class Doors:
         self.server = uvicorn.Server(config)
         self.server.capture_signals = contextlib.nullcontext
         self.serving = asyncio.create_task(self.server.serve())
-        while not self.server.started:
+        while not self.server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
         self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
@@ -145,6 +145,10 @@ class Doors:
         """Open a WebSocket."""
         return connect(f"ws://127.0.0.1:{self.port}{url}", compression=None, **options)
 
+    def compressing_ws(self, url):
+        """Open a WebSocket that offers compression."""
+        return connect(f"ws://127.0.0.1:{self.port}{url}")
+
     @property
     def counts(self):
         """What must be the same before and after a connection: tasks, filters, streams."""
@@ -156,7 +160,7 @@ class Doors:
         """Let the loop run until something holds."""
         async with asyncio.timeout(10):
             while not condition():
-                await asyncio.sleep(0.001)
+                await a_moment()
 
 
 class Blocks:
@@ -194,6 +198,11 @@ class Blocks:
     async def values(self, count=1):
         """Return the envelopes of the next events."""
         return [json.loads(block["data"]) for block in await self.next(count)]
+
+
+async def a_moment(seconds=0.002):
+    """Let the loop and its threads run, for what nobody tells the end of."""
+    await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=seconds)
 
 
 async def say(socket, **fields):

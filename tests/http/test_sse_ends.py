@@ -1,0 +1,216 @@
+"""How an event stream is refused, is silent, is slow and ends (FEATURES C4, C17, C18, C26)."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from doors import STREAM, Doors
+
+from app.core.callers import NONE
+from app.core.events import MESSAGE, PUT, Event
+from app.engine import subscription
+from app.http import sse
+
+
+@pytest.fixture
+async def doors():
+    async with Doors() as running:
+        yield running
+
+
+def told(envelopes):
+    return [(each["kind"], each["topic"]) for each in envelopes]
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "code"),
+    [
+        ("/", 400, "invalid"),
+        ("/Dog/1?since=x", 400, "invalid"),
+        ("/Dog/1?previousCount=1&startTime=1", 400, "invalid"),
+        ("/Dog/%FF", 400, "invalid"),
+        ("/Dog/1?format=xml", 406, "not_acceptable"),
+        ("/?topic=%24share/g/Dog/1", 415, "unsupported"),
+    ],
+)
+async def test_a_refusal_is_a_problem_and_leaves_nothing(doors, url, status, code):
+    before = doors.engine.bus.subscriptions
+    answer = await doors.http.get(url, headers=STREAM)
+    assert (status, code) == (answer.status_code, answer.json()["code"])
+    assert before == doors.engine.bus.subscriptions
+
+
+async def test_a_topic_that_is_not_declared_is_not_found_when_those_are_rejected():
+    async with Doors(undeclared=False) as doors:
+        answer = await doors.http.get("/nope/1", headers=STREAM)
+    assert 404 == answer.status_code
+
+
+async def test_a_caller_without_rights_is_refused():
+    async with Doors(grants=NONE) as doors:
+        answer = await doors.http.get("/Dog/1", headers=STREAM)
+    assert 401 == answer.status_code
+
+
+async def test_head_is_answered_and_streams_nothing(doors):
+    await doors.write("Dog/1")
+    answer = await doors.http.head("/Dog/1", headers=STREAM)
+    assert b"" == answer.content
+    assert 0 == doors.edge.streams
+
+
+async def test_pages_of_this_machine_may_read_with_credentials(doors):
+    """C4."""
+    async with doors.sse("/Dog/1", origin="http://localhost:3000") as stream:
+        headers = stream.response.headers
+        await stream.next()
+        await doors.write("Dog/1")
+        await stream.next()
+    assert "http://localhost:3000" == headers["access-control-allow-origin"]
+    assert "true" == headers["access-control-allow-credentials"]
+
+
+async def test_a_store_that_cannot_be_read_ends_the_stream_with_a_problem(doors, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("secret")
+
+    await doors.write("Dog/1")
+    async with doors.sse("/Dog/1?start=new") as stream:
+        await stream.next()
+        monkeypatch.setattr(doors.store, "scan", fail)
+        monkeypatch.setattr(doors.store, "read", fail)
+        async with doors.sse("/Dog/") as broken:
+            (block,) = await broken.next()
+            with pytest.raises(StopAsyncIteration):
+                await anext(broken)
+    assert "problem" == block["event"]
+    assert "secret" not in block["data"]
+
+
+# -- silence, slowness and ends -------------------------------------------------------------------
+
+
+async def test_a_silent_stream_sends_heartbeats():
+    """C17."""
+    settings = {"sse_heartbeat_seconds": 0.05}
+    async with Doors(settings=settings) as doors, doors.sse("/Dog/1") as stream:
+        blocks = [await anext(stream) for _ in range(5)]
+    assert [{"comment": ""}] * 2 == [block for block in blocks if "comment" in block][:2]
+
+
+async def test_a_busy_stream_sends_no_heartbeats_mid_event():
+    settings = {"sse_heartbeat_seconds": 0.01}
+    async with Doors(settings=settings) as doors, doors.sse("/Dog/1?start=new") as stream:
+        await stream.next()
+        await doors.writes(200)
+        assert list(range(200)) == [e["value"]["n"] for e in await stream.values(200)]
+
+
+async def stopped_reader(doors, url):
+    """Open a stream as a reader that takes nothing."""
+    peer = socket.create_connection(("127.0.0.1", doors.port))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+    await doors.until(lambda: doors.edge.streams > 0)
+    return peer
+
+
+async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors, monkeypatch):
+    """C18, C26: others are not concerned."""
+    monkeypatch.setattr(sse, "STREAM_SEND_SECONDS", 0.2)
+    doors.edge.watch.interval_seconds = 0.05
+    before = doors.counts
+    with await stopped_reader(doors, "/Dog/1?start=new"):
+        (stopped,) = doors.edge.watch._streams
+        async with doors.sse("/Dog/1?start=new") as healthy:
+            await healthy.next()
+            big = b'{"n": "' + b"x" * 50_000 + b'"}'
+            for _ in range(300):
+                await doors.write("Dog/1", PUT, big)
+                await healthy.next()
+            assert stopped.subscription._queued_bytes < 9_000_000
+            await doors.until(lambda: stopped not in doors.edge.watch._streams)
+            await doors.write("Dog/1")
+            await healthy.next()
+    await doors.until(lambda: doors.edge.streams == 0)
+    await doors.until(lambda: doors.counts == before)
+
+
+async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
+    """C18: the queue falls back to the log."""
+    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    async with doors.sse("/Dog/1?start=new") as stream:
+        await stream.next()
+        value = {"x": "y" * 20_000}
+        await asyncio.gather(*[doors.write("Dog/1", value=value) for _ in range(1_000)])
+        cursors = [each["cursor"] for each in await stream.values(1_000)]
+    assert [doors.cursor(n) for n in range(1, 1_001)] == cursors
+
+
+async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors, monkeypatch):
+    """C18: sent = delivered + the counts of the gaps."""
+    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    async with doors.sse("/Chat/1?start=new") as stream:
+        await stream.next()
+        for _ in range(100):
+            doors.engine.submit(_message("Chat/1"), doors.caller)
+        events = await stream.next(11)
+    assert [None] * 10 + ["gap"] == [block.get("event") for block in events]
+    assert 90 == json.loads(events[-1]["data"])["value"]["count"]
+
+
+def _message(topic):
+    return Event(topic, MESSAGE, b"1", "application/json")
+
+
+async def test_a_stop_of_the_server_ends_streams_at_once(doors):
+    async with doors.sse("/Dog/1") as stream:
+        await stream.next()
+        async with asyncio.timeout(1):
+            await doors.stop()
+            with pytest.raises(StopAsyncIteration):
+                await anext(stream)
+
+
+async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
+    """C26."""
+    await doors.write("Dog/1")
+    before = doors.counts
+    request = b"GET /Dog/ HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"
+    for number in range(1_000):
+        reader, writer = await asyncio.open_connection("127.0.0.1", doors.port)
+        writer.write(request)
+        if number % 3:
+            await reader.read(100)
+        writer.transport.abort()
+    await doors.until(lambda: doors.counts == before)
+    assert 0 == len(doors.server.server_state.connections)
+
+
+async def test_a_stream_is_served_by_plain_asgi_too(doors):
+    """Without uvicorn underneath, ``send`` is all there is."""
+    sent = asyncio.Queue()
+    gone = asyncio.Event()
+
+    async def receive():
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/Dog/1", "raw_path": b"/Dog/1",
+        "query_string": b"", "headers": [(b"accept", b"text/event-stream")], "client": None,
+    }  # fmt: skip
+    await doors.write("Dog/1")
+    serving = asyncio.create_task(doors.edge(scope, receive, sent.put))
+    start = await sent.get()
+    body = b""
+    while b"event: current" not in body:
+        body += (await sent.get())["body"]
+    gone.set()
+    await serving
+    assert 200 == start["status"]
+    assert body.index(b"retry: ") < body.index(b'"snapshot"')

@@ -1,0 +1,151 @@
+"""What a stream is of, where it begins and in which format: one set of words for both doors."""
+
+import pytest
+
+from app.codecs import CBOR, JSON, MSGPACK
+from app.core.clock import version_of
+from app.core.errors import Code, Error
+from app.core.topics import TopicFilter
+from app.http.streams import Place, accepted, place_of, request_of
+
+CURSOR = "0badcafe:7"
+
+
+def request(path="/Dog/1", query="", last_event_id=None):
+    scope = {"raw_path": path.encode(), "path": path, "query_string": query.encode()}
+    return request_of(scope, last_event_id)
+
+
+def refusal(call, *arguments, **named):
+    with pytest.raises(Error) as caught:
+        call(*arguments, **named)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "filters"),
+    [
+        ("/Dog/1", "", ["Dog/1"]),
+        ("/Dog/", "", ["Dog/#"]),
+        ("/Dog/a/", "", ["Dog/a/#"]),
+        ("/Dog/%2B/x", "", ["Dog/+/x"]),
+        ("/Dog/+/x", "", ["Dog/+/x"]),
+        ("/Dog/%23", "", ["Dog/#"]),
+        ("/Dog/a%2Fb", "", ["Dog/a/b"]),
+        ("/D%C3%B6g/1", "", ["Dög/1"]),
+        ("/", "topic=a/%2B/b&topic=%23", ["a/+/b", "#"]),
+        ("/Dog/1", "topic=Cat/1", ["Dog/1", "Cat/1"]),
+        ("/Dog/1", "topic=Dog/1", ["Dog/1"]),
+        ("/", "", []),
+    ],
+)
+def test_path_and_query_name_filters(path, query, filters):
+    """C8."""
+    assert [TopicFilter(text) for text in filters] == list(request(path, query).filters)
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("", Place()),
+        ("start=current", Place()),
+        ("start=new", Place(new=True)),
+        (f"since={CURSOR}", Place(since=CURSOR)),
+        (f"last_event_id={CURSOR}", Place(since=CURSOR)),
+        (f"last_event_id={CURSOR}&since=0badcafe:1", Place(since=CURSOR)),
+        ("previousCount=5", Place(previous=5)),
+        ("startTime=1767323045000", Place(version=version_of(1767323045000))),
+        ("startTime=2026-01-02T03:04:05Z", Place(version=version_of(1767323045000))),
+        ("startTime=2026-01-02T03:04:05", Place(version=version_of(1767323045000))),
+    ],
+)
+def test_a_query_says_where_to_begin(query, place):
+    """C9, C10, C24."""
+    assert place == request(query=query).place
+
+
+def test_what_a_browser_kept_wins_over_what_its_url_repeats():
+    """C9."""
+    assert Place(since=CURSOR) == request(query="previousCount=5", last_event_id=CURSOR).place
+
+
+def test_an_empty_last_event_id_is_none():
+    assert Place() == request(last_event_id="").place
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("previousCount=5&startTime=0", "exclude each other"),
+        (f"since={CURSOR}&start=new", "exclude each other"),
+        ("since=7", "not a cursor"),
+        ("start=now", "'new'"),
+        ("previousCount=0", "from 1 to 1000"),
+        ("previousCount=1001", "from 1 to 1000"),
+        ("previousCount=many", "from 1 to 1000"),
+        ("startTime=-1", "milliseconds"),
+        ("startTime=yesterday", "milliseconds"),
+        ("startTime=99999999999999999", "milliseconds"),
+        ("sincee=x", 'did you mean "since"'),
+        ("since=0badcafe:1&since=0badcafe:2", "twice"),
+        ("topic=a/%23/b", "last level"),
+        ("topic=", "at least one character"),
+        ("x=" + "y" * 9000, "8192"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused_with_a_hint(query, hint):
+    error = refusal(request, query=query)
+    assert Code.INVALID == error.code
+    assert hint in error.message
+
+
+def test_a_stream_has_a_bounded_number_of_filters():
+    error = refusal(request, query="&".join(f"topic=t/{n}" for n in range(101)))
+    assert Code.TOO_LARGE == error.code
+
+
+def test_a_path_that_is_not_utf_8_is_refused():
+    assert Code.INVALID == refusal(request, "/Dog/%FF").code
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"since": 7}, {"start": True}, {"previousCount": 1.5}, {"startTime": [1]}],
+    ids=str,
+)
+def test_members_of_a_command_have_their_types(fields):
+    assert Code.INVALID == refusal(place_of, fields).code
+
+
+def test_a_null_member_is_as_if_it_were_not_there():
+    assert Place(new=True) == place_of({"since": None, "start": "new"})
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"), [("json", JSON), ("cbor", CBOR), ("msgpack", MSGPACK)]
+)
+def test_a_query_names_a_format(name, media_type):
+    assert media_type == request(query=f"format={name}").format
+
+
+@pytest.mark.parametrize("name", ["csv", "ndjson", "xml"])
+def test_another_format_is_refused(name):
+    assert Code.NOT_ACCEPTABLE == refusal(request, query=f"format={name}").code
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        (None, JSON),
+        ("text/event-stream", JSON),
+        ("text/event-stream, */*", JSON),
+        ("text/event-stream, application/cbor", CBOR),
+        ("application/msgpack, text/event-stream", MSGPACK),
+        ("text/event-stream, application/json;q=0.1, application/cbor;q=0.9", CBOR),
+        ("text/event-stream, text/html", JSON),
+        ("text/event-stream;q=1, !!", JSON),
+    ],
+)
+def test_the_rest_of_accept_says_the_format(accept, media_type):
+    """C15."""
+    assert media_type == accepted(accept)
