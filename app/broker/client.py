@@ -2,26 +2,34 @@
 
 There is no task for a client. Its read side is ``receive``, called by the transport; its write side
 is ``flush``, called by the loop once at the end of each turn in which something became ready: all
-that is due then is one write. Neither blocks; what an asynchronous step takes longer comes back as a
-callback. The transport is anything with ``write``, ``close``, ``abort``, ``pause_reading`` and
-``resume_reading``: TCP and WebSocket differ only there (FEATURES D4).
+that is due then is one write. Neither blocks; what an asynchronous step takes longer comes back as
+a callback. TCP and WebSocket differ only in the transport (FEATURES D4).
 
-What is in memory for a client is bounded: its subscription's queue, its window, the socket's buffer. A
-client that stops reading is written to no more, and not read from either.
+What is in memory for a client is bounded: its subscription's queue, its window, the socket's
+buffer. A client that stops reading is written to no more, not read from either, and cut off when
+its socket takes nothing for long.
 """
 
 import asyncio
 import logging
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from app.broker.forms import Form, Parts
-from app.broker.handlers import HANDLERS, on_publish, on_puback
+from app.broker.delivery import deliver
+from app.broker.forms import Form
+from app.broker.handlers import HANDLERS
+from app.broker.publishing import on_puback, on_publish
 from app.broker.session import Session
 from app.core.callers import Caller
 from app.core.errors import Error
-from app.core.events import CURRENT, GAP, RESET, SNAPSHOT, Event
-from app.core.limits import MQTT_CLOSE_SECONDS, MQTT_FLUSH_EVENTS, MQTT_KEEP_ALIVE_FACTOR
-from app.engine.subscription import Interest
+from app.core.limits import (
+    MQTT_CLOSE_SECONDS,
+    MQTT_KEEP_ALIVE_FACTOR,
+    MQTT_PROGRESS_BYTES,
+    MQTT_REASON_CHARS_MAX,
+    MQTT_STALL_SECONDS,
+)
+from app.engine.write import Outcome, Unheard
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import MQTT_5, Connack, Disconnect, Packet, Puback, Publish, Will
@@ -32,8 +40,6 @@ if TYPE_CHECKING:
     from app.broker.broker import Broker
 
 log = logging.getLogger("rowcast.mqtt")
-
-MARKS = frozenset({CURRENT, RESET, GAP})
 
 
 class Transport(Protocol):
@@ -54,34 +60,46 @@ class Transport(Protocol):
     def resume_reading(self) -> None:
         """Deliver bytes again."""
 
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait for the peer to take them."""
+
 
 class Client:
     """A connection and, once it has sent CONNECT, its session."""
 
     __slots__ = (
-        "_blocked",
         "_close_timer",
         "_crowded",
-        "_out",
         "_paused",
         "_scheduled",
+        "_stall_timer",
         "_timer",
+        "answered",
+        "blocked",
         "broker",
         "caller",
         "closing",
         "connection",
+        "early",
         "form",
         "keep_alive_seconds",
+        "keeps_session",
         "last_seen",
         "loop",
+        "out",
         "packet_bytes_max",
         "peer",
         "problems",
-        "publishing",
+        "quota",
         "received",
+        "refused",
         "sent",
         "session",
+        "submit",
+        "taken",
+        "tells_seq",
         "transport",
+        "unheard",
         "will",
     )
 
@@ -98,49 +116,57 @@ class Client:
         self.form = form
         """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
         self.will: Will | None = None
+        self.keeps_session = False
+        """Whether it asked for a session that outlives the connection (MQTT 5, 3.1.2.11.2)."""
         self.keep_alive_seconds = 0.0
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
         """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
         self.problems = True
         """Whether the client wants to be told why (Request Problem Information)."""
-        self.publishing = 0
-        """Its QoS 1 publishes that are not acknowledged yet."""
-        self.received = 0
-        self.sent = 0
+        self.tells_seq = False
+        """Whether acknowledgements tell the position: MQTT 5, unless ``problems`` forbids it."""
+        self.submit = broker.engine.submit
+        self.unheard = Unheard(self.note_refusal)
+        self.quota = 0
+        """How many of its QoS 1 publishes may be unanswered at once."""
+        self.taken = self.answered = 0
+        """QoS 1 publishes: the number of the last one, and of the last one answered."""
+        self.early: dict[int, tuple[int, Outcome]] = {}
+        """Packet identifiers and outcomes that wait for those before them, by number."""
+        self.received = self.sent = self.refused = 0
+        """Packets, messages and refusals of this connection, for those who look."""
+        self.out: list[bytes] = []
+        """What is due at the end of this turn."""
+        self.blocked = False
+        """Whether the window is full: an acknowledgement makes it ready again."""
         self.closing = False
-        self._out: list[bytes] = []
         self._scheduled = False
-        self._blocked = False
         self._paused = False
         self._crowded = False
+        self._stall_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._timer = self.loop.call_later(
             broker.settings.connect_timeout_seconds, self._connect_timeout
         )
 
-    # -- read side -------------------------------------------------------------------------------------
+    @property
+    def name(self) -> str:
+        """The client id, for logs; a dash before CONNECT."""
+        return self.caller.client_id if self.caller is not None else "-"
+
+    # -- read side ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the transport; a failure is this client's alone (FEATURES D8)."""
         if self.closing:
             return
-        self.last_seen = self.loop.time()
         try:
             packets = self.connection.receive(data)
-            self.received += len(packets)
-            for packet in packets:
-                kind = type(packet)
-                if kind is Publish:
-                    on_publish(self, cast("Publish", packet))
-                elif kind is Puback:
-                    on_puback(self, cast("Puback", packet))
-                elif isinstance(packet, Violation):
-                    self.refuse(packet)
-                else:
-                    HANDLERS[kind](self, packet)
-                if self.closing:
-                    return
+            if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
+                self.last_seen = self.loop.time()
+                self.received += len(packets)
+                self._handle(packets)
         except Violation as violation:
             self.refuse(violation)
         except Exception:
@@ -152,28 +178,59 @@ class Client:
             self.transport.pause_reading()
             committer.when_relieved(self._relieved)
 
+    def _handle(self, packets: list[Packet | Violation]) -> None:
+        for packet in packets:
+            kind = type(packet)
+            if kind is Publish:
+                on_publish(self, cast("Publish", packet))
+            elif kind is Puback:
+                on_puback(self, cast("Puback", packet))
+            elif isinstance(packet, Violation):
+                raise packet
+            else:
+                HANDLERS[kind](self, packet)
+            if self.closing:
+                return
+
     def _relieved(self) -> None:
         self._crowded = False
         self._read_again()
 
     def _read_again(self) -> None:
         if not self.closing and not self._crowded and not self._paused:
+            self.last_seen = self.loop.time()  # it was not heard: its silence was ours
             self.transport.resume_reading()
 
-    @property
-    def name(self) -> str:
-        """The client id, for logs; a dash before CONNECT."""
-        return self.session.client_id if self.session is not None else "-"
+    def note_refusal(self, error: Error) -> None:
+        """Count a publish that was refused; before MQTT 5, and with QoS 0, nobody is told."""
+        self.refused += 1
+        self.broker.refusals += 1
+        log.debug("a publish of %s was refused: %s", self.name, error.message)
 
-    # -- write side ------------------------------------------------------------------------------------
+    # -- write side --------------------------------------------------------------------------------
 
     def send(self, packet: Packet) -> None:
-        """Send a packet at the end of this turn."""
-        self.write(encode(packet, self.connection.version))
+        """Send a packet at the end of this turn, unless the client takes none of its size."""
+        frame = encode(packet, self.connection.version)
+        if self.packet_bytes_max and len(frame) > self.packet_bytes_max:
+            self._send_smaller(packet)
+        else:
+            self.write(frame)
+
+    def _send_smaller(self, packet: Packet) -> None:
+        """Leave out what may be left out (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and their like)."""
+        known = getattr(packet, "properties", None) or {}
+        kept = {name: known[name] for name in known if name not in _OPTIONAL}
+        frame = encode(_with_properties(packet, kept), self.connection.version)
+        if len(frame) <= self.packet_bytes_max:
+            self.write(frame)
+        elif not self.closing:  # MQTT-3.1.2-24: it cannot be answered
+            log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
+            self.end()
 
     def write(self, frame: bytes) -> None:
         """Send bytes at the end of this turn."""
-        self._out.append(frame)
+        self.out.append(frame)
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self.flush)
@@ -191,11 +248,17 @@ class Client:
             return
         if self.session is not None and not self._paused:
             try:
-                self._fill(self.session)
+                deliver(self, self.session)
             except Error as error:
                 self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
                 return
-        out = self._out
+            except Exception:
+                log.exception("the delivery to %s from %s failed", self.name, self.peer)
+                self.disconnect(
+                    Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason"
+                )
+                return
+        out = self.out
         if out:
             data = out[0] if len(out) == 1 else b"".join(out)
             out.clear()
@@ -206,89 +269,41 @@ class Client:
         if not self._paused and not self.closing and self.session is not None:
             self.flush()
 
-    def _fill(self, session: Session) -> None:
-        """Encode what the subscription has, as far as the window allows (MQTT-3.3.4-7)."""
-        window = session.window
-        room = window.receive_maximum - len(window)
-        limit = min(room, MQTT_FLUSH_EVENTS) if session.qos_max else MQTT_FLUSH_EVENTS
-        if limit <= 0:
-            self._blocked = True
-            return
-        pairs = session.subscription.take(limit)
-        if not pairs:
-            return
-        out = self._out
-        forms = self.broker.forms
-        most = self.packet_bytes_max
-        for event, interest in pairs:
-            if interest is None or event.kind in MARKS:
-                self._mark(event, interest)
-                continue
-            qos = event.qos if event.qos < interest.qos else interest.qos  # MQTT-3.8.4-8; D17
-            retain = event.kind is SNAPSHOT or (interest.retain_as_published and event.retain)
-            form = interest.form
-            if interest.identifiers or event.expires_at:
-                parts = self._own(event, interest, qos, retain=retain)
-                if parts is None:
-                    continue
-            elif qos:
-                parts = forms.parts(event, form, qos, retain=retain)  # type: ignore[arg-type]
-            else:
-                parts = (forms.whole(event, form, retain=retain), b"")  # type: ignore[arg-type]
-            head, tail = parts
-            if most and len(head) + len(tail) + 2 > most:
-                self.broker.dropped_large += 1  # MQTT-3.1.2-25: as if it had been sent
-            elif qos:
-                packet_id = window.next_id()
-                window.start(packet_id, event)
-                out.append(head + packet_id.to_bytes(2, "big") + tail)
-            else:
-                out.append(head + tail if tail else head)
-        self.sent += len(pairs)
-        self.ready()  # there may be more: in the next turn
-
-    def _own(self, event: Event, interest: Interest, qos: int, *, retain: bool) -> Parts | None:
-        """Return a frame for this client alone; None when the message has expired."""
-        now = self.broker.now()
-        if 0 < event.expires_at <= now:  # MQTT-3.3.2-5
-            return None
-        return self.broker.forms.own_parts(
-            event,
-            cast("Form", interest.form),
-            qos,
-            retain=retain,
-            identifiers=interest.identifiers,
-            now_seconds=now,
-        )
-
-    def _mark(self, event: Event, interest: Interest | None) -> None:
-        """Tell a client that asked for marks where it stands, under topics of its own."""
-        form = cast("Form", interest.form) if interest is not None else self.form
-        if form is None or not form.tells_seq:
-            return
-        name = interest.identifiers[0] if interest is not None and interest.identifiers else 0
-        topic = {CURRENT: "$snapshot/end", RESET: "$reset", GAP: "$gap"}[event.kind]
-        facts = event.decoded if isinstance(event.decoded, dict) else {}
-        self.write(self.broker.mark(form, f"{topic}/{name}", event.seq, facts))
-
-    def acknowledged(self) -> None:
-        """Go on after an acknowledgement made room in the window."""
-        if self._blocked:
-            self._blocked = False
-            self.ready()
-
     def pause_writing(self) -> None:
-        """Hear that the socket is full: write nothing more, and read nothing that asks for answers."""
+        """Hear that the socket is full: write no messages, and read nothing that asks for answers.
+
+        A client that never reads again is cut off: its keep-alive cannot tell, as it is not read.
+        """
+        if self._paused or self.closing:
+            return
         self._paused = True
         self.transport.pause_reading()
+        self._watch_stall(self.transport.get_write_buffer_size())
+
+    def _watch_stall(self, waiting_bytes: int) -> None:
+        self._stall_timer = self.loop.call_later(MQTT_STALL_SECONDS, self._stalled, waiting_bytes)
+
+    def _stalled(self, waiting_bytes: int) -> None:
+        now_waiting = self.transport.get_write_buffer_size()
+        if now_waiting < waiting_bytes:
+            self._watch_stall(now_waiting)
+            return
+        log.info("%s from %s reads nothing; closing", self.name, self.peer)
+        self.broker.stalled += 1
+        self.closing = True
+        self.broker.leave(self)
+        self.transport.abort()
 
     def resume_writing(self) -> None:
         """Hear that the socket has room again."""
         self._paused = False
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
         self._read_again()
         self.ready()
 
-    # -- time ------------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def connected(self, keep_alive_seconds: int) -> None:
         """Clear the deadline of CONNECT; begin to watch for the client's silence."""
@@ -300,10 +315,10 @@ class Client:
     def _keep_alive(self) -> None:
         """Close when nothing came for one and a half times the Keep Alive (MQTT-3.1.2-22)."""
         left = self.last_seen + self.keep_alive_seconds - self.loop.time()
+        if self._crowded or self._paused:  # it is not read from: its silence is ours
+            left = self.keep_alive_seconds
         if left > 0:
             self._timer = self.loop.call_later(left, self._keep_alive)
-        elif self._crowded:  # it is not read from: its silence is ours
-            self._timer = self.loop.call_later(self.keep_alive_seconds, self._keep_alive)
         else:
             self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing was received in time")
 
@@ -311,30 +326,39 @@ class Client:
         log.info("%s sent no CONNECT in time", self.peer)
         self.end()
 
-    # -- the end ---------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def refuse(self, violation: Violation) -> None:
-        """Answer a breach of the specification (MQTT 5, 4.13): say why if that is possible, and close."""
+        """Answer a breach of the specification (MQTT 5, 4.13): say why if that can be; close."""
         log.info("%s from %s: %s", self.name, self.peer, violation.message)
         if isinstance(violation, UnsupportedVersion):
-            self._out.append(violation.connack)  # MQTT-3.1.2-2
+            self.out.append(violation.connack)  # MQTT-3.1.2-2
             self.end()
-        elif self.session is None and self.connection.version == MQTT_5:
-            self.reject(violation.reason, violation.message)
+        elif self.session is None:
+            self._refuse_connect(violation)
         else:
             self.disconnect(violation.reason, violation.message)
 
+    def _refuse_connect(self, violation: Violation) -> None:
+        """Answer a CONNECT that could not be read, where its version has an answer."""
+        version = self.connection.version = self.connection.version or violation.version
+        told = version == MQTT_5 or violation.reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
+        if version and told:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
+            self.reject(violation.reason, violation.message)
+        else:
+            self.end()
+
     def reject(self, reason: Reason, message: str) -> None:
         """Refuse a CONNECT: CONNACK with the reason, then close (MQTT-3.2.2-7)."""
-        properties = self.explain(message)
-        self.send(Connack(session_present=False, reason=reason, properties=properties))
+        self.send(Connack(session_present=False, reason=reason, properties=self.explain(message)))
         self.end()
 
     def explain(self, message: str) -> dict[str, object] | None:
         """Return a Reason String, where the version has one and the client wants it."""
-        if self.connection.version != MQTT_5 or not self.problems:
+        if self.connection.version != MQTT_5 or not self.problems:  # MQTT-3.1.2-29
             return None
-        return {"reason_string": message}
+        clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
+        return {"reason_string": clean.replace("\0", "?")}  # MQTT-1.5.4-1, MQTT-1.5.4-2
 
     def disconnect(self, reason: Reason, message: str = "") -> None:
         """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
@@ -349,17 +373,30 @@ class Client:
         if self.closing:
             return
         self.closing = True
-        if self._out:
-            self.transport.write(b"".join(self._out))
-            self._out.clear()
+        if self.out:
+            self.transport.write(b"".join(self.out))
+            self.out.clear()
         self.transport.close()
         self._close_timer = self.loop.call_later(MQTT_CLOSE_SECONDS, self.transport.abort)
+        # Not within this call: it may come from the middle of an announcement.
+        self.loop.call_soon(self.broker.leave, self)
 
     def lost(self) -> None:
         """Hear that the transport is closed: release everything, publish the will if it is due."""
         self.closing = True
-        self._timer.cancel()
-        if self._close_timer is not None:
-            self._close_timer.cancel()
-        self._out.clear()
+        for timer in (self._timer, self._close_timer, self._stall_timer):
+            if timer is not None:
+                timer.cancel()
+        self.out.clear()
+        self.broker.leave(self)
         self.broker.gone(self)
+
+
+_OPTIONAL = frozenset({"reason_string", "user_property"})
+"""Properties that are left out rather than sending more than the client takes."""
+
+
+def _with_properties(packet: Packet, properties: dict[str, object]) -> Packet:
+    if not is_dataclass(packet) or not hasattr(packet, "properties"):
+        return packet
+    return replace(packet, properties=properties or None)  # type: ignore[arg-type]

@@ -2,37 +2,61 @@
 
 A frame is made at most once for each event and form and shared by all clients of that form; with
 QoS 1 only the packet identifier differs, so its frame is kept as head and tail (FEATURES D64). What
-differs for each client (subscription identifiers, remaining expiry) is made for it alone.
+few clients share (subscription identifiers, remaining expiry) is remembered for the last of them.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.codecs import JSON
+from app.codecs import CBOR, JSON, MSGPACK, negotiate
 from app.core.errors import Code, Error
-from app.core.events import DELETE, SNAPSHOT, Event
-from app.core.limits import MATCH_CACHE_TOPICS_MAX
+from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.engine.contents import Contents
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
 from app.mqtt.wire import text, varint
 
+log = logging.getLogger("rowcast.mqtt")
+
 Parts = tuple[bytes, bytes]
 """A PUBLISH before and after its packet identifier."""
+
+Frame = bytes | Parts
+"""A whole PUBLISH with QoS 0, its parts with QoS 1."""
+
+UNSENDABLE: Parts = (b"", b"")
+"""In the place of a frame that cannot be made or is not for MQTT: nobody is sent the event."""
+
+DOOR = "mqtt"
+"""This edge's name in the callers that it makes and in ``Table.hidden_from``."""
+
+_FIRST_BYTES = tuple(
+    tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(4)
+)
+"""The first byte of a PUBLISH and its length, when that has one byte, by flags and length."""
+
+_SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
+"""Kinds that need no ``op``: the packet itself says what they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """A version of the protocol, a media type (None: as it came), and whether ``seq`` is always told.
+    """A version of the protocol, a media type (None: as it came), and whether ``seq`` is told.
 
     Compared by identity: ``Forms`` makes one of each. ``keys`` are where its frames are kept on an
-    event, one for each QoS and RETAIN flag.
+    event: at ``qos * 2 + retain``, and one more for the last frame that few clients share.
     """
 
     version: int
     media_type: str | None
     tells_seq: bool
     keys: tuple[object, ...]
+    plain: bool
+    """Whether bytes are written as they came, and nothing is told but them."""
+    no_properties: bytes
+    """What stands before the payload when there are no properties."""
 
 
 class Forms:
@@ -49,46 +73,41 @@ class Forms:
         name = (version, media_type, tells_seq)
         form = self._forms.get(name)
         if form is None:
-            form = self._forms[name] = Form(*name, keys=tuple(object() for _ in range(6)))
+            keys = tuple(object() for _ in range(5))
+            plain = media_type is None and not tells_seq
+            no_properties = b"\0" if version == MQTT_5 else b""
+            form = Form(version, media_type, tells_seq, keys, plain, no_properties)
+            self._forms[name] = form
         return form
 
-    def whole(self, event: Event, form: Form, *, retain: bool) -> bytes:
-        """Return the shared frame of an event with QoS 0, made on first need."""
-        encodings = event.encodings
-        if encodings is None:
-            encodings = event.encodings = {}
-        frame = encodings.get(form.keys[retain])
-        if frame is None:
-            if form.version != MQTT_5 and form.media_type is None and event.table is None:
-                frame = self._as_it_came(event, retain=retain)
-            else:
-                frame = b"".join(self._make(event, form, 0, retain=retain))
-            encodings[form.keys[retain]] = frame
-        return frame  # type: ignore[return-value]
+    def frame(self, event: Event, form: Form, qos: int, retain: bool) -> Frame:
+        """Make the shared frame of an event, and keep it on the event.
 
-    def _as_it_came(self, event: Event, *, retain: bool) -> bytes:
-        """Return the most frequent frame of all, without a detour: QoS 0, before MQTT 5, any bytes."""
+        The most frequent one of all, bytes as they came, is made without a detour.
+        """
         topic = self._topics.get(event.topic)
-        if topic is None:
-            if len(self._topics) >= MATCH_CACHE_TOPICS_MAX:
-                self._topics.clear()
-            topic = self._topics[event.topic] = text(event.topic)
-        size = len(topic) + len(event.payload)
-        first = 0x31 if retain else 0x30
-        if size < 128:
-            return bytes((first, size)) + topic + event.payload
-        return bytes((first,)) + varint(size) + topic + event.payload
-
-    def parts(self, event: Event, form: Form, qos: int, *, retain: bool) -> Parts:
-        """Return the shared frame of an event with QoS 1 or 2, around its packet identifier."""
-        key = form.keys[qos * 2 + retain]
-        encodings = event.encodings
-        if encodings is None:
-            encodings = event.encodings = {}
-        parts = encodings.get(key)
-        if parts is None:
-            parts = encodings[key] = self._make(event, form, qos, retain=retain)
-        return parts  # type: ignore[return-value]
+        if (
+            topic is None
+            or event.table is not None
+            or event.content_type is not None
+            or event.properties is not None
+            or not form.plain
+        ):
+            head, tail = self._make(event, form, qos, retain, {})
+        else:
+            tail = form.no_properties + event.payload
+            size = len(topic) + len(tail) + (2 if qos else 0)
+            flags = qos << 1 | retain
+            if size < 128:
+                head = _FIRST_BYTES[flags][size] + topic
+            else:
+                head = bytes((0x30 | flags,)) + varint(size) + topic
+        frame: Frame = (head, tail) if qos else head + tail
+        if event.encodings is None:
+            event.encodings = {form.keys[qos * 2 + retain]: frame}
+        else:
+            event.encodings[form.keys[qos * 2 + retain]] = frame
+        return frame
 
     def own_parts(
         self,
@@ -98,39 +117,61 @@ class Forms:
         *,
         retain: bool,
         identifiers: tuple[int, ...],
-        now_seconds: float,
+        left_seconds: int,
     ) -> Parts:
-        """Return a frame for one client: its subscription identifiers, the expiry that remains."""
-        payload, properties = self._content(event, form)
-        if form.version == MQTT_5:
-            if identifiers:
-                properties["subscription_identifier"] = identifiers  # MQTT-3.3.4-3
-            if event.expires_at:  # MQTT-3.3.2-6: what it came with less the time it waited
-                properties["message_expiry_interval"] = max(0, int(event.expires_at - now_seconds))
-        return publish_head_tail(
-            form.version, event.topic, payload, qos, retain, False, properties or None
-        )
+        """Return a frame with subscription identifiers and the expiry that remains, -1 for none."""
+        added: dict[str, object] = {}
+        if form.version == MQTT_5 and identifiers:
+            added["subscription_identifier"] = identifiers  # MQTT-3.3.4-3
+        if form.version == MQTT_5 and left_seconds >= 0:
+            added["message_expiry_interval"] = left_seconds  # MQTT-3.3.2-6
+        wanted = (qos, retain, identifiers, left_seconds)
+        if event.encodings is None:
+            event.encodings = {}
+        known = event.encodings.get(form.keys[4])
+        if isinstance(known, tuple) and known[0] == wanted:
+            return known[1]  # type: ignore[no-any-return]
+        parts = self._make(event, form, qos, retain, added)
+        event.encodings[form.keys[4]] = (wanted, parts)
+        return parts
 
-    def _make(self, event: Event, form: Form, qos: int, *, retain: bool) -> Parts:
-        payload, properties = self._content(event, form)
-        return publish_head_tail(
-            form.version, event.topic, payload, qos, retain, False, properties or None
-        )
+    def _make(
+        self, event: Event, form: Form, qos: int, retain: bool, added: dict[str, object]
+    ) -> Parts:
+        """Make any frame; what cannot be written concerns this event alone (FEATURES D8)."""
+        if event.table is not None and DOOR in event.table.hidden_from:
+            return UNSENDABLE
+        try:
+            if event.topic not in self._topics:
+                self._remember(event.topic)
+            payload, properties = self._content(event, form)
+            properties |= added
+            return publish_head_tail(
+                form.version, event.topic, payload, qos, retain, False, properties or None
+            )
+        except Exception:
+            log.exception("no MQTT packet can be made of %r; it is not sent", event)
+            return UNSENDABLE
+
+    def _remember(self, topic: str) -> None:
+        """Keep a topic's bytes for the next message there."""
+        raw = text(topic)
+        if len(raw) <= TOPIC_CACHED_BYTES_MAX:
+            if len(self._topics) >= MATCH_CACHE_TOPICS_MAX:
+                self._topics.clear()
+            self._topics[topic] = raw
 
     def _content(self, event: Event, form: Form) -> tuple[bytes, dict[str, object]]:
         """Return payload and properties in a form; before MQTT 5 there are no properties."""
         payload, media_type = self._payload(event, form)
         if form.version != MQTT_5:
             return payload, {}
-        properties = {
-            name: value
-            for name, value in (event.properties or {}).items()
-            if name != "message_expiry_interval"
-        }
+        properties = dict(event.properties or ())
+        properties.pop("message_expiry_interval", None)  # it is told as what remains
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:
-                properties.pop("payload_format_indicator", None)
+                properties.pop("payload_format_indicator", None)  # it was of other bytes
         told = self._told(event, form)
         if told:
             given = properties.get("user_property", ())
@@ -138,7 +179,7 @@ class Forms:
         return payload, properties
 
     def _payload(self, event: Event, form: Form) -> tuple[bytes, str | None]:
-        """Return the payload: as asked, else JSON for a declared table, else as it came (DESIGN 6)."""
+        """Return the payload: as asked, else JSON for a declared table, else as it came."""
         if event.kind == DELETE:
             return b"", None
         wanted = form.media_type or (JSON if event.table is not None else None)
@@ -149,7 +190,7 @@ class Forms:
         except Error as error:
             if error.code is not Code.NOT_ACCEPTABLE:
                 raise
-            return event.payload, event.content_type
+            return event.payload, event.content_type  # plain bytes have no other form
 
     def _told(self, event: Event, form: Form) -> tuple[tuple[str, str], ...]:
         """Return what Rowcast adds as user properties: always on a declared table, else if asked.
@@ -161,6 +202,14 @@ class Forms:
         told: list[tuple[str, str]] = []
         if event.seq:
             told.append(("seq", self._cursor(event.seq)))
-        if event.kind not in {"put", "message", SNAPSHOT}:
+        if event.kind not in _SAID_BY_KIND:
             told.append(("op", event.kind))  # X16
         return tuple(told)
+
+
+def media_type_wanted(accept: str) -> str | None:
+    """Return the media type that ``accept`` asks for (FEATURES X19, D47); None is as it came.
+
+    Raises NOT_ACCEPTABLE for one that is not written here.
+    """
+    return None if accept in {"", "*/*"} else negotiate(accept, (JSON, CBOR, MSGPACK))

@@ -6,6 +6,7 @@ server says so in CONNACK (Session Expiry Interval 0, MQTT 5, 3.2.2.3.2).
 """
 
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from app.engine.subscription import Subscription
@@ -26,7 +27,7 @@ class Session:
         "client_id",
         "created_at",
         "expires_at",
-        "qos_max",
+        "reliable",
         "subscription",
         "window",
     )
@@ -40,12 +41,8 @@ class Session:
         self.created_at = created_at
         self.expires_at: float | None = None
         self.client: Client | None = None
-        self.qos_max = 0
-        """The highest QoS granted: with 0 nothing waits for the window."""
-
-    def qos_changed(self) -> None:
-        """Find the highest QoS granted again."""
-        self.qos_max = max((interest.qos for interest in self.subscription), default=0)
+        self.reliable = 0
+        """How many filters were granted QoS 1: with none of them nothing waits for the window."""
 
     @property
     def pending(self) -> int:
@@ -59,6 +56,9 @@ class Sessions:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._sessions: dict[str, Session] = {}
+        self._leaving: list[tuple[float, int, Session]] = []
+        """A heap of when sessions end; one whose client came back is skipped in its turn."""
+        self._departures = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -82,6 +82,7 @@ class Sessions:
         """Return the session of a client id, and whether it was there before."""
         session = self._sessions.get(client_id)
         if session is not None:
+            session.expires_at = None
             return session, True
         return self.create(client_id, subscription(), window), False
 
@@ -89,6 +90,8 @@ class Sessions:
         """Note that the client is gone; the session lasts this much longer."""
         session.client = None
         session.expires_at = self._now() + expiry_seconds
+        self._departures += 1  # sessions are not compared
+        heappush(self._leaving, (session.expires_at, self._departures, session))
 
     def delete(self, session: Session) -> bool:
         """End a session, unless another has taken its place."""
@@ -98,13 +101,11 @@ class Sessions:
         return True
 
     def clean_expired(self) -> list[Session]:
-        """End and return the sessions whose time is over."""
+        """End and return the sessions whose time is over; costs what it ends."""
         now = self._now()
-        expired = [
-            session
-            for session in self._sessions.values()
-            if session.expires_at is not None and session.expires_at <= now
-        ]
-        for session in expired:
-            self.delete(session)
-        return expired
+        ended: list[Session] = []
+        while self._leaving and self._leaving[0][0] <= now:
+            expires_at, _, session = heappop(self._leaving)
+            if session.expires_at == expires_at and self.delete(session):
+                ended.append(session)
+        return ended

@@ -13,7 +13,7 @@ from app.core.limits import (
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Limits and the rule for callers. ``anonymous`` makes the Caller of a peer address and a door."""
+    """Limits, and the rule that makes the Caller of a peer's address and a door."""
 
     anonymous: Callable[[str, str], Caller]
     packet_bytes_max: int = MQTT_PACKET_BYTES_MAX

@@ -19,7 +19,7 @@ class TcpConnection(asyncio.Protocol):
         self._client: Client | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection; over the limit it is closed before anything is kept for it (D6)."""
+        """Take a new connection; over the limit it is closed before anything is kept (D6)."""
         stream = cast("asyncio.Transport", transport)
         if self._broker.full:
             stream.abort()

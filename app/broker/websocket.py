@@ -4,16 +4,19 @@ Packets may span frames or share them (MQTT-6.0.0-2); only binary frames are dat
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from app.broker.broker import Broker
 from app.broker.client import Client
-from app.codecs import CBOR, JSON, MSGPACK, negotiate
+from app.broker.forms import Form, media_type_wanted
 from app.core.errors import Error
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from app.mqtt.packets import MQTT_3_1_1
+
+log = logging.getLogger("rowcast.mqtt")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -21,6 +24,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 SUBPROTOCOLS = ("mqtt", "mqttv3.1")
 """What a client may call it (MQTT-6.0.0-3); the second is what clients of 3.1 say."""
+NORMAL = 1000
 UNSUPPORTED_DATA = 1003
 TRY_AGAIN_LATER = 1013
 
@@ -36,25 +40,32 @@ class WebSocketTransport:
         self._reading = asyncio.Event()
         self._reading.set()
         self._closing = False
+        self._full = False
         self.client: Client | None = None
+        self.aborted = asyncio.Event()
 
     def write(self, data: bytes) -> None:
-        """Send bytes as one frame."""
+        """Send bytes as one frame, or as part of one."""
         self._frames.append(data)
         self._size += len(data)
         self._changed.set()
-        if self._size > MQTT_WRITE_BUFFER_BYTES_HIGH and self.client is not None:
+        if self._size > MQTT_WRITE_BUFFER_BYTES_HIGH and not self._full and self.client is not None:
+            self._full = True
             self.client.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait for the peer to take them."""
+        return self._size
 
     def close(self) -> None:
         """Close after what was written."""
         self._closing = True
-        self._reading.set()
         self._changed.set()
 
     def abort(self) -> None:
         """Close without what was written."""
         self._frames.clear()
+        self.aborted.set()
         self.close()
 
     def pause_reading(self) -> None:
@@ -74,19 +85,19 @@ class WebSocketTransport:
         while True:
             self._changed.clear()
             while self._frames:
-                data = self._frames.popleft() if len(self._frames) == 1 else self._joined()
+                data = b"".join(self._frames)
+                self._frames.clear()
                 await self._send({"type": "websocket.send", "bytes": data})
                 self._size -= len(data)
-                if self._size <= 0 and self.client is not None and not self._closing:
-                    self.client.resume_writing()
+                self._drained()
             if self._closing:
                 return
             await self._changed.wait()
 
-    def _joined(self) -> bytes:
-        data = b"".join(self._frames)
-        self._frames.clear()
-        return data
+    def _drained(self) -> None:
+        if self._full and not self._size and not self._closing and self.client is not None:
+            self._full = False
+            self.client.resume_writing()
 
 
 class WebSocketEndpoint:
@@ -102,32 +113,34 @@ class WebSocketEndpoint:
         if self._broker.full or not chosen:
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
             return
-        await send({"type": "websocket.accept", "subprotocol": chosen[0]})
+        await send({"type": "websocket.accept", "subprotocol": chosen[0]})  # MQTT-6.0.0-4
         transport = WebSocketTransport(send)
         peer = scope["client"][0] if scope.get("client") else ""
         client = Client(self._broker, transport, peer, self._form(scope["headers"]))
         transport.client = client
         self._broker.admit(client)
-        writer = asyncio.create_task(transport.run(), name=f"mqtt websocket writer {peer}")
-        reader = asyncio.create_task(
-            self._read(client, transport, receive), name=f"mqtt websocket reader {peer}"
-        )
-        code = 1000
+        await self._serve(client, transport, receive, send)
+
+    async def _serve(
+        self, client: Client, transport: WebSocketTransport, receive: Receive, send: Send
+    ) -> None:
+        """Read and write until one of the two ends; then the other one does."""
+        name = f"mqtt websocket {client.peer}"
+        reader = asyncio.create_task(self._read(client, transport, receive), name=f"{name} reader")
+        writer = asyncio.create_task(transport.run(), name=f"{name} writer")
+        cut = asyncio.create_task(transport.aborted.wait(), name=f"{name} cut")
+        tasks: tuple[asyncio.Task[Any], ...] = (reader, writer, cut)
+        code = 0
         try:
-            await asyncio.wait((writer, reader), return_when=asyncio.FIRST_COMPLETED)
-            if reader.done() and not reader.cancelled() and reader.exception() is None:
-                code = reader.result()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            code = 0 if cut.done() else _close_code(reader, writer)
         finally:
-            await self._end(client, (writer, reader))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            client.lost()
         if code:
             await self._close(send, code)
-
-    @staticmethod
-    async def _end(client: Client, tasks: tuple["asyncio.Task[Any]", ...]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        client.lost()
 
     @staticmethod
     async def _close(send: Send, code: int) -> None:
@@ -136,7 +149,8 @@ class WebSocketEndpoint:
         except (OSError, RuntimeError):  # the peer was faster
             return
 
-    async def _read(self, client: Client, transport: WebSocketTransport, receive: Receive) -> int:
+    @staticmethod
+    async def _read(client: Client, transport: WebSocketTransport, receive: Receive) -> int:
         """Pass frames on; return the close code to send, 0 when the peer has closed."""
         while True:
             await transport.may_read()
@@ -144,18 +158,29 @@ class WebSocketEndpoint:
             if message["type"] == "websocket.disconnect":
                 return 0
             data = message.get("bytes")
-            if data is None:
-                client.end()
+            if data is None:  # MQTT-6.0.0-1
                 return UNSUPPORTED_DATA
             client.receive(data)
 
-    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> Any:
-        """Return what the upgrade's Accept asks for, if it names a format we write."""
+    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> Form | None:
+        """Return what the upgrade's Accept asks for, if it names a format that is written here."""
         accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
-        if not accept or accept == "*/*":
-            return None
         try:
-            media_type = negotiate(accept, (JSON, CBOR, MSGPACK))
+            media_type = media_type_wanted(accept)
         except Error:
             return None
         return self._broker.forms.form(MQTT_3_1_1, media_type, tells_seq=False)
+
+
+def _close_code(reader: "asyncio.Task[int]", writer: "asyncio.Task[None]") -> int:
+    """Return the code to close with, now that one of the two has ended; 0 for none."""
+    ended: asyncio.Task[Any] = reader if reader.done() else writer
+    if ended.cancelled():
+        return 0
+    error = ended.exception()
+    if isinstance(error, OSError):  # the peer is gone
+        return 0
+    if error is not None:
+        log.error("%s failed", ended.get_name(), exc_info=error)
+        return 1011
+    return reader.result() if reader.done() else NORMAL

@@ -6,6 +6,7 @@ on the event loop with a ``Receipt`` or an ``Error``.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from app.core.callers import Caller
 from app.core.errors import Error
@@ -28,9 +29,12 @@ class Condition:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Receipt:
-    """The write is done: durable if its table logs it, and announced to every subscriber."""
+    """The write is done: durable if its table logs it, and announced to every subscriber.
+
+    There is one for each write, so it is not frozen: that takes three times as long to make.
+    """
 
     event: Event
     existed: bool = False
@@ -41,8 +45,22 @@ Outcome = Receipt | Error
 Done = Callable[[Outcome], None]
 
 
-def ignore(_outcome: Outcome) -> None:
-    """Take an outcome that nobody waits for."""
+class Unheard:
+    """The ``done`` of writes that nobody waits for: it hears of refusals only."""
+
+    __slots__ = ("_refused",)
+
+    def __init__(self, refused: Callable[[Error], None] | None = None) -> None:
+        self._refused = refused
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Take an outcome."""
+        if self._refused is not None and isinstance(outcome, Error):
+            self._refused(outcome)
+
+
+UNHEARD: Final = Unheard()
+ignore = UNHEARD
 
 
 class Write:

@@ -29,6 +29,14 @@ _RESERVED, _CLEAN, _WILL, _RETAIN, _PASSWORD, _USERNAME = 0x01, 0x02, 0x04, 0x20
 def read_connect(cursor: Cursor) -> Connect:
     """Read a CONNECT of any version (MQTT 5, 3.1)."""
     version = _read_version(cursor)
+    try:
+        return _read_rest(cursor, version)
+    except Violation as violation:
+        violation.version = version  # so that it can be answered in the words of this version
+        raise
+
+
+def _read_rest(cursor: Cursor, version: int) -> Connect:
     flags = cursor.byte()
     _check_flags(flags, version)
     keep_alive_seconds = cursor.uint16()

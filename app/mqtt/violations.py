@@ -16,6 +16,8 @@ class Violation(Error):  # noqa: N818 - the word of MQTT 5, 4.13
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(Code.INVALID, message)
         self.reason = reason
+        self.version = 0
+        """The version that a CONNECT names which is refused for something else; 0 if none."""
 
     def __repr__(self) -> str:
         return f"Violation({self.reason.name}, {self.message!r})"

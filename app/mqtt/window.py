@@ -38,7 +38,8 @@ class Window:
 
     def __init__(self, receive_maximum: int = PACKET_ID_MAX) -> None:
         self.receive_maximum = receive_maximum
-        self._flights: dict[int, Flight] = {}
+        self._flights: dict[int, object] = {}
+        """Flights, or bare items: a Flight is made when more than the item must be known."""
         self._last = 0
 
     def __len__(self) -> int:
@@ -46,7 +47,10 @@ class Window:
 
     def __iter__(self) -> Iterator[tuple[int, Flight]]:
         """Go through what is in flight, in the order to send it again."""
-        return iter(self._flights.items())
+        for packet_id in list(self._flights):
+            flight = self.flight(packet_id)
+            if flight is not None:
+                yield packet_id, flight
 
     @property
     def full(self) -> bool:
@@ -65,27 +69,46 @@ class Window:
                 self._last = number
                 return number
 
+    def begin(self, item: object) -> int:
+        """Put a message in flight under the next identifier, and return that.
+
+        It is ``next_id`` and ``start`` without the time, for the hot path.
+        """
+        flights = self._flights
+        number = self._last + 1
+        if number > PACKET_ID_MAX or number in flights:
+            number = self.next_id()
+        self._last = number
+        flights[number] = item
+        return number
+
     def start(self, packet_id: int, item: object, sent_at: float = 0.0) -> None:
         """Put a message in flight under an identifier of ``next_id``."""
         self._flights[packet_id] = Flight(item, sent_at)
 
     def flight(self, packet_id: int) -> Flight | None:
         """Return what is in flight under an identifier."""
-        return self._flights.get(packet_id)
+        if packet_id not in self._flights:
+            return None
+        flight = self._flights[packet_id]
+        if not isinstance(flight, Flight):
+            flight = self._flights[packet_id] = Flight(flight, 0.0)
+        return flight
 
     def acknowledge(self, packet_id: int) -> object | None:
         """End a flight (PUBACK, PUBCOMP, or a PUBREC that refuses) and return its item."""
         flight = self._flights.pop(packet_id, None)
-        return None if flight is None else flight.item
+        return flight.item if isinstance(flight, Flight) else flight
 
     def release(self, packet_id: int, sent_at: float = 0.0) -> object | None:
         """Note a PUBREC: from now on PUBREL is sent again in its stead; return the item.
 
         It moves to the end, so that PUBRELs go in the order of their PUBRECs (MQTT-4.6.0-4).
         """
-        flight = self._flights.pop(packet_id, None)
+        flight = self.flight(packet_id)
         if flight is None:
             return None
+        del self._flights[packet_id]
         flight.released = True
         flight.sent_at = sent_at
         self._flights[packet_id] = flight

@@ -85,3 +85,25 @@ def test_sending_again_is_counted():
     flight = window.flight(1)
     flight.sent_again(4.0)
     assert (flight.sent_at, flight.retries, window.flight(2)) == (4.0, 1, None)
+
+
+def test_begin_is_next_id_and_start():
+    """D21: the hot path's way; it wraps and passes over what is in flight."""
+    window = Window()
+    assert [window.begin("a"), window.begin("b")] == [1, 2]
+    window._last = PACKET_ID_MAX
+    assert [window.begin("c"), window.begin("d")] == [3, 4]
+    window._last = 0
+    assert window.begin("e") == 5
+    assert window.acknowledge(1) == "a"
+
+
+def test_begun_flights_are_seen_as_any_other():
+    window = Window()
+    window.begin(7)
+    window.start(2, 8, 5.0)
+    assert [(packet_id, flight.item, flight.sent_at) for packet_id, flight in window] == [
+        (1, 7, 0.0),
+        (2, 8, 5.0),
+    ]
+    assert [window.release(1, 6.0), window.acknowledge(1), window.acknowledge(2)] == [7, 7, 8]

@@ -1,0 +1,139 @@
+"""Delivery: what a subscription has for a client becomes frames, as far as there is room for them.
+
+There are three kinds of room: the client's Receive Maximum (MQTT-3.3.4-7), the socket, and a fair
+share of the loop's turn. What has no room stays in the subscription, where it is bounded and, if it
+is logged, never lost. One PUBLISH is a dictionary lookup and an append: the frame is shared.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from app.broker.forms import Form, Parts
+from app.broker.session import Session
+from app.codecs import JSON, encode
+from app.core.events import CURRENT, GAP, RESET, SNAPSHOT, Event
+from app.core.limits import MQTT_FLUSH_EVENTS
+from app.engine.subscription import Interest, Pair
+from app.mqtt.encode import publish_head_tail
+from app.mqtt.packets import MQTT_5
+
+if TYPE_CHECKING:
+    from app.broker.client import Client
+
+MARKS = {CURRENT: "$snapshot/end", RESET: "$reset", GAP: "$gap"}
+"""Topics of the server's own messages about a subscription (FEATURES C12, M1)."""
+
+
+def deliver(client: "Client", session: Session) -> None:
+    """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
+    subscription = session.subscription
+    limit = MQTT_FLUSH_EVENTS
+    if session.reliable:
+        limit = min(limit, session.window.receive_maximum - len(session.window))
+        if limit <= 0:
+            client.blocked = True  # an acknowledgement calls again
+            return
+    pairs = subscription.take(limit)
+    if pairs:
+        _encode(client, session, pairs)
+    if subscription.ready:
+        client.ready()
+
+
+def _encode(client: "Client", session: Session, pairs: list[Pair]) -> None:
+    """Append the frames of some messages.
+
+    Long because it is the hot path: a call for each message would cost as much as the message.
+    """
+    out, begin, most = client.out.append, session.window.begin, client.packet_bytes_max
+    make = client.broker.forms.frame
+    last: Interest | None = None
+    sent = 0
+    for event, interest in pairs:
+        if not event.topic:
+            _mark(client, session, event, interest)
+            continue
+        if interest is not last:  # nearly always it is the same as for the one before
+            if interest is None:
+                continue
+            last = interest
+            form = cast("Form", interest.form)
+            keys, granted = form.keys, interest.qos
+            own, as_published = interest.identifiers, interest.retain_as_published
+        qos = event.qos
+        if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
+            qos = granted
+        retain = event.kind is SNAPSHOT or (as_published and event.retain)  # MQTT-3.3.1-12, -13
+        encodings = event.encodings
+        if own or event.expires_at:
+            parts = _own(client, event, cast("Interest", interest), qos, retain=retain)
+            if parts is None:
+                continue
+            frame: object = parts if qos else parts[0] + parts[1]
+        else:
+            frame = encodings.get(keys[qos * 2 + retain]) if encodings is not None else None
+            if frame is None:
+                frame = make(event, form, qos, retain)
+        if most and _is_large(client, frame):
+            continue
+        if qos:
+            pair: Parts = frame  # type: ignore[assignment]
+            if pair[0]:  # not UNSENDABLE
+                out(pair[0] + begin(event.seq).to_bytes(2, "big") + pair[1])
+        else:
+            out(frame)  # type: ignore[arg-type]
+        sent += 1
+    client.sent += sent
+
+
+def _own(
+    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+) -> Parts | None:
+    """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
+    left = -1
+    if event.expires_at:
+        left = int(event.expires_at - client.broker.now())
+        if left < 0 or event.expires_at <= client.broker.now():
+            client.broker.expired += 1
+            return None
+    return client.broker.forms.own_parts(
+        event,
+        cast("Form", interest.form),
+        qos,
+        retain=retain,
+        identifiers=interest.identifiers,
+        left_seconds=left,
+    )
+
+
+def _is_large(client: "Client", frame: object) -> bool:
+    """Tell whether a packet is over the client's limit: then it counts as sent (MQTT-3.1.2-25)."""
+    size = len(frame) if isinstance(frame, bytes) else sum(map(len, cast("Parts", frame))) + 2
+    if size <= client.packet_bytes_max:
+        return False
+    client.broker.dropped_large += 1
+    return True
+
+
+def _mark(client: "Client", session: Session, event: Event, interest: Interest | None) -> None:
+    """Tell a client that asked for it where it stands, under a topic of the server's own."""
+    if interest is None:  # it concerns all of them: one that asked says how to tell it
+        asked = (item for item in session.subscription if cast("Form", item.form).tells_seq)
+        interest = next(asked, None)
+        name = 0
+    else:
+        name = interest.identifiers[0] if interest.identifiers else 0
+    form = client.form if interest is None else cast("Form", interest.form)
+    if form is None or not form.tells_seq:
+        return
+    facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
+    properties: dict[str, object] = {}
+    if event.kind != GAP:  # what was lost has no position
+        cursor = client.broker.engine.cursor(event.seq)
+        facts["cursor"] = cursor
+        if form.version == MQTT_5:
+            properties["user_property"] = (("seq", cursor),)
+    topic = f"{MARKS[event.kind]}/{name}"
+    payload = encode(facts, form.media_type or JSON)
+    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
+    if not client.packet_bytes_max or not _is_large(client, head + tail):
+        client.out.append(head + tail)

@@ -1,0 +1,79 @@
+"""From a PUBLISH or a will to an event: what its flags and properties say, in the engine's words.
+
+Retained is put, retained and empty is delete, anything else is a message (FEATURES D48-D50).
+"""
+
+from typing import cast
+
+from app.core.cursors import parse_cursor
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PUT, Event
+from app.core.limits import CURSORS_IN_CONDITION_MAX
+from app.engine.write import Condition
+from app.mqtt.packets import Will
+from app.mqtt.properties import Properties
+
+KEPT = frozenset(
+    {
+        "payload_format_indicator",
+        "message_expiry_interval",
+        "response_topic",
+        "correlation_data",
+        "user_property",
+    }
+)
+"""Publish properties that travel with the payload (MQTT-3.3.2-4, -15, -16, -17, -18)."""
+
+
+Pairs = tuple[tuple[str, str], ...]
+"""User properties in their order; names may repeat (MQTT-3.3.2-18)."""
+
+
+def user_properties(properties: Properties) -> dict[str, str]:
+    """Return user properties by name; of several of one name the last counts."""
+    given = (properties or {}).get("user_property", ())
+    return dict(cast("Pairs", given))
+
+
+def describe(event: Event, properties: dict[str, object]) -> None:
+    """Give an event what its properties say of it; what they mean in time is the engine's."""
+    content_type = properties.get("content_type")
+    if content_type:
+        event.content_type = str(content_type)
+    kept = {name: properties[name] for name in properties if name in KEPT}
+    if "user_property" in kept:  # lists, as the store gives them back: tuples are no values
+        kept["user_property"] = [list(pair) for pair in cast("Pairs", kept["user_property"])]
+    event.properties = kept or None
+
+
+def condition_of(properties: Properties) -> Condition | None:
+    """Read the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
+
+    Raises INVALID for anything else.
+    """
+    text = user_properties(properties).get("if-match")
+    if text is None:
+        return None
+    if text == "*":
+        return Condition(exists=True)
+    if text == "none":
+        return Condition(exists=False)
+    tokens = text.split(",")
+    if len(tokens) > CURSORS_IN_CONDITION_MAX:
+        raise Error(
+            Code.INVALID, f"if-match names more than {CURSORS_IN_CONDITION_MAX} cursors"
+        )
+    return Condition(seqs=frozenset(parse_cursor(token).seq for token in tokens))
+
+
+def event_of_will(will: Will, client_id: str) -> Event:
+    """Return the event that a will is (MQTT-3.1.2-8); QoS 2 is not offered, so it is QoS 1.
+
+    Its delay is over: the session ends with the connection (MQTT 5, 3.1.3.2.2).
+    """
+    kind = MESSAGE if not will.retain else PUT if will.payload else DELETE
+    qos = min(will.qos, 1)
+    event = Event(will.topic, kind, will.payload, None, qos, will.retain, None, client_id)
+    if will.properties:
+        describe(event, will.properties)
+    return event

@@ -1,0 +1,16 @@
+"""The fixture of the broker's tests."""
+
+import pytest_asyncio
+from broker_world import World
+
+
+@pytest_asyncio.fixture
+async def world():
+    """An engine in memory and a broker on it; afterwards nothing is left running."""
+    made = World()
+    yield made
+    for peer in made.peers:
+        peer.lose()
+    await made.engine.stop()
+    await made.turn()
+    assert (set(), 0, []) == (made.broker.clients, made.engine.bus.subscriptions, made.loop.due())

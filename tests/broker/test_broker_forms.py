@@ -1,0 +1,262 @@
+"""The form of a message: media types, properties, expiry; made once for all who share it."""
+
+import json
+
+import cbor2
+import msgpack
+import pytest
+from broker_world import payloads, user, users
+
+from app.broker import forms
+from app.codecs import CBOR, JSON, MSGPACK
+
+ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
+RECORD = {"name": "Rex", "age": 3}
+
+
+@pytest.mark.parametrize("sent", ACCEPTS)
+@pytest.mark.parametrize("wanted", ACCEPTS)
+async def test_each_format_in_and_out(world, sent, wanted):
+    """D47, X19: one publishes, others choose, by `accept` on SUBSCRIBE."""
+    peer = await world.subscribed("Dog/#", properties=users(("accept", wanted)))
+    body = {JSON: json.dumps(RECORD).encode(), CBOR: cbor2.dumps(RECORD),
+            MSGPACK: msgpack.packb(RECORD)}[sent]  # fmt: skip
+    (await world.connected()).publish("Dog/1", body, retain=True, content_type=sent)
+    (message,) = await peer.hear()
+    assert (wanted, RECORD) == (
+        message.properties["content_type"],
+        ACCEPTS[wanted](message.payload),
+    )
+
+
+async def test_accept_on_connect(world):
+    """D47: for all filters, unless a SUBSCRIBE says otherwise."""
+    peer = await world.connected(properties=users(("accept", CBOR)))
+    await peer.subscribe("Dog/1")
+    await peer.subscribe("Dog/2", properties=users(("accept", JSON)))
+    await peer.subscribe("Dog/3", properties=users(("accept", "*/*")))
+    for number in (1, 2, 3):
+        await world.put(f"Dog/{number}", json.dumps(RECORD).encode(), JSON)
+    types = [message.properties["content_type"] for message in await peer.hear()]
+    assert [CBOR, JSON, JSON] == types
+
+
+async def test_before_five_a_declared_table_speaks_json(world):
+    """DESIGN 6."""
+    peer = await world.subscribed("Dog/#", version=4)
+    await world.put("Dog/1", cbor2.dumps(RECORD), CBOR)
+    assert [RECORD] == [json.loads(payload) for payload in payloads(await peer.hear())]
+
+
+async def test_an_open_topic_is_converted_when_asked(world):
+    """D47: a value of an undeclared topic has every form; plain bytes have only their own."""
+    peer = await world.subscribed("any/#", properties=users(("accept", MSGPACK)))
+    await world.say("any/1", b'{"n":1}', JSON)
+    await world.say("any/2", b"\x00\x01", "application/octet-stream")
+    first, second = await peer.hear()
+    assert ({"n": 1}, MSGPACK) == (msgpack.unpackb(first.payload), first.properties["content_type"])
+    expected = (b"\x00\x01", "application/octet-stream")
+    assert expected == (second.payload, second.properties["content_type"])
+
+
+# -- properties ----------------------------------------------------------------------------------
+
+PROPERTIES = {
+    "payload_format_indicator": 1,
+    "response_topic": "answers/1",
+    "correlation_data": b"\x00\x01",
+    "content_type": "text/plain",
+    "user_property": (("a", "1"), ("a", "2"), ("b", "")),
+}
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_properties_pass_unchanged(world, qos):
+    """D42, MQTT-3.3.2-4, -15, -16, -17, -18, -20: user properties in their order."""
+    peer = await world.subscribed("open", qos=1)
+    (await world.connected()).publish("open", b"x", qos=qos, **PROPERTIES)
+    (message,) = await peer.hear()
+    assert (qos, PROPERTIES) == (message.qos, message.properties)
+
+
+async def test_properties_are_kept_with_the_record(world):
+    """D40, D42: what is retained comes back with them."""
+    sender = await world.connected()
+    sender.publish("open", b"x", qos=1, retain=True, **PROPERTIES)
+    await sender.hear()
+    peer = await world.connected("late")
+    await peer.subscribe("open")
+    assert [PROPERTIES] == [message.properties for message in peer.later]
+
+
+async def test_before_five_properties_are_left_out(world):
+    peer = await world.subscribed("open", version=4)
+    (await world.connected()).publish("open", b"x", **PROPERTIES)
+    assert [(b"x", None)] == [(item.payload, item.properties) for item in await peer.hear()]
+
+
+async def test_a_declared_table_tells_cursor_and_operation(world):
+    """M1, X16: always `seq`; `op` where the packet does not say it."""
+    peer = await world.subscribed("Dog/#", retain_as_published=True)
+    sender = await world.connected()
+    sender.publish("Dog/1", b"{}", qos=1, retain=True)
+    sender.publish("Dog/1", b"", qos=1, retain=True, packet_id=2)
+    put, delete = await peer.hear()
+    assert (world.cursor(1), None) == (user(put, "seq"), user(put, "op"))
+    assert (world.cursor(2), "delete", b"", True) == (
+        user(delete, "seq"),
+        user(delete, "op"),
+        delete.payload,
+        delete.retain,
+    )
+
+
+async def test_an_open_topic_tells_it_when_asked(world):
+    """M1: `seq` on CONNECT or SUBSCRIBE asks."""
+    plain = await world.subscribed("open", client_id="plain")
+    asking = await world.subscribed("open", properties=users(("seq", "")))
+    sender = await world.connected()
+    sender.publish("open", b"x", retain=True, **users(("a", "1")))
+    (first,), (second,) = await plain.hear(), await asking.hear()
+    assert (("a", "1"),) == first.properties["user_property"]
+    assert (("a", "1"), ("seq", world.cursor(1))) == second.properties["user_property"]
+
+
+async def test_format_indicator_of_other_bytes(world):
+    """MQTT 5, 3.3.2.3.2: text that was made CBOR is text no more."""
+    peer = await world.subscribed("open", properties=users(("accept", CBOR)))
+    (await world.connected()).publish(
+        "open", b"{}", content_type=JSON, payload_format_indicator=1
+    )
+    (message,) = await peer.hear()
+    assert {"content_type": CBOR} == message.properties
+
+
+# -- expiry --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_expiry_is_counted_down(world, qos):
+    """D42, MQTT-3.3.2-6: what waited for a reader tells what is left."""
+    peer = await world.subscribed("open", qos=qos)
+    peer.client.pause_writing()
+    (await world.connected()).publish("open", b"x", qos=qos, message_expiry_interval=30)
+    await world.pass_time(12)
+    peer.client.resume_writing()
+    assert [18] == [item.properties["message_expiry_interval"] for item in await peer.hear()]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_what_has_expired_is_not_sent(world, version):
+    """D42, MQTT-3.3.2-5; the interval 0 is over at once."""
+    peer = await world.subscribed("open", version=version)
+    peer.client.pause_writing()
+    sender = await world.connected()
+    for seconds in (0, 10, 30):
+        sender.publish("open", b"%d" % seconds, message_expiry_interval=seconds)
+    await world.pass_time(10)
+    peer.client.resume_writing()
+    assert ([b"30"], 2) == (payloads(await peer.hear()), world.broker.expired)
+
+
+async def test_an_expired_record_is_not_current(world):
+    """D42: a retained message ends as well."""
+    sender = await world.connected()
+    sender.publish("open/1", b"x", qos=1, retain=True, message_expiry_interval=10)
+    sender.publish("open/2", b"x", qos=1, retain=True, message_expiry_interval=60, packet_id=2)
+    await sender.hear()
+    await world.pass_time(20)
+    peer = await world.connected("late")
+    await peer.subscribe("open/#")
+    left = [(item.topic, item.properties["message_expiry_interval"]) for item in peer.later]
+    assert [("open/2", 40)] == left
+
+
+# -- once ----------------------------------------------------------------------------------------
+
+
+async def crowd(world, count, qos, **options):
+    """Return many subscribers, each of its own name."""
+    return [
+        await world.subscribed("Dog/#", client_id=f"s{number}", qos=qos, **options)
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
+    """D64: 1,000 subscribers, one frame for each version, form and QoS."""
+    made, encoded = [], []
+    monkeypatch.setattr(world, "turn", world.short_turn)
+    watch(monkeypatch, forms, "publish_head_tail", made)
+    watch(monkeypatch, world.engine.contents, "payload", encoded)
+    peers = await crowd(world, 1_000, qos, version=version)
+    await world.put("Dog/1", json.dumps(RECORD).encode(), JSON)
+    for peer in peers:
+        peer.client.flush()
+    heard = [[(item.qos, item.payload) for item in peer.heard()] for peer in peers]
+    assert [[(qos, json.dumps(RECORD).encode())]] * 1_000 == heard
+    assert (1, 1) == (len(made), len(encoded))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"properties": {"subscription_identifier": 1}}, {}],
+    ids=["one identifier", "expiry"],
+)
+async def test_what_few_share_is_made_once_too(world, monkeypatch, options):
+    """D64: clients that use the same identifier, or hear of the same expiry."""
+    made = []
+    watch(monkeypatch, forms, "publish_head_tail", made)
+    peers = await crowd(world, 20, 1, **options)
+    await world.put("Dog/1", b"{}", JSON, expires_at=0.0 if options else world.now + 60)
+    for peer in peers:
+        assert 1 == len(await peer.hear())
+    assert 1 == len(made)
+
+
+def watch(monkeypatch, owner, name, calls):
+    """Note the calls of a function."""
+    original = getattr(owner, name)
+
+    def watched(*arguments, **options):
+        calls.append(arguments)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, watched)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_cannot_be_written_concerns_nobody_else(world, caplog, qos):
+    """D8: an event that has no MQTT form is left out; its readers stay."""
+    peer = await world.subscribed("open/#", qos=qos)
+    await world.say("open/1", b"x", "text/plain\0")
+    await world.say("open/2", b"y")
+    assert ([b"y"], False) == (payloads(await peer.hear()), peer.closed)
+    assert "no MQTT packet can be made" in caplog.text
+
+
+async def test_long_topics_are_not_remembered(world):
+    peer = await world.subscribed("#", version=4)
+    topic = "x" * 300
+    await world.say(topic, b"1")
+    await world.say("short", b"2")
+    assert [b"1", b"2"] == payloads(await peer.hear())
+    assert ["short"] == list(world.broker.forms._topics)
+
+
+async def test_remembered_topics_are_bounded(world, monkeypatch):
+    monkeypatch.setattr(forms, "MATCH_CACHE_TOPICS_MAX", 2)
+    await world.subscribed("#", version=4)
+    for name in "abc":
+        await world.say(name, b"")
+    await world.turn()
+    assert ["c"] == list(world.broker.forms._topics)
+
+
+async def test_a_long_message(world):
+    """MQTT 5, 2.1.4: a Remaining Length of more than one byte, on the short way too."""
+    peers = [await world.subscribed("a", client_id=str(v), version=v) for v in (4, 5)]
+    await world.say("a", b"x" * 20_000)
+    assert [20_000, 20_000] == [len(payloads(await peer.hear())[0]) for peer in peers]

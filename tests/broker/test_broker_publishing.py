@@ -1,0 +1,359 @@
+"""PUBLISH and PUBACK: what is acknowledged, when, and with which words."""
+
+import pytest
+from broker_world import (
+    EPOCH,
+    OTHER,
+    VERSIONS,
+    Disconnect,
+    Puback,
+    Publish,
+    World,
+    payloads,
+    user,
+    users,
+)
+
+from app.core.errors import Code, Error
+from app.core.events import DELETE, Event
+from app.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
+from app.mqtt.packets import Pubcomp, Pubrec, Pubrel
+from app.mqtt.reasons import Reason
+
+ACKNOWLEDGED = Puback(1)
+
+
+async def value_at(world, topic):
+    record = await world.engine.read(topic, OTHER)
+    return record.payload
+
+
+# -- acknowledgements ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_qos_0_and_1_on_an_open_topic(world, version):
+    """D14, D15: an unlogged message is announced and acknowledged at once, without a position."""
+    watcher = await world.subscribed("a/b", version=version, qos=1)
+    peer = await world.connected(version=version)
+    peer.publish("a/b", b"0")
+    peer.publish("a/b", b"1", qos=1)
+    assert [ACKNOWLEDGED] == await peer.hear()
+    assert [(b"0", 0), (b"1", 1)] == [(item.payload, item.qos) for item in watcher.heard()]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_puback_only_after_the_commit(world, version):
+    """D15, X9: nothing is said and nothing is announced while the disk writes."""
+    watcher = await world.subscribed("Dog/#", version=version)
+    peer = await world.connected(version=version)
+    world.writer.hold()
+    peer.publish("Dog/1", b'{"name":"Rex"}', qos=1, retain=True)
+    assert ([], []) == (await peer.hear(), watcher.heard())
+    world.writer.release()
+    assert [1] == [packet.packet_id for packet in await peer.hear()]
+    assert [b'{"name":"Rex"}'] == payloads(watcher.heard())
+
+
+async def test_puback_tells_the_cursor(world):
+    """D51, M1: the token that every other door gives."""
+    peer = await world.connected()
+    peer.publish("Dog/1", b'{"name":"Rex"}', qos=1, retain=True)
+    (puback,) = await peer.hear()
+    record = await world.engine.read("Dog/1", OTHER)
+    assert f"{EPOCH}:{record.seq}" == user(puback, "seq") == world.engine.cursor(record.seq)
+
+
+async def test_problem_information_0_leaves_puback_bare(world):
+    """MQTT-3.1.2-29: no user property and no reason string but on PUBLISH, CONNACK, DISCONNECT."""
+    peer = await world.connected(properties={"request_problem_information": 0})
+    peer.publish("Dog/1", b'{"name":"Rex"}', qos=1, retain=True)
+    peer.publish("Dog/1", b"not json", qos=1, retain=True, packet_id=2)
+    expected = [Puback(1), Puback(2, Reason.PAYLOAD_FORMAT_INVALID)]
+    assert expected == await peer.hear()
+
+
+async def test_pubacks_keep_the_order_of_the_publishes(world):
+    """MQTT-4.6.0-2: a refusal is known at once, and still waits for the commit before it."""
+    peer = await world.connected()
+    world.writer.hold()
+    peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=11)
+    peer.publish("Dog/2", b"not json", qos=1, retain=True, packet_id=12)
+    peer.publish("open", b"x", qos=1, packet_id=13)
+    peer.publish("$mine", b"x", qos=1, packet_id=14)
+    assert [] == await peer.hear()
+    world.writer.release()
+    assert [11, 12, 13, 14] == [packet.packet_id for packet in await peer.hear()]
+    assert (4, 4, {}) == (peer.client.taken, peer.client.answered, peer.client.early)
+
+
+async def test_messages_keep_the_order_of_one_client(world):
+    """MQTT-4.6.0-5: what is not logged waits for the commit of what came before it."""
+    watcher = await world.subscribed("#")
+    peer = await world.connected()
+    world.writer.hold()
+    peer.publish("Dog/1", b'{"age":1}', qos=1, retain=True)
+    peer.publish("open", b"2")
+    assert [] == await watcher.hear()
+    world.writer.release()
+    assert [b'{"age":1}', b"2"] == payloads(await watcher.hear())
+
+
+async def test_a_failed_commit_is_told_in_five(world):
+    """Bad input, X9: 0x97, and nothing is announced."""
+    watcher = await world.subscribed("#", qos=1)
+    peer = await world.connected()
+    world.store.fault = full_disk
+    peer.publish("Dog/1", b"{}", qos=1, retain=True)
+    (puback,) = await peer.hear()
+    assert (Reason.QUOTA_EXCEEDED, []) == (puback.reason, watcher.heard())
+    assert "disk" in puback.properties["reason_string"]
+    world.store.fault = None
+    peer.publish("Dog/1", b"{}", qos=1, retain=True)
+    assert [Reason.SUCCESS] == [packet.reason for packet in await peer.hear()]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_failed_commit_is_not_acknowledged_before_five(world, version):
+    """Bad input: closed without PUBACK, so that the client sends it again."""
+    watcher = await world.subscribed("#")
+    peer = await world.connected(version=version)
+    world.store.fault = full_disk
+    peer.publish("Dog/1", b"{}", qos=1, retain=True)
+    peer.publish("Dog/2", b"{}", qos=1, retain=True, packet_id=2)
+    assert ([], True, []) == (await peer.hear(), peer.closed, await watcher.hear())
+
+
+def full_disk(_what):
+    raise Error(Code.BUSY, "the disk is full")
+
+
+async def test_an_answer_to_a_client_that_is_gone(world):
+    """The commit outlives the connection; a new one of the same name hears nothing of it."""
+    peer = await world.connected("same")
+    world.writer.hold()
+    peer.publish("Dog/1", b"{}", qos=1, retain=True)
+    peer.lose()
+    again = await world.connected("same")
+    world.writer.release()
+    assert ([], b"{}") == (await again.hear(), await value_at(world, "Dog/1"))
+
+
+# -- the three meanings --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("topic", ["Dog/1", "open/topic"])
+async def test_retained_put_message_delete(world, version, topic):
+    """D48, D49, D50."""
+    peer = await world.connected(version=version)
+    peer.publish(topic, b'{"age":1}', qos=1, retain=True)
+    await peer.hear()
+    assert b'{"age":1}' == await value_at(world, topic)
+    peer.publish(topic, b'{"age":2}', qos=1)
+    await peer.hear()
+    assert b'{"age":1}' == await value_at(world, topic)
+    peer.publish(topic, b"", qos=1, retain=True)
+    await peer.hear()
+    with pytest.raises(Error) as caught:
+        await value_at(world, topic)
+    assert Code.NOT_FOUND == caught.value.code
+
+
+@pytest.mark.parametrize("payload", [b"\x00\xff", b"", b"text", b"{broken"])
+async def test_open_topics_give_back_the_same_bytes(world, payload):
+    """A18, D49."""
+    watcher = await world.subscribed("any/#")
+    peer = await world.connected()
+    peer.publish("any/x", payload, content_type="application/x-mine")
+    (message,) = await watcher.hear()
+    told = {"content_type": "application/x-mine"}
+    assert (payload, told) == (message.payload, message.properties)
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+REFUSED = {
+    "malformed": ("Dog/1", b"{", {}, Reason.PAYLOAD_FORMAT_INVALID, "JSON"),
+    "wrong type": ("Dog/1", b'{"age":"old"}', {}, Reason.PAYLOAD_FORMAT_INVALID, "age"),
+    "missing": ("Strict/1", b"{}", {}, Reason.PAYLOAD_FORMAT_INVALID, "name"),
+    "media type": (
+        "Dog/1", b"x", {"content_type": "image/png"}, Reason.PAYLOAD_FORMAT_INVALID, "image/png",
+    ),
+    "whole table": ("Dog", b"{}", {}, Reason.TOPIC_NAME_INVALID, "record"),
+    "server's own": ("$SYS/x", b"{}", {}, Reason.NOT_AUTHORIZED, "$"),
+    "hidden": ("Secret/1", b"{}", {}, Reason.TOPIC_NAME_INVALID, "not offered"),
+    "if-match": (
+        "Dog/1", b"{}", users(("if-match", "yesterday")), Reason.PAYLOAD_FORMAT_INVALID, "cursor",
+    ),
+    "too many": (
+        "Dog/1", b"{}", users(("if-match", f"{EPOCH}:1," * 65)), Reason.PAYLOAD_FORMAT_INVALID,
+        "if-match",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_refusal_names_the_rule(world, name):
+    """D43, A15: the reason, and a sentence; the session goes on."""
+    topic, payload, properties, reason, word = REFUSED[name]
+    peer = await world.connected()
+    peer.publish(topic, payload, qos=1, retain=True, **properties)
+    (puback,) = await peer.hear()
+    assert (reason, False) == (puback.reason, peer.closed)
+    assert word in puback.properties["reason_string"]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_refusal_before_five_is_acknowledged_and_counted(world, version):
+    """DESIGN 9: there is no reason in PUBACK, and the session goes on."""
+    peer = await world.connected(version=version)
+    peer.publish("Dog/1", b"{", qos=1, retain=True)
+    assert [ACKNOWLEDGED] == await peer.hear()
+    assert (1, 1) == (peer.client.refused, world.broker.refusals)
+
+
+async def test_a_refusal_of_qos_0_is_counted(world):
+    peer = await world.connected()
+    peer.publish("Dog/1", b"{")
+    peer.publish("Dog/1", b"{}", **users(("if-match", "?")))
+    assert ([], 2, False) == (await peer.hear(), peer.client.refused, peer.closed)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_qos_2_is_not_offered(world, version):
+    """MQTT-3.2.2-11: 0x9B; before MQTT 5 there is only the end of the connection."""
+    watcher = await world.subscribed("#")
+    peer = await world.connected(version=version)
+    peer.publish("a", b"x", qos=2)
+    answer = await peer.hear()
+    assert (True, []) == (peer.closed, await watcher.hear())
+    reasons = [packet.reason for packet in answer if isinstance(packet, Disconnect)]
+    assert ([Reason.QOS_NOT_SUPPORTED] if version == 5 else []) == reasons
+
+
+async def test_answers_to_a_qos_2_flow_that_never_was(world):
+    """MQTT 5, 3.6.2.1 and 3.7.2.1: 0x92."""
+    peer = await world.connected()
+    answer = await peer.ask(Pubrel(3), Pubrec(4), Pubrec(5, Reason.UNSPECIFIED_ERROR), Pubcomp(6))
+    unknown = Reason.PACKET_IDENTIFIER_NOT_FOUND
+    assert [Pubcomp(3, unknown), Pubrel(4, unknown)] == answer
+
+
+async def test_pubrec_for_qos_1_is_a_violation(world):
+    """MQTT-4.3.2-2: a PUBLISH of QoS 1 is answered with PUBACK."""
+    peer = await world.subscribed("a", qos=1)
+    await world.say("a", b"x")
+    (message,) = await peer.hear()
+    (answer,) = await peer.ask(Pubrec(message.packet_id))
+    assert Reason.PROTOCOL_ERROR == answer.reason
+
+
+# -- conditions ----------------------------------------------------------------------------------
+
+
+async def puts(peer, *conditions):
+    """Put Dog/1 once for each if-match; return the pubacks."""
+    for number, text in enumerate(conditions, 1):
+        given = users(("if-match", text)) if text else {}
+        peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=number, **given)
+    return await peer.hear()
+
+
+async def test_if_match_with_the_current_cursor(world):
+    """A16."""
+    peer = await world.connected()
+    (first,) = await puts(peer, None)
+    (second,) = await puts(peer, user(first, "seq"))
+    assert Reason.SUCCESS == second.reason
+
+
+async def test_the_loser_hears_the_current_cursor(world):
+    """A16: 0x97 and what it needs to try again."""
+    peer = await world.connected()
+    first, second = await puts(peer, None, None)
+    (loser,) = await puts(peer, user(first, "seq"))
+    assert (Reason.QUOTA_EXCEEDED, user(second, "seq")) == (loser.reason, user(loser, "seq"))
+    assert "changed" in loser.properties["reason_string"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [("none", [Reason.SUCCESS, Reason.QUOTA_EXCEEDED]), ("*", [Reason.QUOTA_EXCEEDED] * 2)],
+)
+async def test_if_match_of_existence(world, text, reasons):
+    """A16: create only, replace only."""
+    peer = await world.connected()
+    assert reasons == [packet.reason for packet in await puts(peer, text, text)]
+
+
+# -- quotas --------------------------------------------------------------------------------------
+
+
+async def test_more_than_the_receive_maximum_is_a_violation():
+    """MQTT-3.3.4-9, D19: exactly as many as CONNACK said are taken."""
+    world = World(receive_maximum=3)
+    peer = await world.connected()
+    world.writer.hold()
+    for number in (1, 2, 3):
+        peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=number)
+    assert not peer.closed
+    peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=4)
+    (answer,) = await peer.hear()
+    assert (Reason.RECEIVE_MAXIMUM_EXCEEDED, True) == (answer.reason, peer.closed)
+    world.writer.release()
+
+
+async def test_before_five_there_is_no_quota():
+    """It is pushed back on by not reading, and never cut off for being fast."""
+    world = World(receive_maximum=3)
+    peer = await world.connected(version=4)
+    world.writer.hold()
+    for number in range(1, 10):
+        peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=number)
+    world.writer.release()
+    assert 9 == len(await peer.hear())
+
+
+async def test_an_identifier_used_twice_is_answered_twice(world):
+    """MQTT 3.1.1, 4.4: a client may send again on the same connection."""
+    peer = await world.connected(version=4)
+    world.writer.hold()
+    for _ in range(2):
+        peer.publish("Dog/1", b"{}", qos=1, retain=True, packet_id=5)
+    world.writer.release()
+    assert [Puback(5), Puback(5)] == await peer.hear()
+
+
+async def test_a_crowded_disk_stops_reading(world):
+    """D22: who publishes faster than the disk is not read from; it is not cut off for silence."""
+    peer = await world.connected(keep_alive_seconds=10)
+    world.writer.hold()
+    await world.put_nowait(COMMIT_BACKLOG_EVENTS_HIGH + 2_000)
+    peer.publish("Dog/1", b"{}", retain=True)
+    assert not peer.transport.reading
+    await world.pass_time(60)
+    assert not peer.closed
+    world.writer.release()
+    await world.turn()
+    await world.turn()
+    assert peer.transport.reading
+
+
+async def test_a_packet_over_the_limit():
+    """D58, MQTT-3.2.2-15: 0x95, judged by its length alone."""
+    world = World(packet_bytes_max=100)
+    peer = await world.connected()
+    peer.send_bytes(b"\x30\xe5\x01")
+    (answer,) = await peer.hear()
+    assert (Reason.PACKET_TOO_LARGE, True) == (answer.reason, peer.closed)
+
+
+async def test_a_delete_has_no_bytes(world):
+    """D50: also when another door deletes."""
+    watcher = await world.subscribed("Dog/#")
+    await world.put("Dog/1", b"{}")
+    await world.engine.write(Event("Dog/1", DELETE, b"", None, 1, True), OTHER)
+    put, delete = await watcher.hear()
+    assert (b"{}", b"") == (put.payload, delete.payload)
+    assert isinstance(put, Publish)

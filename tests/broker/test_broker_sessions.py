@@ -1,0 +1,102 @@
+"""Sessions: their fields, and the table of them with a clock that a test moves."""
+
+import pytest
+
+from app.broker.session import Sessions
+from app.mqtt.window import Window
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def sessions(clock):
+    return Sessions(clock)
+
+
+async def test_fields(world):
+    """D24."""
+    peer = await world.subscribed("a", "b", client_id="c", qos=1)
+    session = world.broker.sessions.get("c")
+    assert ("c", peer.client, world.now, None, 0) == (
+        session.client_id,
+        session.client,
+        session.created_at,
+        session.expires_at,
+        session.pending,
+    )
+    assert ["a", "b"] == [interest.topics.text for interest in session.subscription]
+
+
+def test_create_replaces(sessions):
+    """D26: Create, Get."""
+    first = sessions.create("c", None, Window())
+    second = sessions.create("c", None, Window())
+    assert (second, 1, [second]) == (sessions.get("c"), len(sessions), list(sessions))
+    assert sessions.get("other") is None
+    assert first is not second
+
+
+def test_get_or_create(sessions, clock):
+    """D26: and one that was to expire stays."""
+    first, known = sessions.get_or_create("c", lambda: None, Window())
+    assert not known
+    sessions.leave(first, 10)
+    again, known = sessions.get_or_create("c", lambda: None, Window())
+    clock.now += 100
+    assert (first, True, []) == (again, known, sessions.clean_expired())
+
+
+def test_delete(sessions):
+    """D26: never the one that took its place."""
+    old = sessions.create("c", None, Window())
+    new = sessions.create("c", None, Window())
+    assert (False, True, False) == tuple(map(sessions.delete, (old, new, new)))
+    assert 0 == len(sessions)
+
+
+def test_clean_expired(sessions, clock):
+    """D26: in the order of their ends, each once."""
+    made = {name: sessions.create(name, None, Window()) for name in "abc"}
+    for name, seconds in (("a", 20), ("b", 10)):
+        sessions.leave(made[name], seconds)
+    assert (None, 120.0) == (made["a"].client, made["a"].expires_at)
+    cleaned = []
+    for _ in range(4):
+        cleaned.append([session.client_id for session in sessions.clean_expired()])
+        clock.now += 10
+    assert [[], ["b"], ["a"], []] == cleaned
+    assert [made["c"]] == list(sessions)
+
+
+def test_leaving_again_counts_from_then(sessions, clock):
+    """D26: the last departure says when."""
+    session = sessions.create("c", None, Window())
+    sessions.leave(session, 10)
+    clock.now += 5
+    sessions.get_or_create("c", lambda: None, Window())
+    sessions.leave(session, 10)
+    clock.now += 6
+    assert [] == sessions.clean_expired()
+    clock.now += 4
+    assert [session] == sessions.clean_expired()
+
+
+async def test_nothing_is_left_of_many(world):
+    """D26, D35: connecting and leaving again and again leaves nothing behind."""
+    for number in range(200):
+        peer = world.peer(4)
+        await peer.connect(f"c{number}")
+        await peer.subscribe("a/#", f"b/{number}")
+        peer.lose()
+    assert (0, 0) == (len(world.broker.sessions), world.engine.bus.subscriptions)

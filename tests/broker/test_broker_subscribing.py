@@ -1,0 +1,278 @@
+"""SUBSCRIBE and UNSUBSCRIBE: which filters are granted, and what they bring."""
+
+import pytest
+from broker_world import (
+    VERSIONS,
+    Suback,
+    Subscribe,
+    Subscription,
+    Unsuback,
+    Unsubscribe,
+    payloads,
+    topics,
+    user,
+    users,
+)  # fmt: skip
+
+from app.core import limits
+from app.mqtt.reasons import Reason
+
+GRANTED = (Reason.GRANTED_QOS_0,)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_granted_qos(world, version):
+    """MQTT-3.2.2-10: asking for QoS 2 is no mistake; 1 is granted."""
+    peer = await world.connected(version=version)
+    wanted = [Subscription("a", 0), Subscription("b", 1), Subscription("c", 2)]
+    assert (0, 1, 1) == await peer.subscribe(*wanted)
+
+
+@pytest.mark.parametrize("text", ["a/#/b", "a+", "+a/b", "a#", "#a", "", "a\ud800"[:1] + "/+x"])
+@pytest.mark.parametrize(("version", "reason"), [(5, 0x8F), (4, 0x80), (3, 0x80)])
+async def test_an_illegal_filter_costs_only_itself(world, text, version, reason):
+    """D13, MQTT-4.7.1-1, -2, MQTT-4.7.3-1: 0x8F, 0x80 before MQTT 5; the others are granted."""
+    peer = await world.connected(version=version)
+    assert (0, reason, 0) == await peer.subscribe("a", text, "b")
+
+
+async def test_the_reason_string_names_the_filter(world):
+    """D43."""
+    peer = await world.connected()
+    (suback,) = await peer.ask(Subscribe(7, (Subscription("a/#/b"),)))
+    assert "'a/#/b': in the topic filter" in suback.properties["reason_string"]
+
+
+async def test_problem_information_0_leaves_suback_bare(world):
+    """MQTT-3.1.2-29."""
+    peer = await world.connected(properties={"request_problem_information": 0})
+    assert [Suback(7, (Reason.TOPIC_FILTER_INVALID,))] == await peer.ask(
+        Subscribe(7, (Subscription("#/a"),))
+    )
+
+
+async def test_suback_tells_the_position(world):
+    """M1."""
+    event = await world.put("Dog/1", b"{}")
+    peer = await world.connected()
+    (suback,) = await peer.ask(Subscribe(7, (Subscription("cat"),)))
+    assert world.cursor(event.seq) == user(suback, "seq")
+
+
+@pytest.mark.parametrize(("version", "reason"), [(5, 0x9E), (4, 0x80)])
+async def test_shared_subscriptions_are_not_offered(world, version, reason):
+    """MQTT 5, 3.2.2.3.13: 0x9E; the session goes on."""
+    peer = await world.connected(version=version)
+    assert ((reason, 0), False) == (await peer.subscribe("$share/g/a", "a"), peer.closed)
+
+
+async def test_filters_are_counted(world, monkeypatch):
+    """A stranger's filters cost memory: 0x97; replacing one is always possible."""
+    monkeypatch.setattr("app.broker.subscribing.MQTT_SUBSCRIPTIONS_MAX", 2)
+    peer = await world.connected()
+    assert (0, 0, 0x97, 0) == await peer.subscribe("a", "b", "c", "a")
+    assert limits.MQTT_SUBSCRIPTIONS_MAX > 2
+
+
+async def test_a_form_that_is_not_written_here(world):
+    """X19: the filter is in order, so it is 0x83 for all of them."""
+    peer = await world.connected()
+    asked = users(("accept", "image/png"))
+    assert (0x83, 0x83) == await peer.subscribe("a", "b", properties=asked)
+
+
+async def test_what_is_no_cursor(world):
+    peer = await world.connected()
+    assert (0x83,) == await peer.subscribe("a", properties=users(("since", "yesterday")))
+
+
+# -- matching ------------------------------------------------------------------------------------
+
+MATCHES = {
+    "plus": ("a/+/c", ["a/b/c", "a//c"], ["a/c", "a/b/d", "a/b/c/d"]),
+    "plus first": ("+/b", ["a/b", "/b"], ["$x/b", "a/b/c"]),
+    "hash": ("my-resource/#", ["my-resource", "my-resource/1", "my-resource/nested/id"], ["my"]),
+    "hash nested": ("my-resource/nested/#", ["my-resource/nested/id"], ["my-resource/1"]),
+    "root": ("#", ["a", "/", "a/b"], ["$x", "$x/y"]),
+    "dollar": ("$x/#", ["$x", "$x/y"], ["x"]),
+    "exact": ("a/b", ["a/b"], ["a/B", "a/b/", "/a/b"]),
+    "dots": ("a.b/+", ["a.b/c.d"], ["a/b"]),
+    "slash": ("/a", ["/a"], ["a"]),
+}
+
+
+@pytest.mark.parametrize("name", MATCHES)
+@pytest.mark.parametrize("version", [4, 5])
+async def test_matching(world, name, version):
+    """D32, D33, D34, MQTT-4.7.1-2, MQTT-4.7.2-1, MQTT-4.7.3-4."""
+    text, wanted, others = MATCHES[name]
+    peer = await world.subscribed(text, version=version)
+    for topic in (*wanted, *others):
+        if topic.startswith("$"):
+            world.server_says(topic)
+        else:
+            await world.say(topic, b"x")
+    assert wanted == topics(await peer.hear())
+
+
+async def test_unsubscribe(world):
+    """MQTT-3.10.4-1, MQTT-3.11.3-1, D35."""
+    peer = await world.subscribed("a", "b/#", "c", qos=1)
+    (answer,) = await peer.ask(Unsubscribe(9, ("a", "b/#", "z", "b/#/c")))
+    expected = (
+        Reason.SUCCESS,
+        Reason.SUCCESS,
+        Reason.NO_SUBSCRIPTION_EXISTED,
+        Reason.TOPIC_FILTER_INVALID,
+    )
+    assert Unsuback(9, expected) == answer
+    for topic in ("a", "b/1", "c"):
+        await world.say(topic, b"x")
+    assert ["c"] == topics(await peer.hear())
+    assert (1, 1) == (peer.client.session.reliable, world.engine.bus.subscriptions)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_unsuback_before_five(world, version):
+    peer = await world.subscribed("a", version=version)
+    assert [Unsuback(9)] == await peer.ask(Unsubscribe(9, ("a", "never")))
+
+
+async def test_a_filter_again_replaces_its_options(world):
+    """MQTT-3.8.4-3: one subscription with the new options, and no event twice or lost."""
+    peer = await world.subscribed("a", qos=1)
+    await peer.subscribe(
+        Subscription("a", 0, retain_handling=2), properties={"subscription_identifier": 5}
+    )
+    await world.say("a", b"x")
+    (message,) = await peer.hear()
+    assert (0, (5,)) == (message.qos, message.properties["subscription_identifier"])
+    assert 0 == peer.client.session.reliable
+
+
+# -- retained ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_current_records_come_after_suback(world, version):
+    """D39, MQTT-3.3.1-6 of 3.1.1: with RETAIN set."""
+    await world.put("Dog/1", b'{"name":"Rex"}')
+    peer = await world.connected(version=version)
+    await peer.subscribe("Dog/+")
+    (message,) = peer.later
+    assert ("Dog/1", b'{"name":"Rex"}', True) == (message.topic, message.payload, message.retain)
+
+
+@pytest.mark.parametrize(
+    ("handling", "first", "again"),
+    [(0, [b"{}"], [b"{}"]), (1, [b"{}"], []), (2, [], [])],
+)
+async def test_retain_handling(world, handling, first, again):
+    """D39, MQTT-3.3.1-9, -10, -11."""
+    await world.put("Dog/1", b"{}")
+    peer = await world.connected()
+    came = []
+    for _ in range(2):
+        await peer.subscribe("Dog/#", retain_handling=handling)
+        came.append(payloads(peer.later))
+    assert [first, again] == came
+    await world.put("Dog/1", b'{"age":1}')
+    assert [b'{"age":1}'] == payloads(await peer.hear())
+
+
+async def test_before_five_subscribing_again_brings_the_records_again(world):
+    """MQTT-3.8.4-3 of 3.1.1."""
+    await world.put("Dog/1", b"{}")
+    peer = await world.subscribed("Dog/#", version=4)
+    await peer.subscribe("Dog/#")
+    assert [b"{}"] == payloads(peer.later)
+
+
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_retain_as_published(world, published, wanted):
+    """D39, MQTT-3.3.1-12, MQTT-3.3.1-13."""
+    peer = await world.subscribed("Dog/#", retain_as_published=wanted)
+    (await world.connected()).publish("Dog/1", b"{}", retain=published)
+    (message,) = await peer.hear()
+    assert (published and wanted) is message.retain
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_before_five_retain_is_not_set_for_a_live_message(world, version):
+    """MQTT-3.3.1-9 of 3.1.1."""
+    peer = await world.subscribed("Dog/#", version=version)
+    (await world.connected()).publish("Dog/1", b"{}", retain=True)
+    assert [False] == [message.retain for message in await peer.hear()]
+
+
+async def test_a_record_is_delivered_with_the_lesser_qos(world):
+    """D17: also from memory."""
+    peer = await world.connected()
+    peer.publish("low", b"x", retain=True)
+    peer.publish("high", b"x", qos=1, retain=True)
+    await peer.hear()
+    await peer.subscribe("low", "high", qos=1)
+    assert {"low": 0, "high": 1} == {message.topic: message.qos for message in peer.later}
+
+
+async def test_a_topic_without_a_record(world):
+    """D67: SUBACK at once, nothing else, then the first write."""
+    peer = await world.connected()
+    assert GRANTED == await peer.subscribe("Dog/42")
+    assert [] == peer.later
+    await world.put("Dog/42", b"{}")
+    assert ["Dog/42"] == topics(await peer.hear())
+
+
+async def test_a_table_hidden_from_mqtt(world):
+    """Its records are not there: neither the current ones nor what follows."""
+    await world.put("Secret/1", b'{"n":1}')
+    peer = await world.connected()
+    await peer.subscribe("#", qos=1)
+    await world.put("Secret/1", b'{"n":2}')
+    await world.put("Dog/1", b"{}")
+    assert (["Dog/1"], []) == (topics(await peer.hear()), peer.later)
+
+
+# -- options -------------------------------------------------------------------------------------
+
+
+async def test_no_local(world):
+    """D37, MQTT-3.8.3-3: not to the connection that published, by its client identifier."""
+    mine = await world.connected("mine")
+    await mine.subscribe("a", no_local=True)
+    other = await world.connected("other")
+    mine.publish("a", b"of mine")
+    other.publish("a", b"of other")
+    assert [b"of other"] == payloads(await mine.hear())
+
+
+async def test_one_copy_with_every_identifier(world):
+    """D38, MQTT-3.3.4-2, -3, -4: overlapping filters, the highest QoS of them."""
+    peer = await world.connected()
+    for number, (text, qos) in enumerate([("a/#", 0), ("a/+", 1), ("+/b", 0)], 1):
+        await peer.subscribe(text, qos=qos, properties={"subscription_identifier": number})
+    await world.say("a/b", b"x")
+    await world.say("a/b/c", b"y")
+    first, second = await peer.hear()
+    told = [
+        (item.payload, item.qos, item.properties["subscription_identifier"])
+        for item in (first, second)
+    ]
+    assert [(b"x", 1, (1, 2, 3)), (b"y", 0, (1,))] == told
+
+
+async def test_overlapping_filters_without_identifiers(world):
+    """MQTT-3.3.4-2 allows one copy."""
+    peer = await world.subscribed("a/#", "a/+", "#", version=4)
+    await world.say("a/b", b"x")
+    assert [b"x"] == payloads(await peer.hear())
+
+
+async def test_a_record_carries_its_identifier(world):
+    """MQTT-3.3.4-3: also what is current."""
+    await world.put("Dog/1", b"{}")
+    peer = await world.connected()
+    await peer.subscribe("Dog/1", properties={"subscription_identifier": 300})
+    assert [(300,)] == [item.properties["subscription_identifier"] for item in peer.later]
