@@ -6,10 +6,9 @@ import pytest
 from subscription_world import World, kinds, limits
 
 from app.core.errors import Code, Error
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, SNAPSHOT
+from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
-
-INTERLEAVINGS = 10_000
+from app.engine import interests, subscription
 
 
 @pytest.fixture(autouse=True)
@@ -195,3 +194,60 @@ async def test_a_batch_waits_for_the_next_event(world):
     assert not waiting.done()
     world.write("Dog/1")
     assert [(PUT, 1)] == kinds(await waiting)
+
+
+async def test_what_was_fetched_before_a_failure_is_still_handed_over(world):
+    world.write("Dog/1")
+    world.watch("Dog/#", 1, since=0)
+    world.take()
+    await world.turn()
+    world.subscription.restart("the cursor is of another log", "deadbeef:7")
+    _, future = world.reader.asked.pop()
+    future.set_exception(Error(Code.BUSY, "the disk is full"))
+    await world.turn()
+    assert [(RESET, 1)] == kinds(world.take())
+    with pytest.raises(Error):
+        world.take()
+
+
+async def test_it_says_whether_there_may_be_more(world):
+    world.watch("Dog/#", 1, current=False)
+    assert world.subscription.ready
+    world.take()
+    assert not world.subscription.ready
+    world.write("Dog/1")
+    world.write("Dog/1")
+    world.take(1)
+    assert world.subscription.ready
+
+
+async def test_what_is_taken_at_once_is_bounded_in_bytes(world, monkeypatch):
+    monkeypatch.setattr(subscription, "SUBSCRIPTION_TAKE_BYTES_MAX", 10)
+    limits(monkeypatch, queue=10, page=10)
+    for _ in range(6):
+        world.write("Dog/1", PUT, b"12345678")
+    world.watch("Dog/#", 1, since=0)
+    await world.turn()
+    for _ in range(6):
+        world.write("Dog/1", PUT, b"12345678")
+    sizes = set()
+    while len(world.heard[1].events) < 12:
+        sizes.add(len(world.take()))
+        await world.turn()
+        while world.reader.asked:
+            world.reader.ask()
+            world.reader.answer()
+            await world.turn()
+    assert 2 == max(sizes)
+
+
+async def test_the_memory_for_topics_is_bounded(world, monkeypatch):
+    monkeypatch.setattr(interests, "SUBSCRIPTION_TOPICS_CACHED_MAX", 2)
+    world.watch("Dog/#", 1, current=False)
+    world.watch("Cat/#", 2, current=False)
+    for number in range(9):
+        world.write(f"Dog/{number}")
+    await world.settle()
+    world.check()
+    assert ["Dog/#", "Cat/#"] == [interest.topics.text for interest in world.subscription]
+    assert len(world.subscription.interests._by_topic) <= 2

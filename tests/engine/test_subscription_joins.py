@@ -6,8 +6,6 @@ from subscription_world import CAT, World, kinds, limits
 from app.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
 
-INTERLEAVINGS = 10_000
-
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):

@@ -214,3 +214,71 @@ async def test_a_stream_is_served_by_plain_asgi_too(doors):
     await serving
     assert 200 == start["status"]
     assert body.index(b"retry: ") < body.index(b'"snapshot"')
+
+
+class StuckPeer:
+    """Plain ASGI whose peer takes a few messages and then no more."""
+
+    def __init__(self, takes):
+        self.takes = takes
+        self.sent = []
+        self.stuck = asyncio.Event()
+        self.scope = {
+            "type": "http", "method": "GET", "path": "/Dog/1", "raw_path": b"/Dog/1",
+            "query_string": b"", "headers": [(b"accept", b"text/event-stream")], "client": None,
+        }  # fmt: skip
+
+    async def receive(self):
+        """Bring nothing, ever."""
+        await asyncio.Event().wait()
+
+    async def send(self, message):
+        """Take a message, or wait for ever."""
+        if len(self.sent) == self.takes:
+            self.stuck.set()
+            await asyncio.Event().wait()
+        self.sent.append(message)
+
+
+async def test_a_reader_that_stops_is_given_up_where_it_cannot_be_cut(doors, monkeypatch):
+    """C26."""
+    monkeypatch.setattr(sse, "STREAM_SEND_SECONDS", 0)
+    peer = StuckPeer(takes=3)
+    serving = asyncio.create_task(doors.edge(peer.scope, peer.receive, peer.send))
+    await doors.until(lambda: len(peer.sent) == 3)
+    await doors.write("Dog/1")
+    await peer.stuck.wait()
+    (stream,) = doors.edge.watch._streams
+    stream.look(asyncio.get_running_loop().time() + 1)
+    await serving
+    assert (0, 0) == (doors.edge.streams, doors.engine.bus.subscriptions)
+
+
+async def test_a_stop_of_the_server_does_not_wait_for_a_reader_that_stopped(doors):
+    peer = StuckPeer(takes=3)
+    serving = asyncio.create_task(doors.edge(peer.scope, peer.receive, peer.send))
+    await doors.until(lambda: len(peer.sent) == 3)
+    await doors.write("Dog/1")
+    await peer.stuck.wait()
+    async with asyncio.timeout(1):
+        doors.edge.closing.set()
+        await serving
+    assert 0 == doors.edge.streams
+
+
+async def test_a_server_that_tears_a_stream_down_may_do_so(doors):
+    peer = StuckPeer(takes=3)
+    serving = asyncio.create_task(doors.edge(peer.scope, peer.receive, peer.send))
+    await doors.until(lambda: len(peer.sent) == 3)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert (0, 0) == (doors.edge.streams, doors.engine.bus.subscriptions)
+
+
+async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):
+    doors.edge.closing.set()
+    peer = StuckPeer(takes=9)
+    async with asyncio.timeout(1):
+        await doors.edge(peer.scope, peer.receive, peer.send)
+    assert b"" == peer.sent[-1]["body"]
