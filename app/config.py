@@ -131,6 +131,17 @@ class Log(Section):
     )
 
 
+class Subscriptions(Section):
+    """What waits in memory for one slow reader; logged events beyond it are read from the log."""
+
+    queue_events: _Count = Field(
+        default=0, description="Events that wait for one subscriber; 0 means the usual 8,192."
+    )
+    queue_bytes: _Count = Field(
+        default=0, description="Payload bytes that wait for one subscriber; 0 means 8 MiB."
+    )
+
+
 class Sse(Section):
     """Server-Sent Events."""
 
@@ -181,6 +192,7 @@ class Config(Section):
     mqtt: Mqtt = Mqtt()
     topics: Topics = Topics()
     log: Log = Log()
+    subscriptions: Subscriptions = Subscriptions()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()
     security: Security = Security()

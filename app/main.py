@@ -96,7 +96,16 @@ class Application:
         bus, cache = Bus(), RecordCache()
         clock = HybridClock(self._now, store.last_version())
         committer = Committer(store, bus, cache, clock, self._writer)
-        reader = Reader(store, cache, self._readers, tables, lambda: committer.announced)
+        waiting = self.config.subscriptions
+        reader = Reader(
+            store,
+            cache,
+            self._readers,
+            tables,
+            lambda: committer.announced,
+            waiting.queue_events,
+            waiting.queue_bytes,
+        )
         body_max = self.config.http.max_body_bytes
         self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max)
         self._closing.push_async_callback(self.engine.stop)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
-from app.core.events import Event, Record
+from app.core.events import PUT, Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
+from app.store.records import Layout
 from app.store.store import Page, Store
 
 T = TypeVar("T")
@@ -29,11 +30,19 @@ class Reader:
         executor: Executor,
         tables: Sequence[Table],
         announced: Callable[[], int],
+        queue_events: int = 0,
+        queue_bytes: int = 0,
     ) -> None:
         self._store = store
         self._cache = cache
         self._executor = executor
         self._tables = tables
+        self._layouts = {table.name: Layout(table) for table in tables}
+        self._undeclared = Layout(None)
+        self.queue_events = queue_events
+        """Events that wait in memory for one subscription (FEATURES D23); 0 is the usual limit."""
+        self.queue_bytes = queue_bytes
+        """Payload bytes that wait for one subscription; 0 is the usual limit."""
         self.announced = announced
         """The position up to which everything logged has been offered to the bus."""
 
@@ -47,11 +56,23 @@ class Reader:
 
     def peek(self, topic: str) -> Record | Unknown | None:
         """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
-        return self._cache.get(topic)
+        known = self._cache.get(topic)
+        if known is None or isinstance(known, Unknown) or not self._cache.as_written(topic):
+            return known
+        return self._settled(known)
+
+    def _settled(self, written: Record) -> Record:
+        """Return a record as the store gives it back: the same bytes after a restart."""
+        table = written.table
+        layout = self._layouts[table.name] if table is not None else self._undeclared
+        plain = written.kind == PUT and not layout.keeps_value(written)
+        stored = written if plain else layout.record(written)
+        self._cache.settle(written.topic, written, stored)
+        return stored
 
     async def get(self, table: Table | None, topic: str) -> Record | None:
         """Return the current record at a topic."""
-        known = self._cache.get(topic)
+        known = self.peek(topic)
         if not isinstance(known, Unknown):
             return known
         evictions = self._cache.evictions

@@ -73,6 +73,8 @@ class Subscription:
         self._on_full = on_full
         self.interests = Interests()
         self._queue: deque[Event] = deque()
+        self._queue_events_max = reader.queue_events or SUBSCRIPTION_QUEUE_EVENTS_MAX
+        self._queue_bytes_max = reader.queue_bytes or SUBSCRIPTION_QUEUE_BYTES_MAX
         self._queued_bytes = 0
         self._page: deque[Pair] = deque()
         self._preludes: deque[Prelude] = deque()
@@ -207,8 +209,8 @@ class Subscription:
         if self._behind and event.seq:
             return
         if (
-            len(self._queue) >= SUBSCRIPTION_QUEUE_EVENTS_MAX
-            or self._queued_bytes >= SUBSCRIPTION_QUEUE_BYTES_MAX
+            len(self._queue) >= self._queue_events_max
+            or self._queued_bytes >= self._queue_bytes_max
         ) and not self._has_room(event):
             return
         self._queue.append(event)
@@ -223,10 +225,7 @@ class Subscription:
             self._on_full()  # a reader that can send now makes room at once
         if self.closed or (self._behind and event.seq):
             return False
-        if (
-            len(self._queue) < SUBSCRIPTION_QUEUE_EVENTS_MAX
-            and self._queued_bytes < SUBSCRIPTION_QUEUE_BYTES_MAX
-        ):
+        if len(self._queue) < self._queue_events_max and self._queued_bytes < self._queue_bytes_max:
             return True
         if event.seq:
             self._behind = True

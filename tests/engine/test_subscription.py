@@ -96,8 +96,10 @@ async def test_a_stopped_reader_holds_a_bounded_queue_and_loses_nothing(world):
     assert world.subscription.fallbacks > 0
 
 
-async def test_a_queue_is_bounded_in_bytes_too(world, monkeypatch):
-    limits(monkeypatch, queue=100, queue_bytes=10)
+async def test_a_queue_is_bounded_in_bytes_too(world):
+    """D23: the limit is a setting (``subscriptions.queue_bytes``)."""
+    world.subscription._queue_events_max = 100
+    world.subscription._queue_bytes_max = 10
     world.watch("Dog/#", 1, current=False)
     for _ in range(10):
         world.write("Dog/1", PUT, b"12345678")
