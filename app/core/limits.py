@@ -228,6 +228,8 @@ HTTP_CALLERS_MAX = 4_096
 """Peer addresses whose caller is remembered between requests; cleared when full."""
 HTTP_PAGE_RECORDS = 500
 """Records of a collection read and encoded at a time: a few milliseconds of the event loop."""
+HTTP_PAGE_SORTED_RECORDS = 4_000
+"""Records read at a time in an order of their own: without an index, each page sorts the table."""
 HTTP_LIMIT_LINKED_RECORDS_MAX = 10_000
 """Records of one page that is answered with a link to the next: they are in memory at once."""
 HTTP_BATCH_RECORDS_MAX = 10_000
@@ -235,6 +237,8 @@ HTTP_BATCH_RECORDS_MAX = 10_000
 HTTP_REPRESENTATIONS_MAX = 16
 """Encoded forms kept on one record, those of other doors included: every real client's Accept, and
 no memory for invented ones."""
+HTTP_DIRECT_BYTES_MAX = 16 * 1024
+"""Larger bodies are not kept as a whole answer too: two writes are nothing beside copying them."""
 HTTP_PROPERTY_DEPTH_MAX = 4
 """Dots of a path that are tried as the start of a property: each may cost a read."""
 CORS_PREFLIGHT_SECONDS = 600

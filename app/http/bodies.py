@@ -11,6 +11,7 @@ from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_stru
 from app.core.errors import Code, Error
 from app.engine.shape import Shape
 from app.http.asgi import Headers, Receive, text_of
+from app.http.direct import has_arrived
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -35,6 +36,8 @@ async def read_body(
     length = headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length) > bytes_max:
         raise too_large(bytes_max)
+    if has_arrived(receive):
+        return await _gather(receive, bytes_max)
     try:
         async with asyncio.timeout(seconds_max):
             return await _gather(receive, bytes_max)

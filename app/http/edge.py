@@ -83,7 +83,9 @@ class Edge:
     async def _serve(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FIXED_PATHS:
             await self.fixed(scope, receive, send)
-        elif scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b""):
+        elif (
+            scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        ):
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)

@@ -26,7 +26,11 @@ from app.codecs import (
 from app.core.errors import Code, Error
 from app.core.evaluation import ID_PATH, project
 from app.core.events import Record, local_id
-from app.core.limits import HTTP_LIMIT_LINKED_RECORDS_MAX, HTTP_PAGE_RECORDS
+from app.core.limits import (
+    HTTP_LIMIT_LINKED_RECORDS_MAX,
+    HTTP_PAGE_RECORDS,
+    HTTP_PAGE_SORTED_RECORDS,
+)
 from app.core.queries import Condition, Group, Operator, Query, Shape
 from app.core.query_text import parse_query
 from app.core.tables import Table
@@ -138,12 +142,13 @@ class Listing:
     async def _pages(self, page: Page) -> AsyncIterator[Sequence[Record]]:
         """Give the records of the pages after this one, as many as the limit leaves."""
         left = None if self.query.limit is None else self.query.limit - len(page.records)
+        most = HTTP_PAGE_SORTED_RECORDS if self.query.sort else HTTP_PAGE_RECORDS
         while page.after and left != 0:
-            most = HTTP_PAGE_RECORDS if left is None else min(left, HTTP_PAGE_RECORDS)
-            query = replace(self.query, limit=most, offset=0, after=page.after)
-            page = await self._search(query)
+            limit = most if left is None else min(left, most)
+            page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
             left = None if left is None else left - len(page.records)
-            yield page.records
+            for start in range(0, len(page.records), HTTP_PAGE_RECORDS):
+                yield page.records[start : start + HTTP_PAGE_RECORDS]
 
     async def _count(self) -> int | None:
         """Return how many rows there will be, for the format that begins with it."""

@@ -34,6 +34,13 @@ async def send_empty(
     headers = [*(extra or ())]
     if status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
         headers.append((b"content-length", b"0"))
+    await send_headers(send, status, headers, kind)
+
+
+async def send_headers(
+    send: Send, status: int, headers: HeaderList, kind: str = "http.response"
+) -> None:
+    """Send an answer that is only these headers."""
     await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": b""})
 

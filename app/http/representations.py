@@ -10,11 +10,12 @@ from app.codecs import CSV, JSON, NDJSON, RAW, content_type_header, encode, nego
 from app.codecs.media_range import parse
 from app.core.errors import Code, Error
 from app.core.events import Record
-from app.core.limits import HTTP_REPRESENTATIONS_MAX
+from app.core.limits import HTTP_DIRECT_BYTES_MAX, HTTP_REPRESENTATIONS_MAX
 from app.engine.contents import Contents
 from app.engine.engine import Engine
 from app.http.asgi import HeaderList, Headers, Message, Send
 from app.http.conditions import check_read_condition, http_date, not_modified
+from app.http.direct import whole_answer, write_whole
 from app.http.replies import EMPTY, VARY
 from app.http.request import RECORD_TYPES
 
@@ -31,6 +32,8 @@ class Representation:
 
     start: Message
     body: Message
+    whole: bytes
+    """Both of them as they go over the wire; empty when the body is large."""
     unchanged: Message
     etag: bytes
     version: int
@@ -99,6 +102,7 @@ def _make(engine: Engine, record: Record, media_type: str | None) -> Representat
     return Representation(
         {"type": "http.response.start", "status": 200, "headers": headers},
         {"type": "http.response.body", "body": body},
+        whole_answer(200, headers, body) if len(body) <= HTTP_DIRECT_BYTES_MAX else b"",
         {"type": "http.response.start", "status": 304, "headers": validators},
         validators[0][1],
         record.version,
@@ -153,6 +157,8 @@ async def send_representation(
     ):
         await send(kept.unchanged)
         await send(EMPTY)
+        return
+    if kept.whole and not head and write_whole(send, kept.whole):
         return
     await send(kept.start)
     await send(EMPTY if head else kept.body)

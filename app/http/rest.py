@@ -14,8 +14,9 @@ from app.core.events import Event
 from app.engine.registry import Registry, Route
 from app.engine.rights import check_write
 from app.http import reads, writes
-from app.http.asgi import Headers, Message, Receive, Scope, Send, topic_of
+from app.http.asgi import Headers, Receive, Scope, Send, topic_of
 from app.http.cors import preflight
+from app.http.direct import Outlet
 from app.http.offers import not_offered, offered, takes
 from app.http.parameters import read_parameters, write_parameters
 from app.http.problems import as_error
@@ -45,24 +46,18 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 
 async def serve(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
-    started = False
-
-    async def noted(message: Message) -> None:
-        nonlocal started
-        started = True
-        await send(message)
-
+    outlet = Outlet(send)
     try:
         topic = topic_of(scope)
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                await send_representation(kept, headers, send)
+                await send_representation(kept, headers, outlet)
                 return
-        await _serve(edge, topic, headers, scope, receive, noted)
+        await _serve(edge, topic, headers, scope, receive, outlet)
     except Exception as failure:
         error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
-        if started:  # half an answer is out: cut it, so that nobody takes it for a whole one
+        if outlet.started:  # half an answer is out: cut it, so that nobody takes it for a whole one
             raise error from failure
         await send_problem(edge.engine, error, headers, scope, send)
 

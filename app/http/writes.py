@@ -11,8 +11,9 @@ from app.http import batch, customs
 from app.http.asgi import path_of
 from app.http.bodies import content_type_of, is_batch, patch_type_of
 from app.http.conditions import is_conditional, write_condition
+from app.http.direct import whole_answer, write_whole
 from app.http.offers import is_collection, not_offered
-from app.http.replies import send_empty
+from app.http.replies import send_empty, send_headers
 from app.http.request import Request, new_event, position_headers
 
 
@@ -39,11 +40,12 @@ async def _write(request: Request, event: Event) -> None:
     """Carry out a write that makes a record, and say whether it is a new one."""
     receipt = await request.engine.write(event, request.caller, await _condition(request))
     extra = position_headers(request.engine, receipt.event)
-    if receipt.existed or not receipt.event.seq:
-        await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
-    else:
-        extra.append((b"location", path_of(request.topic).encode()))
-        await send_empty(request.send, HTTPStatus.CREATED, extra)
+    status = HTTPStatus.NO_CONTENT
+    if receipt.event.seq and not receipt.existed:
+        status = HTTPStatus.CREATED
+        extra += ((b"location", path_of(request.topic).encode()), (b"content-length", b"0"))
+    if not write_whole(request.send, whole_answer(status, extra)):
+        await send_headers(request.send, status, extra)
 
 
 async def patch(request: Request) -> None:
