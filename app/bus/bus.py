@@ -7,12 +7,15 @@ subscriptions change, so a steady state costs one dictionary lookup for each eve
 It knows nothing of positions, permissions, protocols or disks.
 """
 
+import logging
 from typing import Protocol
 
 from app.bus.trie import Trie
 from app.core.events import Event
-from app.core.limits import MATCH_CACHE_TOPICS_MAX
+from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.topics import TopicFilter
+
+log = logging.getLogger("rowcast.bus")
 
 
 class Subscriber(Protocol):
@@ -61,12 +64,17 @@ class Bus:
         """Return who wants this topic, each once."""
         found = self._cache.get(topic)
         if found is None:
+            found = self._trie.match(topic)
             if len(self._cache) >= MATCH_CACHE_TOPICS_MAX:
                 self._cache.clear()
-            found = self._cache[topic] = self._trie.match(topic)
+            if len(topic) <= TOPIC_CACHED_BYTES_MAX:  # a stranger's topics have up to 64 KB
+                self._cache[topic] = found
         return found
 
     def publish(self, event: Event) -> None:
         """Offer the event to everyone who wants its topic."""
         for subscriber in self.match(event.topic):
-            subscriber.offer(event)
+            try:
+                subscriber.offer(event)
+            except Exception:  # its own mistake: neither the others nor the writer pay for it
+                log.exception("a subscriber failed to take an event of %r", event.topic)

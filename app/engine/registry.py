@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.core.limits import MATCH_CACHE_TOPICS_MAX
+from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.tables import Table
 from app.core.topics import check_topic
 from app.engine.resource import OVERRIDABLE, Resource
@@ -112,7 +112,8 @@ class Registry:
                 )
             if len(self._routes) >= MATCH_CACHE_TOPICS_MAX:
                 self._routes.clear()
-            self._routes[topic] = route
+            if len(topic) <= TOPIC_CACHED_BYTES_MAX:
+                self._routes[topic] = route
         return route
 
     def _find(self, topic: str) -> Route:

@@ -119,3 +119,32 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         bus.match(f"a/{number}")
     assert len(bus._cache) <= 8 < limits.MATCH_CACHE_TOPICS_MAX
+
+
+def test_a_subscriber_that_fails_keeps_nothing_from_the_others(caplog) -> None:
+    """C8: its mistake is in the log; neither its neighbours nor the writer pay for it."""
+    bus, broken, fine = Bus(), Listener(), Listener()
+    broken.offer = lambda _event: 1 / 0
+    for listener in (broken, fine):
+        bus.add(TopicFilter("a"), listener)
+    bus.publish(Event("a", MESSAGE, b"1"))
+    assert len(fine.events) == 1
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_long_topics_are_matched_and_not_remembered() -> None:
+    """A stranger's topics have up to 64 KB each."""
+    bus, me = Bus(), Listener()
+    bus.add(TopicFilter("#"), me)
+    assert bus.match("a" * 60_000) == (me,)
+    assert bus._cache == {}
+
+
+def test_what_was_never_there_is_not_removed() -> None:
+    """Removing says whether it did."""
+    bus, me = Bus(), Listener()
+    bus.add(TopicFilter("a/b"), me)
+    assert not bus.remove(TopicFilter("a/c"), me)
+    assert not bus.remove(TopicFilter("a"), me)
+    assert not bus.add(TopicFilter("a/b"), me)
+    assert bus.remove(TopicFilter("a/b"), me)
