@@ -4,14 +4,20 @@ The result is a Write, which the committer carries out. It knows neither who wri
 which door.
 """
 
+from typing import Final
+
 from app.codecs import decode
 from app.core.callers import Caller
 from app.core.clock import WallClock
 from app.core.errors import Code, Error
-from app.core.events import PATCH, PUT, RETAINED, Event
+from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
 from app.engine.registry import VERB_OF_KIND, Route
+from app.engine.shape import Shape
 from app.engine.write import Condition, Done, Write
+
+EXPIRY: Final = "message_expiry_interval"
+"""The publish property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
 
 
 class Admission:
@@ -46,6 +52,8 @@ class Admission:
             self._admit_undeclared(route, event)
         else:
             event.table = shape.table
+            if caller.door in shape.table.hidden_from:
+                raise Error(Code.NOT_FOUND, f"{route.topic!r} is not offered here")
             if event.kind in RETAINED and not route.record_id:
                 raise _needs_id(route, shape.table)
             shape.check_id(route.record_id)
@@ -53,8 +61,8 @@ class Admission:
                 shape.admit(event)
         if event.kind == PATCH:
             patch = decode(event.payload, event.content_type)
-        elif event.kind == PUT and shape is not None and shape.ends:
-            event.expires_at = shape.expiry(event, self._now())
+        elif event.kind != DELETE:
+            event.expires_at = self._expiry(shape, event)
         return Write(event, caller, done, condition, shape, patch, logged=logs(event, event.table))
 
     def _admit_undeclared(self, route: Route, event: Event) -> None:
@@ -63,9 +71,16 @@ class Admission:
                 Code.NOT_ALLOWED,
                 f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[event.kind]}",
             )
-        seconds = (event.properties or {}).get("message_expiry_interval")
-        if isinstance(seconds, int):
-            event.expires_at = self._now() + seconds
+
+    def _expiry(self, shape: Shape | None, event: Event) -> float:
+        """Return when the event's time is over: as its table says, else as its writer said.
+
+        A deletion has no such time: a reader that never heard of it would keep the record.
+        """
+        if event.kind == PUT and shape is not None and shape.ends:
+            return shape.expiry(event, self._now())
+        seconds = (event.properties or {}).get(EXPIRY)  # MQTT-3.3.2-5
+        return self._now() + seconds if isinstance(seconds, int) else 0.0
 
 
 def logs(event: Event, table: Table | None) -> bool:

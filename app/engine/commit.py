@@ -65,6 +65,8 @@ class Committer:
         """How many writes of each caller are not answered yet."""
         self.announced = store.head()
         """The position up to which everything logged has been offered to the bus."""
+        self.stored = self.announced
+        """The position up to which everything is durable: what a page of the log may tell."""
         self.commits = 0
         self.failures = 0
         self._loop = asyncio.get_running_loop()
@@ -96,7 +98,8 @@ class Committer:
             )
         pending = self.pending
         for write in writes:
-            write.event.version = self._clock.tick()
+            if write.logged:
+                write.event.version = self._clock.tick()
             pending[write.caller] = pending.get(write.caller, 0) + 1
         self._waiting.extend(writes)
         if not self._scheduled and self._running is None:
@@ -108,8 +111,7 @@ class Committer:
 
         It has neither a number nor a version: nobody can ask for it again or compare it.
         """
-        for subscriber in self._bus.match(event.topic):
-            subscriber.offer(event)
+        self._bus.publish(event)
 
     async def settle(self) -> None:
         """Wait until nothing waits: everything submitted is answered."""
@@ -117,10 +119,6 @@ class Committer:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
-
-    async def run(self, work: Callable[[], object]) -> object:
-        """Run other work of the writer thread, such as trimming, between two transactions."""
-        return await self._loop.run_in_executor(self._executor, work)
 
     async def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget old events, on the writer thread; return how many."""
@@ -133,10 +131,18 @@ class Committer:
         if self._running is not None or not self._waiting:
             return
         batch = list(self._take())
-        self._running = self._executor.submit(self._work, batch)
+        try:
+            self._running = self._executor.submit(self._work, batch)
+        except RuntimeError:  # its threads have ended: the server stops
+            self._refuse(batch)
+            return
         self._running.add_done_callback(
             lambda future: self._loop.call_soon_threadsafe(self._finish, batch, future)
         )
+
+    def _refuse(self, batch: list[Write]) -> None:
+        for write in batch:
+            self._answer(write, stopping())
 
     def _take(self) -> Iterator[Write]:
         """Take a batch; a group is never split."""
@@ -162,7 +168,14 @@ class Committer:
         if not self.crowded and self._relieved:
             relieved, self._relieved = self._relieved, []
             for call in relieved:
-                call()
+                self._relieve(call)
+
+    @staticmethod
+    def _relieve(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            log.exception("a connection failed to read again")
 
     @staticmethod
     def _wake(waiters: list["asyncio.Future[None]"]) -> None:
@@ -195,24 +208,25 @@ class Committer:
         """Write a batch; what fails, fails alone where that is possible."""
         try:
             return self._transaction(batch)
-        except Error as error:  # the disk refuses: so it would for each of them
+        except Error as error:
             self.failures += 1
             log.warning("a commit of %d writes failed: %s", len(batch), error.message)
-            return [error] * len(batch)
+            if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
+                return [outcome for unit in _units(batch) for outcome in _refused(unit, error)]
         except Exception:
             self.failures += 1
             log.exception("a commit of %d writes failed; trying them one by one", len(batch))
-            return [outcome for unit in _units(batch) for outcome in self._alone(unit)]
+        return [outcome for unit in _units(batch) for outcome in self._alone(unit)]
 
     def _alone(self, unit: list[Write]) -> list[Outcome]:
         try:
             return self._transaction(unit)
         except Error as error:
-            return [error] * len(unit)
+            return _refused(unit, error)
         except Exception:
             log.exception("the write of %r failed", unit[0].event)
             refusal = Error(Code.BUSY, "the store could not keep this write; the log says why")
-            return [refusal] * len(unit)
+            return _refused(unit, refusal)
 
     def _transaction(self, batch: list[Write]) -> list[Outcome]:
         current = self._current(batch)
@@ -220,12 +234,7 @@ class Committer:
         events: list[Event] = []
         for unit in _units(batch):
             outcomes += decide(unit, current, events, self._next_seq)
-        self._reserve()
-        existed = iter(self._store.commit(events) if events else ())
-        self.commits += 1
-        for event in events:
-            if event.kind in RETAINED:
-                self._cache.put(event.topic, None if event.kind == DELETE else event)
+        existed = iter(self._write(events) if events else ())
         return [
             Receipt(outcome.event, next(existed))
             if isinstance(outcome, Receipt) and outcome.event.seq
@@ -233,13 +242,23 @@ class Committer:
             for outcome in outcomes
         ]
 
+    def _write(self, events: list[Event]) -> list[bool]:
+        self._reserve()
+        existed = self._store.commit(events)
+        self.stored = events[-1].seq
+        self.commits += 1
+        for event in events:
+            if event.kind in RETAINED:
+                self._cache.put(event.topic, None if event.kind == DELETE else event)
+        return existed
+
     def _current(self, batch: list[Write]) -> Current:
         """Return the current records of those topics whose writes depend on them."""
         current: Current = {}
         ask: list[tuple[Table | None, str]] = []
         for write in batch:
             topic = write.event.topic
-            if write.logged and write.depends and topic not in current:
+            if write.depends and topic not in current:
                 record = self._cache.get(topic)
                 if isinstance(record, Unknown):
                     current[topic] = None
@@ -259,6 +278,18 @@ class Committer:
         if self._seq > self._reserved:
             self._store.reserve(self._seq + SEQ_RESERVE)
             self._reserved = self._seq + SEQ_RESERVE
+
+
+def stopping() -> Error:
+    """Return the answer to a write that comes when the server goes."""
+    return Error(Code.BUSY, "the server is stopping; try again in a moment")
+
+
+def _refused(unit: list[Write], error: Error) -> list[Outcome]:
+    """Answer what could not be stored; a message that nobody stores does not need the disk."""
+    if any(write.logged for write in unit):
+        return [error] * len(unit)
+    return [Receipt(write.event) for write in unit]
 
 
 def _units(batch: list[Write]) -> Iterator[list[Write]]:

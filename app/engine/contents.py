@@ -57,8 +57,15 @@ class Contents:
         except Error:
             event.decoded = PLAIN  # an open topic's bytes need not be what they claim
             return
+        event.decoded = self._restored(event, value)
+
+    def _restored(self, event: Event, value: object) -> object:
+        """Return a value of the types its table declares; as it is if they have changed since."""
         shape = self._shape(event)
-        event.decoded = shape.restore(value) if shape is not None else value
+        try:
+            return shape.restore(value) if shape is not None else value
+        except Error:
+            return value
 
     def value(self, event: Event) -> object:
         """Return the value that readers may see: decoded, of the declared types, nothing hidden.

@@ -7,13 +7,13 @@ needs no lock. They change no store; a refused write leaves nothing behind.
 from collections.abc import Callable
 from typing import cast
 
-from app.codecs import decode, encode
+from app.codecs import decode, encode, is_structured
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.tables import Role
 from app.core.values import merge_patch
-from app.engine.contents import structured_type
+from app.engine.contents import Plain, structured_type
 from app.engine.shape import Shape
 from app.engine.write import Condition, Current, Outcome, Receipt, Write
 
@@ -52,7 +52,7 @@ def _note(write: Write, current: Current) -> None:
 
 
 def _decide(write: Write, current: Current) -> None:
-    if not write.logged or not write.depends:
+    if not write.depends:
         return
     event = write.event
     record = current.get(event.topic)
@@ -99,19 +99,27 @@ def _apply_patch(write: Write, record: Record | None) -> None:
     if shape is not None:
         merged = shape.checker.check(shape.with_id(merged, event.topic))
     _replace(event, shape, merged)
+    if shape is not None and shape.ends:  # a record lives from its last write (FEATURES A5, A6)
+        event.expires_at = shape.expiry(event, seconds_of(event.version))
 
 
 def value_of_record(record: Record) -> object:
-    """Return the record's decoded value; raises CONFLICT when it has none that could be patched."""
-    if record.decoded is MISSING:
-        try:
-            record.decoded = decode(record.payload, record.content_type)
-        except Error as error:
-            raise Error(
-                Code.CONFLICT,
-                f"the record at {record.topic!r} is not structured and cannot be patched; put it",
-            ) from error
-    return record.decoded
+    """Return the record's decoded value; raises CONFLICT when it has none that could be patched.
+
+    What is decoded here is not kept on the record: the event loop shares it.
+    """
+    known = record.decoded
+    if known is not MISSING and not isinstance(known, Plain):
+        return known
+    try:
+        if is_structured(record.content_type):
+            return decode(record.payload, record.content_type)
+    except Error:
+        pass
+    raise Error(
+        Code.CONFLICT,
+        f"the record at {record.topic!r} is not structured and cannot be patched; put it",
+    )
 
 
 def _set_times(event: Event, shape: Shape, record: Record | None) -> None:

@@ -32,9 +32,9 @@ from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
-from app.engine.admission import Admission
+from app.engine.admission import EXPIRY, Admission
 from app.engine.cache import Unknown
-from app.engine.commit import Committer
+from app.engine.commit import Committer, stopping
 from app.engine.contents import Contents
 from app.engine.creation import Creation
 from app.engine.reader import Reader
@@ -42,7 +42,7 @@ from app.engine.registry import VERB_OF_KIND, Registry, Route
 from app.engine.resource import Incoming, Resource
 from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
-from app.engine.write import Condition, Done, Group, Outcome, Receipt, ignore
+from app.engine.write import UNHEARD, Condition, Done, Group, Outcome, Receipt, Unheard
 from app.store.store import Page
 
 log = logging.getLogger("rowcast.engine")
@@ -70,7 +70,7 @@ class Engine:
         self._now = now
         self._admission = Admission(now, payload_bytes_max)
         self._creation = Creation(self)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Outcome]] = set()
 
     # -- positions
     # -------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Engine:
         self,
         event: Event,
         caller: Caller,
-        done: Done = ignore,
+        done: Done = UNHEARD,
         condition: Condition | None = None,
     ) -> None:
         """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
@@ -101,16 +101,17 @@ class Engine:
         """
         try:
             route = self.registry.route(event.topic)
-            if route.plain and event.kind is MESSAGE and self._forward(event, caller):
-                if done is not ignore:
+            plain = route.plain and event.kind is MESSAGE and condition is None
+            if plain and self._forward(event, caller):
+                if type(done) is not Unheard:
                     done(Receipt(event))
                 return
             check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                self._start(self._through_resource(route, event, caller, done))
+                self._start(self._through_resource(route, event, caller, condition), done)
                 return
             write = self._admission.admit(route, event, caller, done, condition)
-            if write.logged or caller in self.committer.pending:
+            if write.logged or condition is not None or caller in self.committer.pending:
                 self.committer.submit((write,))
                 return
             self.committer.publish(event)
@@ -129,6 +130,7 @@ class Engine:
             not caller.grants.write
             or caller in self.committer.pending
             or len(event.payload) > self._admission.payload_bytes_max
+            or (event.properties is not None and EXPIRY in event.properties)
         ):
             return False
         self.committer.publish(event)
@@ -156,6 +158,8 @@ class Engine:
         for event, future in zip(events, futures, strict=True):
             route = self.registry.route(event.topic)
             check_write(route.topic, caller)
+            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                raise _not_atomic(route, event)
             writes.append(self._admission.admit(route, event, caller, _resolver(future)))
         if not writes:
             return []
@@ -175,34 +179,44 @@ class Engine:
             return None
         return route.entry.resource(self, topic, route.record_id, caller)
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
+    def _start(self, work: Coroutine[object, object, Outcome], done: Done) -> None:
+        def ended(task: asyncio.Task[Outcome]) -> None:
+            self._tasks.discard(task)
+            done(stopping() if task.cancelled() else task.result())
+
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
 
     async def _through_resource(
-        self, route: Route, event: Event, caller: Caller, done: Done
-    ) -> None:
+        self, route: Route, event: Event, caller: Caller, condition: Condition | None
+    ) -> Outcome:
         """Let a resource class carry out a write that it overrides."""
         verb = VERB_OF_KIND[event.kind]
         try:
             resource = cast("Resource", self.resource(route.topic, caller))
-            resource.sent = event
+            resource.sent, resource.condition = event, condition
             if event.kind == DELETE:
                 await resource.delete()
             else:
                 value = self.contents.value(event)
                 await getattr(resource, verb)(value)
-            done(resource.receipt or Receipt(event))
         except Error as error:
-            done(error)
+            return error
         except Exception:
             incident = uuid4().hex[:8]
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
-            done(Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}"))
+            return Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
+        return resource.receipt or Receipt(event)
 
     async def write_value(
-        self, topic: str, kind: str, value: object, caller: Caller, sent: Event | None = None
+        self,
+        topic: str,
+        kind: str,
+        value: object,
+        caller: Caller,
+        sent: Event | None = None,
+        condition: Condition | None = None,
     ) -> Receipt:
         """Carry out a write of a plain value, past any resource class at its topic.
 
@@ -217,8 +231,8 @@ class Engine:
         check_write(route.topic, caller)
         plain = replace(route, entry=None) if route.shape is None else route
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        write = self._admission.admit(plain, event, caller, _resolver(future))
-        if write.logged or caller in self.committer.pending:
+        write = self._admission.admit(plain, event, caller, _resolver(future), condition)
+        if write.logged or condition is not None or caller in self.committer.pending:
             self.committer.submit((write,))
             return _receipt(await future)
         self.committer.publish(event)
@@ -298,9 +312,11 @@ class Engine:
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
             return False
-        position = self._position(subscription, since)
+        position = self._position(subscription, interest, since)
         self.bus.add(topics, subscription)
-        subscription.add(interest, position, current=current and position is None)
+        # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
+        current = current if since is None else position is None
+        subscription.add(interest, position, current=current)
         return True
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
@@ -309,15 +325,17 @@ class Engine:
         if topics.text.startswith(SHARE_PREFIX):
             raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
 
-    def _position(self, subscription: Subscription, since: str | int | None) -> int | None:
+    def _position(
+        self, subscription: Subscription, interest: Interest, since: str | int | None
+    ) -> int | None:
         if since is None or isinstance(since, int):
             return since
         cursor = parse_cursor(since)
         if cursor.epoch != self.reader.epoch:
-            subscription.restart("the cursor is of another log", since)
+            subscription.restart("the cursor is of another log", since, interest)
             return None
-        if cursor.seq > self.committer.announced:
-            subscription.restart("the cursor is beyond the end of the log", since)
+        if cursor.seq > self.committer.stored:  # a page of the log may run ahead of the bus
+            subscription.restart("the cursor is beyond the end of the log", since, interest)
             return None
         return cursor.seq
 
@@ -354,6 +372,14 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.committer.settle()
+
+
+def _not_atomic(route: Route, event: Event) -> Error:
+    return Error(
+        Code.NOT_ALLOWED,
+        f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which cannot be "
+        "part of an atomic batch; write it alone",
+    )
 
 
 def _resolver(future: "asyncio.Future[Outcome]") -> Done:

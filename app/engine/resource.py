@@ -19,7 +19,7 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.queries import Query
 from app.engine.subscription import Subscription
-from app.engine.write import Receipt
+from app.engine.write import Condition, Receipt
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -172,6 +172,8 @@ class Resource:
         self.topic = topic
         self.id = record_id
         self.caller = caller
+        self.condition: Condition | None = None
+        """What must hold of the record; the verbs of this class check it where they write."""
         self.sent: Event | None = None
         """What the client sent, when this is a write."""
         self.receipt: Receipt | None = None
@@ -212,6 +214,6 @@ class Resource:
 
     async def _write(self, kind: str, value: object) -> object:
         self.receipt = await self.engine.write_value(
-            self.topic, kind, value, self.caller, self.sent
+            self.topic, kind, value, self.caller, self.sent, self.condition
         )
         return self.receipt

@@ -111,6 +111,8 @@ class Shape:
         known = cast("dict[str, object]", value)
         if key in known and known[key] == wanted and type(known[key]) is type(wanted):
             return value
+        if key not in known:
+            return {key: wanted, **known}
         return {key: wanted} | {name: item for name, item in known.items() if name != key}
 
     def restore(self, value: object) -> object:
@@ -146,9 +148,19 @@ class Shape:
         if isinstance(own, int | float):
             return own / 1000
         if isinstance(own, str):
-            return datetime.fromisoformat(own).timestamp()
+            return _seconds(own, f"{self.expires} of {event.topic}")
         lives = self.table.expiration_seconds
         return now_seconds + lives if lives else 0.0
+
+
+def _seconds(text: str, what: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Error(
+            Code.UNPROCESSABLE, f"{what} is no time: {text[:40]!r}; write 2030-01-31T12:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
 
 
 def _loose(table: Table) -> Table:

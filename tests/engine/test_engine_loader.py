@@ -1,0 +1,70 @@
+"""The user's resources are found, or the start fails with the file and line."""
+
+import pytest
+
+from app.core.errors import Code, Error
+from app.engine.loader import load_resources
+
+GOOD = """
+from app.api import Resource
+from app.engine.resource import Resource as Base
+
+PLAIN = 5
+
+class Dog(Resource):
+    pass
+
+class Kennel(Base):
+    path = "/places/kennel/"
+
+class Root(Resource):
+    path = ""
+
+class _Hidden(Resource):
+    pass
+"""
+
+
+def load(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return load_resources(folder)
+
+
+def test_no_folder_has_no_resources(tmp_path):
+    assert [] == load_resources(tmp_path / "missing")
+
+
+def test_every_resource_of_every_file_by_name_or_path(tmp_path):
+    found = load(tmp_path, b_second="from app.api import Resource\nclass Cat(Resource): ...",
+                 a_first=GOOD, _skipped="1 / 0")  # fmt: skip
+    assert ["Dog", "places/kennel", "", "Cat"] == [path for path, _ in found]
+    assert ["Dog", "Kennel", "Root", "Cat"] == [item.__name__ for _, item in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("x = 1\ndef broken(:\n", 2, "SyntaxError"),
+        ("x = 1\n\ny = x / 0\n", 3, "division by zero"),
+        ("import nothing_of_that_name\n", 1, "nothing_of_that_name"),
+        ("class E(SyntaxError): pass\nraise E\n", 1, "E"),
+    ],
+)
+def test_a_mistake_stops_the_start_with_its_line(tmp_path, text, line, words):
+    with pytest.raises(Error, match=words) as raised:
+        load(tmp_path, broken=text)
+    assert Code.INVALID == raised.value.code
+    assert f"broken.py:{line}:" in raised.value.message
+
+
+def test_a_path_must_be_a_topic(tmp_path):
+    text = "from app.api import Resource\nclass Bad(Resource):\n    path = 'a/+'\n"
+    with pytest.raises(Error, match="the path of Bad is no topic"):
+        load(tmp_path, bad=text)
+
+
+def test_what_python_cannot_import_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.spec_from_file_location", lambda *_: None)
+    with pytest.raises(Error, match="cannot be imported"):
+        load(tmp_path, fine="x = 1")

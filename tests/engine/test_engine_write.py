@@ -1,0 +1,34 @@
+"""A write on its way, and who hears of its end."""
+
+import pytest
+from engine_room import ANN, DOG, NOTE
+
+from app.core.errors import Code, Error
+from app.core.events import DELETE, PATCH, PUT, Event
+from app.engine.shape import Shape
+from app.engine.write import UNHEARD, Condition, Receipt, Unheard, Write
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "shape", "expected"),
+    [
+        (PUT, None, None, False),
+        (PATCH, None, None, True),
+        (PUT, Condition(exists=True), None, True),
+        (PUT, None, Shape(NOTE), False),
+        (PUT, None, Shape(DOG), True),
+        (DELETE, None, None, False),
+    ],
+)
+def test_which_outcomes_depend_on_the_record(kind, condition, shape, expected):
+    write = Write(Event("u/1", kind, b""), ANN, UNHEARD, condition, shape)
+    assert expected == write.depends
+
+
+def test_nobody_waits_but_refusals_may_be_counted():
+    refusals, refusal = [], Error(Code.BUSY, "later")
+    counting = Unheard(refusals.append)
+    for outcome in (Receipt(Event("u/1", PUT, b"")), refusal):
+        counting(outcome)
+        UNHEARD(outcome)
+    assert [refusal] == refusals
