@@ -52,6 +52,7 @@ class Creation:
                     raise
                 if given:
                     raise _taken(event.topic, error) from None
+                self._last_ids.pop(shape.table.name, None)  # others wrote numbers: look again
         raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
 
     async def _new_id(self, table: Table) -> str:

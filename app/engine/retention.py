@@ -84,9 +84,9 @@ class Retention:
         while True:
             now = self._now()
             records = await self._engine.reader.expired(now, SWEEP_RECORDS_MAX)
-            for record in records:
-                total += await self._end(record)
-            if len(records) < SWEEP_RECORDS_MAX:
+            ended = sum(await asyncio.gather(*map(self._end, records)))  # in one commit
+            total += ended
+            if len(records) < SWEEP_RECORDS_MAX or not ended:  # the disk refuses: later again
                 return total
 
     async def _end(self, record: Event) -> int:
