@@ -1,0 +1,182 @@
+"""Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
+
+from app.core.events import RETAINED
+from app.engine.cache import RecordCache
+from app.engine.commit import Committer
+from app.engine.engine import Engine
+from app.engine.preludes import Snapshot
+from app.engine.subscription import Subscription
+from app.engine.write import Receipt
+
+
+def announce_before_the_commit(monkeypatch):
+    """Subscribers hear what a failing disk takes back."""
+    write = Committer._write
+
+    def early(self, events):
+        for event in events:
+            self._bus.publish(event)
+        return write(self, events)
+
+    monkeypatch.setattr(Committer, "_write", early)
+
+
+def answer_before_the_commit(monkeypatch):
+    """A writer is told "stored" when it only waits."""
+    submit = Committer.submit
+
+    def eager(self, writes):
+        submit(self, writes)
+        for write in writes:
+            write.done(Receipt(write.event))
+            write.done = lambda _outcome: None
+
+    monkeypatch.setattr(Committer, "submit", eager)
+
+
+def do_not_read_again_what_did_not_fit(monkeypatch):
+    """A full queue forgets instead of falling back to the log."""
+    monkeypatch.setattr(Subscription, "_has_room", lambda self, event: not self._queue)
+
+
+def fill_the_cache_with_what_was_read(monkeypatch):
+    """A slow read overwrites what was committed meanwhile."""
+
+    def fill(self, topic, record, evictions):
+        del evictions
+        self._records[topic] = record
+
+    monkeypatch.setattr(RecordCache, "fill", fill)
+
+
+def ignore_evictions(monkeypatch):
+    """A slow read fills in what the writer wrote, and evicted, meanwhile."""
+    fill = RecordCache.fill
+
+    def careless(self, topic, record, evictions):
+        del evictions
+        fill(self, topic, record, self.evictions)
+
+    monkeypatch.setattr(RecordCache, "fill", careless)
+
+
+def drop_one_offered_event(monkeypatch):
+    """Every tenth event of a subscription is lost."""
+    offer = Subscription.offer
+
+    def lossy(self, event):
+        self.__dict__["offers"] = self.__dict__.get("offers", 0) + 1
+        if self.offers % 10:
+            offer(self, event)
+
+    monkeypatch.setattr(Subscription, "offer", lossy)
+
+
+def hand_over_twice(monkeypatch):
+    """The position is not moved by what is taken from the queue."""
+    take = Subscription._take_queue
+
+    def forgetful(self, out, limit):
+        position = self.position
+        take(self, out, limit)
+        self.position = position
+
+    monkeypatch.setattr(Subscription, "_take_queue", forgetful)
+
+
+def let_messages_overtake(monkeypatch):
+    """An unlogged message does not wait for the same caller's write."""
+
+    def forward(self, event, caller):
+        del caller
+        self.committer.publish(event)
+        return True
+
+    monkeypatch.setattr(Engine, "_forward", forward)
+
+
+def keep_callers_pending(monkeypatch):
+    """A refused write is never counted off."""
+    answer = Committer._answer
+
+    def leaky(self, write, outcome):
+        answer(self, write, outcome)
+        if not isinstance(outcome, Receipt):
+            self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
+
+    monkeypatch.setattr(Committer, "_answer", leaky)
+
+
+def do_not_look_before_deciding(monkeypatch):
+    """Conditions and patches see only what the cache happens to know."""
+    monkeypatch.setattr(
+        Committer,
+        "_current",
+        lambda self, batch: {
+            write.event.topic: self._cache._records.get(write.event.topic)
+            for write in batch
+            if write.depends
+        },
+    )
+
+
+def split_groups(monkeypatch):
+    """A batch that should be whole is decided one by one."""
+    submit = Committer.submit
+
+    def apart(self, writes):
+        for write in writes:
+            write.group = None
+        submit(self, writes)
+
+    monkeypatch.setattr(Committer, "submit", apart)
+
+
+def do_not_notice_the_trimmed_log(monkeypatch):
+    """A reader behind the tail of the log goes on as if nothing were missing."""
+
+    async def nothing(self, needs):
+        del self, needs
+        return 0
+
+    monkeypatch.setattr(Subscription, "_lost", nothing)
+
+
+def take_records_that_are_too_new(monkeypatch):
+    """The current records include some whose event follows as well."""
+    init = Snapshot.__init__
+
+    def endless(self, interest, limit):
+        init(self, interest, limit)
+        self.limit = 1 << 60
+
+    monkeypatch.setattr(Snapshot, "__init__", endless)
+
+
+def forget_the_record_in_memory(monkeypatch):
+    """A commit does not reach the cache."""
+    put = RecordCache.put
+
+    def lazy(self, topic, record):
+        if record is None or record.kind not in RETAINED or record.seq % 5:
+            put(self, topic, record)
+
+    monkeypatch.setattr(RecordCache, "put", lazy)
+
+
+PLANTS = (
+    announce_before_the_commit,
+    answer_before_the_commit,
+    do_not_read_again_what_did_not_fit,
+    fill_the_cache_with_what_was_read,
+    ignore_evictions,
+    drop_one_offered_event,
+    hand_over_twice,
+    let_messages_overtake,
+    keep_callers_pending,
+    do_not_look_before_deciding,
+    split_groups,
+    do_not_notice_the_trimmed_log,
+    take_records_that_are_too_new,
+    forget_the_record_in_memory,
+)

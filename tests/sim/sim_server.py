@@ -1,0 +1,147 @@
+"""A whole server without a machine: the real engine and the real MQTT edge on simulated threads."""
+
+from sim_checks import require
+from sim_loop import SimExecutor
+from sim_store import number_of
+
+from app.auth.anonymous import anonymous_from
+from app.broker.broker import Broker
+from app.broker.settings import BrokerSettings
+from app.bus.bus import Bus
+from app.core.clock import HybridClock
+from app.core.tables import Attribute, Logs, Role, Table, Type
+from app.core.topics import TopicFilter
+from app.engine.cache import RecordCache
+from app.engine.commit import Committer
+from app.engine.engine import Engine
+from app.engine.reader import Reader
+from app.engine.registry import Registry
+from app.engine.retention import Retention, RetentionSettings
+from app.store.store import Keep
+
+KEY = Attribute("id", Type.ID, primary_key=True)
+NUMBERS = tuple(Attribute(name, Type.LONG) for name in ("n", "k0", "k1", "k2"))
+DOG = Table(
+    "Dog",
+    "Dog",
+    (
+        KEY,
+        *NUMBERS,
+        Attribute("created", Type.DATE, role=Role.CREATED_TIME),
+        Attribute("updated", Type.DATE, role=Role.UPDATED_TIME),
+    ),
+)
+NOTE = Table("Note", "Note", (KEY,), logs=Logs.QOS1)
+COUNTER = Table("Counter", "Counter", (Attribute("id", Type.LONG, primary_key=True), *NUMBERS))
+LEASE = Table("Lease", "Lease", (KEY, *NUMBERS), expiration_seconds=0.4)
+TABLES = (DOG, NOTE, COUNTER, LEASE)
+
+
+class Tap:
+    """A subscriber to everything: it hears what is announced, at the moment of announcement."""
+
+    def __init__(self, world):
+        self._world = world
+        self._index = len(world.store.shadow)
+        self._last_of = {}
+        self.unlogged = []
+
+    def offer(self, event):
+        world = self._world
+        n = number_of(event.payload, event.properties)
+        world.trace(f"announce {event.topic} {event.kind} n={n} seq={event.seq}")
+        if event.seq:
+            require(event.seq in world.store.by_seq, "announced before it was stored", event)
+            wanted = world.store.shadow[self._index]
+            self._index += 1
+            require(wanted.seq == event.seq, "announced out of order", event, wanted)
+        else:
+            require(event.version == 0, "an unlogged event has a version", event)
+            self.unlogged.append(event)
+        attempt = world.attempts.get(n)
+        if attempt is not None:
+            world.heard.add(n)
+            before = self._last_of.get(attempt.caller, 0)
+            require(before < n, f"{attempt.caller}: announced out of its order", before, event)
+            self._last_of[attempt.caller] = n
+
+    @property
+    def complete(self):
+        """Whether everything stored since the start was announced."""
+        return self._index == len(self._world.store.shadow)
+
+
+class Server:
+    """One life of the server, from start to stop or crash."""
+
+    def __init__(self, world):
+        rng, loop, store = world.rng, world.loop, world.store
+        self.alive = True
+        self.loop = loop
+        self.writer = SimExecutor(loop, rng, ordered=True)
+        self.readers = SimExecutor(loop, rng, ordered=False, slowness=rng.choice((1, 1, 10)))
+        store.meanwhile = self.readers.work_one
+        store.open(TABLES)
+        bus = Bus()
+        self.cache = RecordCache(rng.choice((1, 2, 4, 8, 1000)), rng.choice((300, 10_000)))
+        clock = HybridClock(world.now, store.last_version())
+        committer = Committer(store, bus, self.cache, clock, self.writer)
+        self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
+        self.engine = Engine(Registry(TABLES), bus, committer, self.reader, world.now)
+        settings = BrokerSettings(anonymous_from("loopback"), receive_maximum=6)
+        self.broker = Broker(self.engine, settings, world.now)
+        keep = Keep(events=rng.choice((0, 5, 20)))
+        self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
+        self.tap = Tap(world)
+        self._everything = TopicFilter("#")
+        bus.add(self._everything, self.tap)
+        self.links = []
+        """Connections of MQTT clients, ever."""
+        self.ends = []
+        """What to call when the process dies."""
+
+    def kill(self):
+        """Die as a process does."""
+        self.alive = False
+        self.writer.kill()
+        self.readers.kill()
+        for link in self.links:
+            link.cut()
+        clients = {link.client for link in self.links}
+        for timer in self.loop.timers():
+            if getattr(timer._callback, "__self__", None) in clients:
+                timer.cancel()
+        for session in self.broker.sessions:
+            session.subscription.close()
+        for end in self.ends:
+            end()
+        for task in list(self.engine._tasks):
+            task.cancel()
+
+    def check_empty(self):
+        """Check that nothing is left when every client is gone."""
+        engine, committer = self.engine, self.engine.committer
+        engine.bus.remove(self._everything, self.tap)
+        left = {
+            "pending": committer.pending,
+            "backlog": committer.backlog,
+            "relieved": committer._relieved,
+            "subscriptions": engine.bus.subscriptions,
+            "tasks": engine._tasks,
+            "clients": self.broker.clients,
+            "sessions": len(self.broker.sessions),
+            "writer": not self.writer.idle,
+            "readers": not self.readers.idle,
+        }
+        require(not any(left.values()), "left running", {k: v for k, v in left.items() if v})
+
+    def check_cache(self, store):
+        """Check that memory and store agree."""
+        head = store.shadow[-1].seq if store.shadow else 0
+        size = 0
+        for topic, record in self.cache._records.items():
+            state = store.state(topic, head)
+            told, wanted = (item.seq if item is not None else None for item in (record, state))
+            require(told == wanted, "the cache is stale", topic, told, wanted)
+            size += len(record.payload) if record is not None else 0
+        require(size == self.cache._bytes, "the cache has miscounted", size, self.cache._bytes)

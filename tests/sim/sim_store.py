@@ -1,0 +1,132 @@
+"""A store that fails when told to, and remembers for the oracle all that was ever committed.
+
+What retention trims is gone from the log but stays in ``shadow``: the truth that every reader is
+compared with.
+"""
+
+import re
+
+from app.core.errors import Code, Error
+from app.core.events import DELETE, RETAINED
+from app.store.memory import MemoryStore
+from app.store.records import logged
+
+NUMBER = re.compile(rb'\bn"?[:=] ?(\d+)')
+
+
+class Planted(RuntimeError):  # noqa: N818 - a sentence reads so
+    """An exception that the simulation threw itself."""
+
+
+def number_of(payload, properties=None):
+    """Return the number that marks a payload, or a user property of a delete; None if none does."""
+    found = NUMBER.search(payload)
+    if found:
+        return int(found[1])
+    for name, value in (properties or {}).get("user_property", ()):
+        if name == "n":
+            return int(value)
+    return None
+
+
+class SimStore(MemoryStore):
+    """MemoryStore with a bad day, and a memory."""
+
+    def __init__(self, rng, trace):
+        super().__init__("5eed5eed")
+        self._rng = rng
+        self._trace = trace
+        self.trouble = 0.0
+        """How likely a write or read is to fail."""
+        self.meanwhile = lambda: None
+        """What other threads do between two steps of the writer's."""
+        self.shadow = []
+        self.by_seq = {}
+        self.by_n = {}
+        self.changes = {}
+        """Topic to [(seq, event or None)]: the states of its record."""
+        self.trims = 0
+        self.fault = self._write_fault
+
+    def _write_fault(self, name):
+        if self._rng.random() < self.trouble:
+            self._trace(f"fault {name}")
+            if self._rng.random() < 0.5:
+                raise Error(Code.BUSY, "the disk is full")
+            raise Planted(name)
+
+    def _read_fault(self):
+        if self._rng.random() < self.trouble / 2:
+            self._trace("fault read")
+            if self._rng.random() < 0.7:
+                raise Error(Code.BUSY, "the disk cannot be read")
+            raise Planted("read")
+
+    def commit(self, events):
+        if self._rng.random() < 0.3:
+            self.meanwhile()
+        existed = super().commit(events)
+        for event in events:
+            self._remember(logged(event))
+        self._trace(f"commit {[event.seq for event in events]}")
+        if self._rng.random() < 0.3:
+            self.meanwhile()
+        return existed
+
+    def _remember(self, event):
+        if self.shadow:
+            last = self.shadow[-1]
+            assert event.seq > last.seq, f"seq goes back: {last} {event}"
+            assert event.version > last.version, f"version goes back: {last} {event}"
+        self.shadow.append(event)
+        self.by_seq[event.seq] = event
+        n = number_of(event.payload, event.properties)
+        if n is not None:
+            assert n not in self.by_n, f"stored twice: {event}"
+            self.by_n[n] = event
+        if event.kind in RETAINED:
+            state = None if event.kind == DELETE else event
+            self.changes.setdefault(event.topic, []).append((event.seq, state))
+
+    def trim(self, table, keep, now_seconds, limit):
+        done = super().trim(table, keep, now_seconds, limit)
+        if done:
+            self.trims += 1
+            self._trace(f"trim {table.name if table else '-'} {done}")
+        return done
+
+    def state(self, topic, seq):
+        """Return the event that made the record at a topic as of a position; None for no record."""
+        found = None
+        for changed, state in self.changes.get(topic, ()):
+            if changed > seq:
+                break
+            found = state
+        return found
+
+    def held(self, table, topic):
+        """Return the record that the store has, without any trouble."""
+        return super().get(table, topic)
+
+    def states(self, topic, since):
+        """Return the states of a topic's record from a position until now."""
+        later = [state for changed, state in self.changes.get(topic, ()) if changed > since]
+        return [self.state(topic, since), *later]
+
+    # -- reads that may fail -----------------------------------------------------------------------
+
+    def get(self, table, topic):
+        self._read_fault()
+        return super().get(table, topic)
+
+    def read(self, after, limit, table=None, *, one_table=False):
+        self._read_fault()
+        return super().read(after, limit, table, one_table=one_table)
+
+    def scan(self, table, topics, after, limit):
+        self._read_fault()
+        return super().scan(table, topics, after, limit)
+
+    def expired(self, now_seconds, limit):
+        self._read_fault()
+        return super().expired(now_seconds, limit)

@@ -1,0 +1,154 @@
+"""A network of bytes between an MQTT client and the real server side of its connection.
+
+Bytes travel in chunks and at moments that the seed chooses. The client's end may stop reading, so
+the server's buffer fills; either end may vanish.
+"""
+
+from collections import deque
+
+from sim_checks import Violation
+
+from app.broker.client import Client
+from app.mqtt.connection import Connection
+from app.mqtt.encode import encode
+from app.mqtt.violations import Violation as Breach
+
+BUFFER_BYTES_HIGH = 400
+BUFFER_BYTES_LOW = 100
+
+
+class Link:
+    """One connection: the server's transport, and the client's socket."""
+
+    def __init__(self, world, server, version):
+        self._world = world
+        self._loop = world.loop
+        self._rng = world.rng
+        self._up = bytearray()
+        self._down = bytearray()
+        self._codec = Connection("client", version=version)
+        self._inbox = deque()
+        self._waiter = None
+        self._read = True
+        self._closing = False
+        self._full = False
+        self._pumping = set()
+        self.version = version
+        self.stopped = False
+        """Whether the client does not read."""
+        self.over = False
+        server.links.append(self)
+        self.number = len(server.links)
+        """Its place among the connections of this server."""
+        self.client = Client(server.broker, self, "127.0.0.1")
+        server.broker.admit(self.client)
+
+    # -- the server's transport --------------------------------------------------------------------
+
+    def write(self, data):
+        if self.over:
+            return
+        self._down += data
+        if len(self._down) > BUFFER_BYTES_HIGH and not self._full:
+            self._full = True
+            self.client.pause_writing()
+        self._pump(self._carry_down)
+
+    def get_write_buffer_size(self):
+        return len(self._down)
+
+    def close(self):
+        self._closing = True
+        self._pump(self._carry_down)
+
+    def abort(self):
+        self._end()
+
+    def pause_reading(self):
+        self._read = False
+
+    def resume_reading(self):
+        self._read = True
+        self._pump(self._carry_up)
+
+    def _pump(self, carry):
+        if carry not in self._pumping and not self.over:
+            self._pumping.add(carry)
+            delay = self._rng.choice((0, 0, 0.001, 0.003, 0.02))
+            self._loop.call_later(delay, self._pumped, carry)
+
+    def _pumped(self, carry):
+        self._pumping.discard(carry)
+        if not self.over:
+            carry()
+
+    def _chunk(self, buffer):
+        size = self._rng.choice((1, 7, 40, 400, 10_000))
+        data = bytes(buffer[:size])
+        del buffer[:size]
+        return data
+
+    def _carry_up(self):
+        if self._read and not self._closing and self._up:
+            self.client.receive(self._chunk(self._up))
+            if self._up:
+                self._pump(self._carry_up)
+
+    def _carry_down(self):
+        if self._down and not self.stopped:
+            for packet in self._codec.receive(self._chunk(self._down)):
+                if isinstance(packet, Breach):
+                    raise Violation(f"the server breaks MQTT: {packet.message}")
+                self._inbox.append(packet)
+            self._wake()
+        if self._full and len(self._down) < BUFFER_BYTES_LOW:
+            self._full = False
+            self.client.resume_writing()
+        if self._down and not self.stopped:
+            self._pump(self._carry_down)
+        elif self._closing and not self._down:
+            self._end()
+
+    def _end(self):
+        """End it in both directions: the server's side hears of it in a later turn."""
+        if not self.over:
+            self.cut()
+            self._loop.call_soon(self.client.lost)
+
+    def cut(self):
+        """End it without a word to the server: its process is gone."""
+        self.over = True
+        self._up.clear()
+        self._down.clear()
+        self._wake()
+
+    # -- the client's socket -----------------------------------------------------------------------
+
+    def send(self, packet):
+        self._up += encode(packet, self.version)
+        self._pump(self._carry_up)
+
+    def drop(self):
+        """Vanish."""
+        self._end()
+
+    def stop(self):
+        """Read no more until ``go``."""
+        self.stopped = True
+
+    def go(self):
+        self.stopped = False
+        self._pump(self._carry_down)
+
+    def _wake(self):
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def receive(self):
+        """Return the next packet; None when the connection is over."""
+        while not self._inbox:
+            if self.over:
+                return None
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        return self._inbox.popleft()

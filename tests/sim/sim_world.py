@@ -1,0 +1,349 @@
+"""A simulation: one seed makes a server, its clients and their bad luck, and checks every promise.
+
+``run(seed)`` returns the digest of all that happened; a second run of the seed gives the same. A
+broken promise raises Failed with the seed and the last things that happened.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import random
+import sys
+from collections import deque
+from unittest.mock import patch
+
+from sim_checks import Violation, check_fold, check_groups, check_history, holds, require
+from sim_devices import Device
+from sim_loop import SimLoop
+from sim_readers import Juggler, Watcher
+from sim_server import TABLES, Server
+from sim_store import Planted, SimStore
+from sim_writers import Looker, Writer
+
+from app.core.errors import Code, Error
+from app.engine.write import Receipt
+from app.store.store import Keep
+
+LIMITS = {
+    "SUBSCRIPTION_QUEUE_EVENTS_MAX": (2, 5, 20, 200),
+    "SUBSCRIPTION_QUEUE_BYTES_MAX": (200, 2_000, 100_000),
+    "LOG_PAGE_EVENTS": (2, 3, 7, 100),
+    "SCAN_PAGE_RECORDS": (1, 2, 3, 100),
+    "COMMIT_BATCH_EVENTS_MAX": (1, 3, 10, 100),
+    "COMMIT_BACKLOG_EVENTS_MAX": (8, 30, 1_000),
+    "COMMIT_BACKLOG_EVENTS_HIGH": (2, 5, 1_000),
+    "SEQ_RESERVE": (1, 5, 100),
+    "SWEEP_EVENTS_MAX": (1, 3, 100),
+    "SWEEP_RECORDS_MAX": (1, 2, 100),
+    "MQTT_FLUSH_EVENTS": (1, 3, 50),
+}
+"""Bounds made small, so that a short run crosses them, and what a seed may choose."""
+START = 1_700_000_000
+TRACE_LINES = 60
+QUIET_SECONDS = 60
+"""Virtual time for everything that waits to arrive."""
+
+
+class Failed(AssertionError):  # noqa: N818 - a sentence reads so
+    """A seed that breaks a promise."""
+
+
+class Attempt:
+    """One write that somebody tried."""
+
+    __slots__ = ("caller", "condition", "group", "logged", "outcome", "patch", "server", "since")
+
+    def __init__(self, server, caller, logged, patch, group):
+        self.server = server
+        self.caller = caller
+        self.logged = logged
+        self.patch = patch
+        self.group = group
+        self.condition = None
+        self.outcome = None
+        self.since = 0
+
+
+class World:
+    """Everything in one simulation."""
+
+    def __init__(self, seed, loop, lines):
+        self.seed = seed
+        self.rng = random.Random(f"{seed} world")
+        self.loop = loop
+        self.digest = hashlib.sha256()
+        self.lines = deque(maxlen=lines)
+        self.events = 0
+        self.attempts = {}
+        self.heard = set()
+        self.on_watch = {}
+        self.failure = None
+        self.ended = loop.create_future()
+        self.quiet = False
+        self.closing = False
+        self.guarded = []
+        self.store = SimStore(self.rng, self.trace)
+        self.server = None
+        self._up = None
+
+    # -- what everybody uses -----------------------------------------------------------------------
+
+    def fork(self, name):
+        """Return dice of one's own."""
+        return random.Random(f"{self.seed} {name}")
+
+    def now(self):
+        return START + self.loop.time()
+
+    def trace(self, line):
+        self.events += 1
+        text = f"{self.loop.time():.4f} {line}"
+        self.lines.append(text)
+        self.digest.update(text.encode())
+
+    def fail(self, error):
+        """Note what is wrong and stop."""
+        if self.failure is None:
+            self.failure = error
+            if not self.ended.done():
+                self.ended.set_result(None)
+
+    def next_number(self):
+        return len(self.attempts) + 1
+
+    def attempt(self, n, caller, logged, patch=None, group=None):
+        self.attempts[n] = Attempt(self.server, caller, logged, patch, group)
+
+    def answered(self, n, outcome, event):
+        """Check an answer: what it says must be so now."""
+        attempt = self.attempts[n]
+        store = self.store
+        require(attempt.outcome is None, "answered twice", n)
+        attempt.outcome = outcome
+        self.trace(f"answer n={n} {outcome.code if isinstance(outcome, Error) else 'done'}")
+        if isinstance(outcome, Receipt):
+            require((n in store.by_n) == attempt.logged, "acknowledged, not stored", n, event)
+            require(n in self.heard, "acknowledged before it was announced", n, event)
+            if attempt.logged and outcome.event.seq > 0:
+                require(store.by_n[n].seq == outcome.event.seq, "another number", n, event)
+            return
+        if outcome.code in {Code.PRECONDITION, Code.NOT_FOUND} and attempt.condition is not None:
+            states = store.states(event.topic, attempt.since)
+            wrong = not all(holds(attempt.condition, state) for state in states)
+            require(wrong, "refused although its condition held", n, outcome)
+            return
+        fine = {Code.BUSY, Code.CONFLICT}
+        fine |= {Code.PRECONDITION} if attempt.group or event is None else set()
+        require(outcome.code in fine, "refused without a reason", n, event, outcome)
+
+    def unanswered(self, n):
+        """Note that nobody will ever know."""
+        self.attempts[n].outcome = self
+
+    async def server_up(self):
+        """Wait for a server that runs."""
+        while not self.server.alive:
+            await self._up
+        return self.server
+
+    def begin(self, call, *arguments):
+        """Let something go on by itself."""
+        return self.loop.create_task(self._safe(call, *arguments))
+
+    async def guard(self, work):
+        """Await work inside the server; None when the server dies meanwhile."""
+        task = self.loop.create_task(work)
+        self.guarded.append(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+        finally:
+            self.guarded.remove(task)
+
+    # -- the course of things ----------------------------------------------------------------------
+
+    def start_server(self):
+        self.server = server = Server(self)
+        watch = server.engine.watch
+
+        def watched(subscription, interest, caller, since=None, *, current=True):
+            announced = server.engine.committer.announced
+            result = watch(subscription, interest, caller, since, current=current)
+            listener = self.on_watch.get(subscription.client_id)
+            if listener is not None:
+                listener(server, subscription, announced, since, current)
+            return result
+
+        server.engine.watch = watched
+        self.trace("start")
+
+    async def crash(self):
+        """End the process at once and start another on what is on the disk."""
+        self.trace("crash")
+        self._up = self.loop.create_future()
+        self.server.kill()
+        for task in list(self.guarded):
+            task.cancel()
+        await self.loop.pause(self.rng.choice((0, 0.02)))
+        self.start_server()
+        self._up.set_result(None)
+
+    async def misfortune(self, busy):
+        """Let things go wrong until all writers are done."""
+        rng, store = self.rng, self.store
+        trouble = rng.choice((0, 0, 0.05, 0.2))
+        crashes = rng.choice((0, 0, 0.05))
+        while not all(task.done() for task in busy):
+            store.trouble = trouble if rng.random() < 0.5 else 0
+            await self.loop.pause(rng.random() * 0.05)
+            choice = rng.random()
+            if choice < crashes:
+                await self.crash()
+            elif choice < 0.2:
+                with contextlib.suppress(Error, Planted):
+                    await self.guard(self._retain())
+        store.trouble = 0
+
+    async def _retain(self):
+        server, rng = self.server, self.rng
+        if rng.random() < 0.5:
+            await server.retention.sweep()
+            return
+        table = rng.choice((*TABLES, None))
+        keep = Keep(events=rng.randrange(1, 8))
+        await server.engine.committer.trim(table, keep, self.now(), 1_000)
+
+    async def play(self):
+        """Run it all."""
+        self.start_server()
+        writes = self.rng.choice((10, 20, 40))
+        count = self.rng.randrange(1, 4)
+        writers = [Writer(self, f"writer{i}", writes) for i in range(count)]
+        readers = [Watcher(self, f"watcher{i}") for i in range(self.rng.randrange(1, 4))]
+        readers += [Juggler(self, f"juggler{i}") for i in range(self.rng.randrange(2))]
+        devices = [Device(self, f"device{i}", writes) for i in range(self.rng.randrange(1, 4))]
+        busy = [self.begin(item.run) for item in writers]
+        others = [self.begin(item.run) for item in (*readers, *devices)]
+        others.append(self.begin(Looker(self, "looker").run))
+        await self.misfortune(busy)
+        self.quiet = True
+        self.trace("quiet")
+        await self.server.engine.committer.settle()
+        await self.loop.pause(QUIET_SECONDS)
+        self.check(readers, devices)
+        await self.leave(others)
+
+    def check(self, readers, devices):
+        """Check everything, now that all that was under way has arrived."""
+        require(self.server.tap.complete, "stored, never announced")
+        for item in (*readers, *devices):
+            item.finish()
+        for n, attempt in self.attempts.items():
+            require(attempt.outcome or not attempt.server.alive, "never answered", n)
+            if isinstance(attempt.outcome, Error):
+                require(n not in self.store.by_n, "refused, yet stored", n, attempt.outcome)
+        check_groups(self.store, self.attempts)
+        check_history(self.store, self.attempts)
+        check_fold(self.store, TABLES)
+        self.server.check_cache(self.store)
+
+    async def leave(self, others):
+        """Let every client go; then nothing may be left."""
+        self.closing = True
+        for end in self.server.ends:
+            end()
+        while not all(task.done() for task in others):
+            await self.loop.pause(0.5)
+        await self.server.engine.stop()
+        await self.loop.pause(1)
+        self.server.check_empty()
+        left = [task.get_coro().__qualname__ for task in self.loop.tasks]
+        require(left == ["run.<locals>.main", "World._safe"], "tasks left running", left)
+        require(not self.loop.timers(), "timers left running", self.loop.timers())
+
+    async def _safe(self, call, *arguments):
+        try:
+            await call(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed has failed
+            self.fail(error)
+
+
+class Hearer(logging.Handler):
+    """Hears the server's log: an exception there is a mistake, unless it was planted."""
+
+    def __init__(self, world):
+        super().__init__()
+        self._world = world
+
+    def emit(self, record):
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, Planted):
+            self._world.fail(error)
+
+
+def _users(name):
+    """Return the modules that work with a bound."""
+    modules = [sys.modules[item] for item in sorted(sys.modules) if item.startswith("app.")]
+    users = [item for item in modules if hasattr(item, name) and item.__name__ != "app.core.limits"]
+    require(users, "nobody works with the bound", name)
+    return users
+
+
+@contextlib.contextmanager
+def _surroundings(world, rng):
+    """Make the bounds small and hear the log, for the time of one run."""
+    logger, hearer = logging.getLogger("rowcast"), Hearer(world)
+    logger.addHandler(hearer)
+    known, logger.propagate = logger.propagate, False
+    with contextlib.ExitStack() as stack:
+        for name, choices in LIMITS.items():
+            chosen = rng.choice(choices)
+            for module in _users(name):
+                stack.enter_context(patch.object(module, name, chosen))
+        try:
+            yield
+        finally:
+            logger.removeHandler(hearer)
+            logger.propagate = known
+
+
+def run(seed, lines=TRACE_LINES):
+    """Run one seed; return the digest of its trace and the world as it was at the end."""
+    loop = SimLoop(random.Random(f"{seed} loop"))
+    world = World(seed, loop, lines)
+    loop.set_exception_handler(
+        lambda _loop, context: world.fail(context.get("exception") or Violation(str(context)))
+    )
+
+    async def main():
+        playing = world.begin(world.play)
+        playing.add_done_callback(lambda _: world.ended.done() or world.ended.set_result(None))
+        await world.ended
+
+    with _surroundings(world, random.Random(f"{seed} limits")):
+        try:
+            loop.run_until_complete(main())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed has failed
+            world.fail(error)
+        finally:
+            _abandon(loop)
+    if world.failure is not None:
+        trace = "\n".join(world.lines)
+        failure = f"{type(world.failure).__name__}: {world.failure}"
+        raise Failed(f"seed {seed}: {failure}\n{trace}") from world.failure
+    return world.digest.hexdigest(), world
+
+
+def _abandon(loop):
+    """Close the loop; after a failure tasks may be left."""
+    for task in list(loop.tasks):
+        task._log_destroy_pending = False
+        task.cancel()
+    loop._ready.clear()
+    loop._scheduled.clear()
+    for task in list(loop.tasks):
+        with contextlib.suppress(BaseException):
+            task.get_coro().close()
+    loop.close()

@@ -1,0 +1,78 @@
+"""The simulation (FEATURES O14): every promise holds on every seed, and a seed is a replay.
+
+Rows it stands for: C2 (nothing lost, nothing twice), C22 (order), D15 (PUBACK after the commit),
+B11 (atomic batches), A16 (conditions), E29 (a crash takes back nothing that was acknowledged).
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sim_plants import PLANTS
+from sim_world import Failed, run
+
+QUICK = 40
+ALL = 300
+SEEDS_TO_NOTICE = 300
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_every_promise_is_kept(seed):
+    run(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(QUICK, ALL))
+def test_every_promise_is_kept_on_more_seeds(seed):
+    run(seed)
+
+
+def test_a_seed_is_a_replay():
+    assert [run(seed)[0] for seed in range(5)] == [run(seed)[0] for seed in range(5)]
+
+
+def test_seeds_differ():
+    assert 5 == len({run(seed)[0] for seed in range(5)})
+
+
+@pytest.mark.slow
+def test_a_seed_is_a_replay_in_another_process():
+    digests = set()
+    for hashing in ("1", "2"):
+        result = subprocess.run(
+            [sys.executable, Path(__file__).with_name("sim_cli.py"), "3"],
+            env=os.environ | {"PYTHONHASHSEED": hashing},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        digests.add(result.stdout)
+    assert 1 == len(digests)
+    assert run(3)[0][:16] in digests.pop()
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_mistake_is_noticed(monkeypatch, plant):
+    plant(monkeypatch)
+    with pytest.raises(Failed, match=r"^seed \d+: "):
+        for seed in range(SEEDS_TO_NOTICE):
+            run(seed)
+
+
+def test_a_failing_seed_fails_again_alike(monkeypatch):
+    PLANTS[0](monkeypatch)
+    told = []
+    for _ in range(2):
+        with contextlib.suppress(StopIteration):
+            told.append(next(_failures()))
+    assert told[0] == told[1]
+    assert "\n" in told[0]
+
+
+def _failures():
+    for seed in range(SEEDS_TO_NOTICE):
+        try:
+            run(seed)
+        except Failed as failure:
+            yield str(failure)
