@@ -64,6 +64,15 @@ async def test_puback_tells_the_cursor(world):
     assert f"{EPOCH}:{record.seq}" == user(puback, "seq") == world.engine.cursor(record.seq)
 
 
+async def test_puback_is_cut_to_what_the_client_takes(world):
+    """MQTT-3.4.2-2, MQTT-3.4.2-3, MQTT-3.1.2-24."""
+    peer = await world.connected(properties={"maximum_packet_size": 23})
+    peer.publish("Dog/1", b'{"name":"Rex"}', qos=1, retain=True)
+    peer.publish("Dog/1", b"not json", qos=1, retain=True, packet_id=2)
+    expected = [Puback(1), Puback(2, Reason.PAYLOAD_FORMAT_INVALID)]
+    assert expected == await peer.hear()
+
+
 async def test_problem_information_0_leaves_puback_bare(world):
     """MQTT-3.1.2-29: no user property and no reason string but on PUBLISH, CONNACK, DISCONNECT."""
     peer = await world.connected(properties={"request_problem_information": 0})
