@@ -36,6 +36,7 @@ from app.engine.registry import Registry
 from app.engine.retention import Retention, RetentionSettings
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
+from app.http.heads import BoundedHeads
 from app.logs import configure_logging
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
@@ -190,7 +191,7 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
     heartbeat = config.websocket.heartbeat_seconds
     return uvicorn.Config(
         edge,
-        http="httptools",
+        http=BoundedHeads,
         ws="websockets-sansio",
         ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
         ws_per_message_deflate=False,
@@ -207,7 +208,9 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only on sockets that say they are TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

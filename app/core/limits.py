@@ -247,3 +247,8 @@ START_POLL_SECONDS = 0.001
 """Between two looks whether HTTP accepts connections; it takes a few."""
 HTTP_BACKLOG = 2_048
 """Connections that wait to be accepted: a browser farm's reconnect in one second."""
+HTTP_HEAD_SECONDS_MAX = 20
+"""From a new connection, or a request's first byte, to the end of its headers; browsers open
+connections ahead of need and keep them that long."""
+HTTP_HEAD_BYTES_MAX = 64 * 1024
+"""Request line and headers: four times what browsers and proxies send at most."""

@@ -1,0 +1,77 @@
+"""Request heads: bounded in time and size, which uvicorn leaves open.
+
+A client that sends its request line and headers a byte at a time, or without end, is told so and
+cut off; bodies have their own bounds (``bodies.py``). One timer serves a connection for its life,
+and looks at most once in HTTP_HEAD_SECONDS_MAX.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
+
+TOO_LATE = "408 Request Timeout", f"send the whole request head within {HTTP_HEAD_SECONDS_MAX} s"
+TOO_LARGE = (
+    "431 Request Header Fields Too Large",
+    f"a request head may have {HTTP_HEAD_BYTES_MAX} bytes",
+)
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with an end to patience."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_since = self.loop.time()
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HTTP_HEAD_SECONDS_MAX, self._look)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before the end of a head."""
+        super().data_received(data)
+        if self._head_since:
+            self._head_bytes += len(data)
+            if self._head_bytes > HTTP_HEAD_BYTES_MAX:
+                self._refuse(*TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the end of this head."""
+        super().on_message_begin()
+        self._head_since = self.loop.time()
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting: the rest is the body, which is bounded elsewhere."""
+        self._head_since = 0.0
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop looking."""
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        waited = self.loop.time() - self._head_since if self._head_since else 0.0
+        if waited >= HTTP_HEAD_SECONDS_MAX:
+            self._refuse(*TOO_LATE)
+        elif not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(HTTP_HEAD_SECONDS_MAX - waited, self._look)
+
+    def _refuse(self, status: str, sentence: str) -> None:
+        """Say why, if anything was asked at all, and close."""
+        if self.transport.is_closing():
+            return
+        if self._head_bytes:
+            self.transport.write(
+                f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+                f"content-length: {len(sentence)}\r\nconnection: close\r\n\r\n{sentence}".encode()
+            )
+        self.transport.close()

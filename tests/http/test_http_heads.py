@@ -1,0 +1,73 @@
+"""Request heads are bounded: a byte a second, or headers without end, is cut off with a reason."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from app.http import heads
+
+
+async def hello(_scope, _receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@asynccontextmanager
+async def connected():
+    config = uvicorn.Config(hello, http=heads.BoundedHeads, log_config=None, lifespan="off")
+    config.load()
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: heads.BoundedHeads(config, state, {}), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(heads, "HTTP_HEAD_SECONDS_MAX", 0.05)
+
+
+async def test_a_head_that_never_ends_is_answered_408_and_closed(hurried):
+    async with connected() as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+async def test_a_connection_that_says_nothing_is_closed(hurried):
+    async with connected() as (reader, _writer):
+        assert b"" == await reader.read()
+
+
+async def test_a_head_over_the_limit_is_answered_431_and_closed():
+    async with connected() as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-Large: ")
+        writer.write(b"x" * (heads.HTTP_HEAD_BYTES_MAX + 1))
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_an_idle_connection_between_requests_is_left_to_keep_alive(hurried):
+    async with connected() as (reader, writer):
+        for _ in range(3):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+            answer = await reader.readuntil(b"0\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            await asyncio.wait_for(asyncio.shield(_passes(0.1)), 5)
+
+
+async def _passes(seconds):
+    """Let the loop's time pass: longer than a head may take here."""
+    future = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(seconds, future.set_result, None)
+    await future
