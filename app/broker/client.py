@@ -13,7 +13,7 @@ its socket takes nothing for long.
 import asyncio
 import logging
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from app.broker.delivery import deliver
 from app.broker.forms import Form
@@ -182,9 +182,9 @@ class Client:
         for packet in packets:
             kind = type(packet)
             if kind is Publish:
-                on_publish(self, cast("Publish", packet))
+                on_publish(self, packet)  # type: ignore[arg-type]
             elif kind is Puback:
-                on_puback(self, cast("Puback", packet))
+                on_puback(self, packet)  # type: ignore[arg-type]
             elif isinstance(packet, Violation):
                 raise packet
             else:

@@ -56,7 +56,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair]) -> None:
             if interest is None:
                 continue
             last = interest
-            form = cast("Form", interest.form)
+            form: Form = interest.form  # type: ignore[assignment]
             keys, granted = form.keys, interest.qos
             own, as_published = interest.identifiers, interest.retain_as_published
         qos = event.qos

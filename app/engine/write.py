@@ -60,7 +60,6 @@ class Unheard:
 
 
 UNHEARD: Final = Unheard()
-ignore = UNHEARD
 
 
 class Write:
