@@ -128,8 +128,6 @@ class Committer:
 
     def _start(self) -> None:
         self._scheduled = False
-        if self._running is not None or not self._waiting:
-            return
         batch = list(self._take())
         try:
             self._running = self._executor.submit(self._work, batch)
@@ -186,11 +184,9 @@ class Committer:
 
     def _answer(self, write: Write, outcome: Outcome) -> None:
         if isinstance(outcome, Receipt):
-            event = outcome.event
-            if event.seq or not write.logged:
-                self._bus.publish(event)
-            if event.seq:
-                self.announced = event.seq
+            self._bus.publish(outcome.event)
+            if outcome.event.seq:
+                self.announced = outcome.event.seq
         left = self.pending[write.caller] - 1
         if left:
             self.pending[write.caller] = left
@@ -235,12 +231,10 @@ class Committer:
         for unit in _units(batch):
             outcomes += decide(unit, current, events, self._next_seq)
         existed = iter(self._write(events) if events else ())
-        return [
-            Receipt(outcome.event, next(existed))
-            if isinstance(outcome, Receipt) and outcome.event.seq
-            else outcome
-            for outcome in outcomes
-        ]
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt) and outcome.event.seq:
+                outcome.existed = next(existed)
+        return outcomes
 
     def _write(self, events: list[Event]) -> list[bool]:
         self._reserve()

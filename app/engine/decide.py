@@ -25,6 +25,13 @@ def decide(
 
     ``current`` is brought up to date as if they were written.
     """
+    first = unit[0]
+    if len(unit) == 1 and not first.depends:  # most writes: there is nothing to decide
+        if first.logged:
+            first.event.seq = next_seq()
+            events.append(first.event)
+        _note(first, current)
+        return [Receipt(first.event)]
     accepted: list[Event] = []
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
     try:
@@ -130,7 +137,7 @@ def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
         kept = known.get(attribute.name) if isinstance(known, dict) else None
         if attribute.role is Role.CREATED_TIME and kept is not None:
             value[attribute.name] = kept
-        elif attribute.role in {Role.CREATED_TIME, Role.UPDATED_TIME}:
+        else:
             value[attribute.name] = shape.time_value(attribute, seconds_of(event.version))
     _replace(event, shape, value)
 
