@@ -138,6 +138,7 @@ def test_long_topics_are_matched_and_not_remembered() -> None:
     bus.add(TopicFilter("#"), me)
     assert bus.match("a" * 60_000) == (me,)
     assert bus._cache == {}
+    assert bus.match("a") is bus.match("a")
 
 
 def test_what_was_never_there_is_not_removed() -> None:

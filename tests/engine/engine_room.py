@@ -61,7 +61,7 @@ class Stepped(Executor):
         future, fn, args = self.waiting.popleft()
         try:
             result = fn(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the future carries it
             future.set_exception(error)
         else:
             future.set_result(result)

@@ -330,6 +330,20 @@ async def test_a_condition_of_an_absent_record_is_asked_once():
     assert [[(None, "u/1")]] == asked
 
 
+async def test_a_condition_trusts_what_memory_knows():
+    room = Room()
+    await room.put("u/1")
+    room.store.lookup = None
+    assert Code.PRECONDITION == await refusal(room.put("u/1", condition=Condition(exists=False)))
+
+
+async def test_a_logged_message_leaves_the_record_in_memory():
+    room = Room()
+    await room.put("Note/1", b"1")
+    receipt = await room.say("Note/1", b"2", qos=1)
+    assert (2, b"1") == (receipt.event.seq, room.cache.get("Note/1").payload)
+
+
 async def test_existed_is_told_for_each_event():
     room, outcomes = Room(), []
     room.committer.submit([put("u/1", outcomes=outcomes), message("u/1", outcomes=outcomes)])

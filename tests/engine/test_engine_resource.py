@@ -1,4 +1,4 @@
-"""What code in resources/ stands on: verbs with the table's behaviour, streams in both directions."""
+"""What code in resources/ stands on: the table's verbs, and streams in both directions."""
 
 import asyncio
 

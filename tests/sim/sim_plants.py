@@ -1,10 +1,12 @@
 """Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
 
+from app.core.errors import Code, Error
 from app.core.events import RETAINED
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.preludes import Snapshot
+from app.engine.reader import Reader
 from app.engine.subscription import Subscription
 from app.engine.write import Receipt
 
@@ -164,6 +166,18 @@ def forget_the_record_in_memory(monkeypatch):
     monkeypatch.setattr(RecordCache, "put", lazy)
 
 
+def tell_of_records_as_they_were_written(monkeypatch):
+    """Memory gives another form of a record than the store."""
+    monkeypatch.setattr(Reader, "_settled", lambda _self, written: written)
+
+
+def let_one_failing_write_fail_them_all(monkeypatch):
+    """What could be stored without its neighbour is not."""
+    monkeypatch.setattr(
+        Committer, "_alone", lambda _self, unit: [Error(Code.INTERNAL, "no")] * len(unit)
+    )
+
+
 PLANTS = (
     announce_before_the_commit,
     answer_before_the_commit,
@@ -179,4 +193,6 @@ PLANTS = (
     do_not_notice_the_trimmed_log,
     take_records_that_are_too_new,
     forget_the_record_in_memory,
+    tell_of_records_as_they_were_written,
+    let_one_failing_write_fail_them_all,
 )

@@ -1,0 +1,25 @@
+"""What a slow reader is told it missed: nothing that it did not want (FEATURES C18)."""
+
+import pytest
+from engine_room import ANN, Room
+
+from app.core.events import GAP, MESSAGE, Event
+from app.core.topics import TopicFilter
+from app.engine.subscription import Interest, Subscription
+
+
+@pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
+async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
+    monkeypatch, client, lost
+):
+    """MQTT-3.8.3-3: No Local."""
+    monkeypatch.setattr("app.engine.subscription.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    room = Room()
+    subscription = Subscription(room.reader, "me")
+    interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)
+    room.engine.watch(subscription, interest, ANN, current=False)
+    for number in range(3):
+        room.engine.submit(Event("u/1", MESSAGE, b"%d" % number, client=client), ANN)
+    events = [event for event, _ in subscription.take(10)]
+    gaps = [event.decoded["count"] for event in events if event.kind == GAP]
+    assert (lost, [lost] if lost else []) == (subscription.dropped, gaps)
