@@ -6,25 +6,20 @@ from app.auth.anonymous import anonymous_from, is_loopback
 from app.core.callers import ALL, NONE
 
 
-@pytest.mark.parametrize(
-    ("peer", "expected"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.9.10", True),
-        ("::1", True),
-        ("::ffff:127.0.0.1", True),
-        ("::1%lo", True),
-        ("::ffff:10.0.0.1", False),
-        ("10.0.0.1", False),
-        ("0.0.0.0", False),
-        ("fe80::1%eth0", False),
-        ("localhost", False),
-        ("127.0.0.1.example", False),
-        ("", False),
-    ],
-)
-def test_what_is_this_machine(peer, expected):
-    assert expected == is_loopback(peer)
+NEAR = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::1%lo"]
+FAR = [
+    "::ffff:10.0.0.1", "10.0.0.1", "0.0.0.0", "fe80::1%eth0", "localhost", "127.0.0.1.example", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("peer", NEAR)
+def test_this_machine_is_near(peer):
+    assert is_loopback(peer)
+
+
+@pytest.mark.parametrize("peer", FAR)
+def test_all_else_is_far(peer):
+    assert not is_loopback(peer)
 
 
 @pytest.mark.parametrize(
