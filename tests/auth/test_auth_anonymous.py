@@ -5,7 +5,6 @@ import pytest
 from app.auth.anonymous import anonymous_from, is_loopback
 from app.core.callers import ALL, NONE
 
-
 NEAR = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::1%lo"]
 FAR = [
     "::ffff:10.0.0.1", "10.0.0.1", "0.0.0.0", "fe80::1%eth0", "localhost", "127.0.0.1.example", "",
