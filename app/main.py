@@ -80,8 +80,9 @@ class Application:
             await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self._on_writer, self.store.close)
             self._build()
-            await self._open_mqtt()
             await self._open_http()
+            self._closing.push_async_callback(self.broker.stop)
+            await self._open_mqtt()
         except BaseException:
             await self.stop()
             raise
@@ -116,6 +117,7 @@ class Application:
         settings = RetentionSettings(
             Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes), kept.sweep_seconds
         )
+        self.broker = self._make_broker()
         self._run(Retention(self.engine, tables, settings, self._now).run())
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
@@ -128,7 +130,7 @@ class Application:
 
         self._closing.push_async_callback(end)
 
-    async def _open_mqtt(self) -> None:
+    def _make_broker(self) -> Broker:
         mqtt = self.config.mqtt
         settings = BrokerSettings(
             anonymous_from(self.config.security.anonymous),
@@ -137,11 +139,12 @@ class Application:
             mqtt.receive_maximum,
             mqtt.max_connections,
         )
-        self.broker = Broker(self.engine, settings, self._now)
-        self._closing.push_async_callback(self.broker.stop)
-        host, port = mqtt.network.host, mqtt.network.port
-        listener = TcpListener(self.broker, host, port)
-        with _port_problems("MQTT", host, port, "mqtt.network.port"):
+        return Broker(self.engine, settings, self._now)
+
+    async def _open_mqtt(self) -> None:
+        network = self.config.mqtt.network
+        listener = TcpListener(self.broker, network.host, network.port)
+        with _port_problems("MQTT", network.host, network.port, "mqtt.network.port"):
             await listener.start()
         self._closing.push_async_callback(listener.stop)
         self.mqtt_port = listener.port
