@@ -32,12 +32,10 @@ def decide(
             events.append(first.event)
         _note(first, current)
         return [Receipt(first.event)]
-    accepted: list[Event] = []
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
     try:
         for write in unit:
             _decide(write, current)
-            accepted.append(write.event)
             _note(write, current)
     except Error as error:
         current.update(before)

@@ -84,6 +84,14 @@ def test_what_is_accepted_gets_a_number_and_what_is_not_logged_gets_none():
     assert [Receipt(logged), Receipt(unlogged)] == outcomes
 
 
+@pytest.mark.parametrize(("logged", "seq"), [(True, 100), (False, 0)])
+def test_a_lone_write_that_depends_on_nothing_is_accepted_at_once(logged, seq):
+    event = Event("u/1", PUT, b"1")
+    outcomes, events, current = run(write(event, logged=logged), current={"u/1": RECORD})
+    assert ([Receipt(event)], [event] if logged else [], seq) == (outcomes, events, event.seq)
+    assert current["u/1"] is event
+
+
 def test_current_is_brought_up_to_date_where_it_is_known():
     put, delete, other = (
         Event("u/1", PUT, b"1"), Event("u/2", DELETE, b""), Event("u/3", PUT, b"1"),

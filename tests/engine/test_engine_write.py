@@ -6,7 +6,7 @@ from engine_room import ANN, DOG, NOTE
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH, PUT, Event
 from app.engine.shape import Shape
-from app.engine.write import UNHEARD, Condition, Receipt, Unheard, Write
+from app.engine.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,8 @@ def test_nobody_waits_but_refusals_may_be_counted():
         counting(outcome)
         UNHEARD(outcome)
     assert [refusal] == refusals
+
+
+def test_b11_a_group_is_its_writes_in_order():
+    writes = [Write(Event(topic, PUT, b""), ANN, UNHEARD) for topic in ("u/2", "u/1")]
+    assert writes == Group(writes).writes
