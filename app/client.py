@@ -161,7 +161,7 @@ class Client:
         headers = {"Accept": STREAM} | ({"Last-Event-ID": cursor} if cursor else {})
         timeout = httpx.Timeout(CLIENT_ANSWER_SECONDS, read=CLIENT_SILENCE_SECONDS)
         with self._http.stream(
-            "GET", f"{self._url}/", params=params, headers=headers, timeout=timeout
+            "GET", f"{self._url}/", params=tuple(params), headers=headers, timeout=timeout
         ) as response:
             if response.is_error:
                 response.read()

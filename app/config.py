@@ -215,7 +215,8 @@ class Config(Section):
         """Where a client on this machine finds the server that these settings start."""
         if self.url:
             return self.url
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.http.host, self.http.host)  # noqa: S104
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+        host = reachable.get(self.http.host, self.http.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.http.port}"
 
 

@@ -201,7 +201,7 @@ SUBSCRIPTION_TAKE_BYTES_MAX = 256 * 1024
 STREAM_SEND_SECONDS = 30
 """A reader that takes nothing for so long is cut off; it can resume where it was."""
 STREAM_END_SECONDS = 0.5
-"""What a resource has to end by itself after its client left, before it is cancelled (FEATURES C6)."""
+"""What a resource has to end by itself after its client left, before it is cancelled (C6)."""
 STREAM_WATCH_SECONDS = 5
 """How often streams are looked after: heartbeats and stopped readers need no finer clock."""
 STREAM_RETRY_SPREAD_MS = 8_000
@@ -223,7 +223,7 @@ COMMAND_ID_CHARS_MAX = 64
 
 # HTTP ---------------------------------------------------------------------------------------------
 HTTP_BODY_SECONDS_MAX = 60
-"""From a request's head to the end of its body: 2 MB at a poor uplink's pace, and no byte a second."""
+"""From a request's head to the end of its body: 2 MB at a poor uplink's pace."""
 HTTP_CALLERS_MAX = 4_096
 """Peer addresses whose caller is remembered between requests; cleared when full."""
 HTTP_PAGE_RECORDS = 500

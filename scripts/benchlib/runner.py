@@ -110,7 +110,7 @@ def generate(case: Case, settings: Settings, server: Server) -> dict[str, float]
         stderr=subprocess.PIPE,
         cwd=SCRIPTS,
         start_new_session=True,
-        preexec_fn=child_setup(settings.placement.generator),  # noqa: PLW1509 - the harness has no threads
+        preexec_fn=child_setup(settings.placement.generator),  # noqa: PLW1509 - no threads here
     )
     try:
         out, errors = child.communicate(timeout=2 * settings.seconds + GENERATOR_SPARE_SECONDS)
