@@ -47,9 +47,12 @@ def mqtt(name: str, title: str, load: dict[str, Any], least: float | None, **mor
 
 
 def logged(name: str, title: str, load: dict[str, Any]) -> Case:
-    """Describe a throughput case where we log every message and Mosquitto stores nothing."""
+    """Describe a throughput case where we log every message and Mosquitto stores nothing.
+
+    The topics belong to our declared table `Log`, whose messages all go into the log.
+    """
     peers = {"mosquitto": ratio(1)}
-    return mqtt(name, title, load, 1, peers=peers, undeclared="table")
+    return mqtt(name, title, {**load, "place": "Log"}, 1, peers=peers)
 
 
 ONE = {"load": "one", "payload": PAYLOAD_BYTES}

@@ -156,7 +156,8 @@ class Flow:
         """Open all connections, subscribers first."""
         spec = self.spec
         rings = [make_ring(spec, number, self.batch_max) for number in range(spec["pubs"])]
-        topic_filter = "bench/#" if spec["pubs"] > 1 else "bench/00000"
+        place = spec.get("place", "bench")
+        topic_filter = f"{place}/#" if spec["pubs"] > 1 else f"{place}/00000"
         sample = bytes(rings[0].take(1)) if self.qos == self.sub_qos else b""
         rings[0].position = 0
         for number in range(spec["subs"]):
@@ -212,7 +213,8 @@ def make_ring(spec: dict[str, Any], publisher: int, batch_max: int) -> frames.Ri
         return retained_ring(spec, publisher)
     count = 2 * max(batch_max, spec["window"] // spec["pubs"])
     payload = (b"0123456789abcdef" * (spec["payload"] // 16 + 1))[: spec["payload"]]
-    topic = f"bench/{publisher:05}"
+    place = spec.get("place", "bench")
+    topic = f"{place}/{publisher:05}"
     return frames.Ring(
         [frames.publish(topic, payload, spec["qos"], number + 1) for number in range(count)]
     )
