@@ -46,7 +46,7 @@ def describe(event: Event, properties: dict[str, object]) -> None:
     event.properties = kept or None
 
 
-def condition_of(properties: Properties) -> Condition | None:
+def condition_of(properties: Properties, epoch: str) -> Condition | None:
     """Read the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
 
     Raises INVALID for anything else.
@@ -63,7 +63,9 @@ def condition_of(properties: Properties) -> Condition | None:
         raise Error(
             Code.INVALID, f"if-match names more than {CURSORS_IN_CONDITION_MAX} cursors"
         )
-    return Condition(seqs=frozenset(parse_cursor(token).seq for token in tokens))
+    cursors = [parse_cursor(token) for token in tokens]
+    # A cursor of another log matches no record of this one, whatever its number.
+    return Condition(seqs=frozenset(cursor.seq for cursor in cursors if cursor.epoch == epoch))
 
 
 def event_of_will(will: Will, client_id: str) -> Event:

@@ -58,7 +58,7 @@ def on_publish(client: "Client", packet: Publish) -> None:
         return
     describe(event, properties)
     try:
-        condition = condition_of(properties)
+        condition = condition_of(properties, client.broker.engine.reader.epoch)
     except Error as error:
         done(error)
     else:

@@ -286,6 +286,15 @@ async def test_the_loser_hears_the_current_cursor(world):
     assert "changed" in loser.properties["reason_string"]
 
 
+async def test_a_cursor_of_another_log_matches_nothing(world):
+    """A16, M1: its number may be the same by chance."""
+    peer = await world.connected()
+    (first,) = await puts(peer, None)
+    number = user(first, "seq").partition(":")[2]
+    (loser,) = await puts(peer, f"0badcafe:{number}")
+    assert Reason.QUOTA_EXCEEDED == loser.reason
+
+
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [("none", [Reason.SUCCESS, Reason.QUOTA_EXCEEDED]), ("*", [Reason.QUOTA_EXCEEDED] * 2)],
