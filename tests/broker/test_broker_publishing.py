@@ -291,7 +291,7 @@ async def test_a_cursor_of_another_log_matches_nothing(world):
     peer = await world.connected()
     (first,) = await puts(peer, None)
     number = user(first, "seq").partition(":")[2]
-    (loser,) = await puts(peer, f"0badcafe:{number}")
+    (loser,) = await puts(peer, f"5eed5eed:{number}")
     assert Reason.QUOTA_EXCEEDED == loser.reason
 
 
