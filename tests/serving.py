@@ -1,0 +1,216 @@
+"""The whole program for tests: as a process with files of its own, or within the test's loop.
+
+A process listens on free ports, keeps its data in the test's folder, and is ended by its own id.
+Nothing waits for time to pass: `wait_until` asks again and again, with a deadline.
+"""
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import httpx
+
+if TYPE_CHECKING:
+    from app.main import Application
+
+PATIENCE_SECONDS = 60.0
+"""The one deadline of these tests: far beyond what a busy machine with two cores needs."""
+PAUSE_SECONDS = 0.01
+"""Between two looks at a condition."""
+ROWCAST = Path(sys.executable).parent / "rowcast"
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String!
+  age: Int
+}
+type Counter @table @export {
+  id: ID @primaryKey
+  n: Long!
+}
+type MyResource @table @export(name: "my-resource")
+"""
+RESOURCES = Path(__file__).parent.parent / "resources"
+
+T = TypeVar("T")
+
+
+class TooLate(AssertionError):  # noqa: N818 - a failed expectation
+    """What was waited for did not happen."""
+
+
+def wait_until(condition: Callable[[], T], what: str) -> T:
+    """Return what the condition returns as soon as that is true; fail after PATIENCE_SECONDS."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (answer := condition()):
+        if time.monotonic() > deadline:
+            raise TooLate(f"not within {PATIENCE_SECONDS} s: {what}")
+        select.select((), (), (), PAUSE_SECONDS)
+    return answer
+
+
+def environment() -> dict[str, str]:
+    """Return the environment without settings of Rowcast that this shell may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ROWCAST_")}
+
+
+def rowcast(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [ROWCAST, *map(str, arguments)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+class Server:
+    """`rowcast serve` as a process; after `stop` or `kill` it may be started again."""
+
+    def __init__(
+        self,
+        folder: Path,
+        schema: str = SCHEMA,
+        resources: Path = RESOURCES,
+        settings: Mapping[str, object] | None = None,
+        wrapper: Sequence[object] = (),
+    ) -> None:
+        self.folder = folder
+        self.resources = resources
+        self.settings = {"http.port": 0, "mqtt.network.port": 0} | dict(settings or {})
+        self.wrapper = wrapper
+        """A command that runs the server's, such as one that sets a limit."""
+        self.schema_file = folder / "schema.graphql"
+        self.schema_file.write_text(schema)
+        self.log_file = folder / "server.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.kill()
+
+    @property
+    def command(self) -> list[str]:
+        """What is run."""
+        settings = [f"--set={name}={value}" for name, value in self.settings.items()]
+        options = ["--schema", self.schema_file, "--resources", self.resources]
+        options += ["--data", self.folder / "data"]
+        return [str(x) for x in (*self.wrapper, ROWCAST, "serve", *options, *settings)]
+
+    def start(self) -> None:
+        """Start it and wait until it is ready; later starts take the ports of the first."""
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command, stderr=log, stdout=log, cwd=self.folder, env=environment()
+            )
+        http, mqtt = wait_until(self._ports, "the server says where it listens")
+        self.settings |= {"http.port": http, "mqtt.network.port": mqtt}
+
+    def _ports(self) -> tuple[int, int] | None:
+        text = self.log
+        found = re.search(
+            r"http://127\.0\.0\.1:(\d+)/ .*MQTT\s+127\.0\.0\.1:(\d+).*data ", text, 16
+        )
+        if found:
+            return int(found[1]), int(found[2])
+        if self.process is None or self.process.poll() is not None:
+            raise AssertionError(f"the server ended:\n{text}")
+        return None
+
+    def stop(self) -> int:
+        """Ask it to stop (SIGTERM), wait, and return its exit code."""
+        return self._end(subprocess.Popen.terminate)
+
+    def kill(self) -> int:
+        """End it at once (SIGKILL)."""
+        return self._end(subprocess.Popen.kill)
+
+    def _end(self, how: Callable[["subprocess.Popen[bytes]"], None]) -> int:
+        process = self.running
+        how(process)
+        try:
+            return process.wait(PATIENCE_SECONDS)
+        finally:
+            self.process = None
+
+    @property
+    def running(self) -> "subprocess.Popen[bytes]":
+        """The process."""
+        if self.process is None:
+            raise AssertionError("the server was not started")
+        return self.process
+
+    @property
+    def log(self) -> str:
+        """What it has written since its start."""
+        return self.log_file.read_text(errors="replace")
+
+    @property
+    def http_port(self) -> int:
+        """Where it speaks HTTP."""
+        return int(str(self.settings["http.port"]))
+
+    @property
+    def mqtt_port(self) -> int:
+        """Where it speaks MQTT."""
+        return int(str(self.settings["mqtt.network.port"]))
+
+    @property
+    def url(self) -> str:
+        """Where it is for a browser, without the last slash."""
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets the process holds open."""
+        return sum(_is_socket(path) for path in Path(f"/proc/{self.running.pid}/fd").iterdir())
+
+    def request(self, method: str, path: str, **options: object) -> httpx.Response:
+        """Ask once, on a connection of its own."""
+        with self.client() as client:
+            return client.request(method, path, **options)
+
+    def client(self) -> httpx.Client:
+        """Return an HTTP client for it."""
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS, trust_env=False)
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.readlink().name.startswith("socket:")
+    except OSError:  # closed meanwhile
+        return False
+
+
+@asynccontextmanager
+async def application(
+    folder: Path, schema: str = SCHEMA, settings: Mapping[str, object] | None = None
+) -> AsyncIterator["Application"]:
+    """Run the whole program within this loop."""
+    from app.config import load_config
+    from app.main import Application
+
+    file = folder / "schema.graphql"
+    file.write_text(schema)
+    given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
+    given |= {"mqtt.network.port": 0} | dict(settings or {})
+    running = Application(load_config(None, {}, given))
+    await running.start()
+    try:
+        yield running
+    finally:
+        await running.stop()
