@@ -113,18 +113,20 @@ class Server:
 
     def start(self) -> None:
         """Start it and wait until it is ready; later starts take the ports of the first."""
+        self.launch()
+        http, mqtt = wait_until(self._ports, "the server says where it listens")
+        self.settings |= {"http.port": http, "mqtt.network.port": mqtt}
+
+    def launch(self) -> None:
+        """Start it and wait for nothing."""
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command, stderr=log, stdout=log, cwd=self.folder, env=environment()
             )
-        http, mqtt = wait_until(self._ports, "the server says where it listens")
-        self.settings |= {"http.port": http, "mqtt.network.port": mqtt}
 
     def _ports(self) -> tuple[int, int] | None:
         text = self.log
-        found = re.search(
-            r"http://127\.0\.0\.1:(\d+)/ .*MQTT\s+127\.0\.0\.1:(\d+).*data ", text, 16
-        )
+        found = re.search(r"//127\.0\.0\.1:(\d+)/ .* 127\.0\.0\.1:(\d+) .*data ", text, re.DOTALL)
         if found:
             return int(found[1]), int(found[2])
         if self.process is None or self.process.poll() is not None:
