@@ -4,6 +4,15 @@ import pytest
 
 from serving import Server
 
+WHOLE_PROGRAM = {"e2e", "interop", "browser"}
+"""Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name in WHOLE_PROGRAM:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def server(tmp_path):
