@@ -2,9 +2,18 @@
 
 import logging
 import sys
-from typing import Literal
+from typing import Final, Literal
 
 import orjson
+
+CLIENT_FAULTS: Final = frozenset(
+    {
+        "Invalid HTTP request received.",
+        "Invalid UTF-8 sequence received from client.",
+        "ASGI callable returned without completing handshake.",  # a WebSocket that was refused
+    }
+)
+"""What uvicorn reports as failures of the server though a client made the mistake."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -23,6 +32,18 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(fields).decode()
 
 
+class ClientFaults(logging.Filter):
+    """Tells a client's mistake as information, without a traceback: it is no alarm."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change such a record; whether it is written at its new level."""
+        if record.msg not in CLIENT_FAULTS:
+            return True
+        record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+        record.exc_info = None
+        return logging.getLogger().isEnabledFor(logging.INFO)
+
+
 def configure_logging(level: str, form: Literal["text", "json"]) -> None:
     """Write records of this level and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
@@ -31,4 +52,6 @@ def configure_logging(level: str, form: Literal["text", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    uvicorn = logging.getLogger("uvicorn.error")
+    uvicorn.setLevel(logging.WARNING)
+    uvicorn.filters[:] = [ClientFaults()]
