@@ -36,6 +36,9 @@ class Missing:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return "MISSING"
+
 
 MISSING: Final = Missing()
 
