@@ -1,4 +1,4 @@
-"""Resource classes over REST: verbs with a behaviour of their own (FEATURES B1 with resources/)."""
+"""Resource classes over REST: verbs with a behaviour of their own (FEATURES A12, B1)."""
 
 import logging
 
