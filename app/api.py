@@ -1,11 +1,11 @@
 """The public face for code in ``resources/``: all that it may import.
 
-    from app.api import Resource
+from app.api import Resource
 
-    class Echo(Resource):
-        async def connect(self, incoming=None):
-            async for message in incoming:
-                yield message
+class Echo(Resource):
+async def connect(self, incoming=None):
+async for message in incoming:
+yield message
 """
 
 import asyncio

@@ -26,9 +26,7 @@ log = logging.getLogger("rowcast.mqtt")
 class Broker:
     """Clients, their sessions, and the forms of their messages. Its numbers are plain counts."""
 
-    def __init__(
-        self, engine: Engine, settings: BrokerSettings, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, engine: Engine, settings: BrokerSettings, now: Callable[[], float]) -> None:
         self.engine = engine
         self.settings = settings
         self.now = now

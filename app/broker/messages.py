@@ -60,9 +60,7 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
         return Condition(exists=False)
     tokens = text.split(",")
     if len(tokens) > CURSORS_IN_CONDITION_MAX:
-        raise Error(
-            Code.INVALID, f"if-match names more than {CURSORS_IN_CONDITION_MAX} cursors"
-        )
+        raise Error(Code.INVALID, f"if-match names more than {CURSORS_IN_CONDITION_MAX} cursors")
     cursors = [parse_cursor(token) for token in tokens]
     # A cursor of another log matches no record of this one, whatever its number.
     return Condition(seqs=frozenset(cursor.seq for cursor in cursors if cursor.epoch == epoch))

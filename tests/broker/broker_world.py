@@ -44,9 +44,7 @@ VERSIONS = (3, 4, 5)
 EPOCH = "0badcafe"
 TABLES = (
     Table("Dog", "Dog", (Attribute("name", Type.STRING), Attribute("age", Type.INT))),
-    Table(
-        "Strict", "Strict", (Attribute("name", Type.STRING, required=True),), sealed=True
-    ),
+    Table("Strict", "Strict", (Attribute("name", Type.STRING, required=True),), sealed=True),
     Table("Open", "Open"),
     Table("Quiet", "Quiet", (Attribute("n", Type.INT),), logs=Logs.RETAINED),
     Table("Secret", "Secret", (Attribute("n", Type.INT),), hidden_from=frozenset({"mqtt"})),
@@ -239,9 +237,7 @@ class World:
         bus, cache = Bus(), RecordCache()
         clock = HybridClock(lambda: self.now)
         self.committer = Committer(self.store, bus, cache, clock, self.writer)
-        reader = Reader(
-            self.store, cache, self.readers, TABLES, lambda: self.committer.announced
-        )
+        reader = Reader(self.store, cache, self.readers, TABLES, lambda: self.committer.announced)
         self.engine = Engine(Registry(TABLES), bus, self.committer, reader, lambda: self.now)
         options = {"anonymous": anonymous_from("loopback"), **settings}
         self.broker = Broker(self.engine, BrokerSettings(**options), lambda: self.now)

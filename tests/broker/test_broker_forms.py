@@ -125,9 +125,7 @@ async def test_an_open_topic_tells_it_when_asked(world):
 async def test_format_indicator_of_other_bytes(world):
     """MQTT 5, 3.3.2.3.2: text that was made CBOR is text no more."""
     peer = await world.subscribed("open", properties=users(("accept", CBOR)))
-    (await world.connected()).publish(
-        "open", b"{}", content_type=JSON, payload_format_indicator=1
-    )
+    (await world.connected()).publish("open", b"{}", content_type=JSON, payload_format_indicator=1)
     (message,) = await peer.hear()
     assert {"content_type": CBOR} == message.properties
 
