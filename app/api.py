@@ -1,11 +1,7 @@
 """The public face for code in ``resources/``: all that it may import.
 
-from app.api import Resource
-
-class Echo(Resource):
-async def connect(self, incoming=None):
-async for message in incoming:
-yield message
+``resources/echo.py`` is a whole example: a class that extends Resource, whose ``connect``
+yields what a client is sent.
 """
 
 import asyncio
