@@ -385,7 +385,10 @@ def _encoded(value: object, fmt: Format, *, raw: bool) -> bytes:
 
 
 def _write(body: bytes) -> None:
+    """Write a body as it is; on a terminal the prompt then begins on a line of its own."""
     sys.stdout.buffer.write(body)
+    if sys.stdout.isatty() and not body.endswith(b"\n"):
+        sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -1,5 +1,6 @@
 """The command line: what it asks of a server, what it prints, how it fails (FEATURES O9)."""
 
+import io
 import json
 import sys
 from types import SimpleNamespace
@@ -377,3 +378,12 @@ def test_check_tells_every_problem_with_its_place(server, tmp_path):
     message = str(run("check").exception)
     assert "schema.graphql:2:10" in message
     assert "broken.py" in message
+
+
+@pytest.mark.parametrize(("terminal", "written"), [(True, b"21.5\n"), (False, b"21.5")])
+def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
+    out = io.TextIOWrapper(io.BytesIO())
+    out.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stdout", out)
+    app.cli._write(b"21.5")
+    assert written == out.buffer.getvalue()
