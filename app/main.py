@@ -20,6 +20,7 @@ import uvicorn
 
 from app import __version__
 from app.auth.anonymous import anonymous_from
+from app.auth.authenticator import Authenticator
 from app.broker.broker import Broker
 from app.broker.settings import BrokerSettings
 from app.broker.tcp import TcpListener
@@ -138,6 +139,7 @@ class Application:
             mqtt.connect_timeout_seconds,
             mqtt.receive_maximum,
             mqtt.max_connections,
+            Authenticator(self.config.security.anonymous),
         )
         return Broker(self.engine, settings, self._now)
 

@@ -1,8 +1,9 @@
 """What the MQTT edge is told by its owner; it reads no configuration itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from app.auth.authenticator import Authenticator
 from app.core.callers import Caller
 from app.core.limits import (
     MQTT_CONNECT_TIMEOUT_SECONDS,
@@ -21,3 +22,5 @@ class BrokerSettings:
     receive_maximum: int = MQTT_RECEIVE_MAXIMUM
     connections_max: int = 0
     """0 is no limit."""
+    authenticator: Authenticator = field(default_factory=Authenticator)
+    """Says who a client is."""
