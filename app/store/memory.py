@@ -15,7 +15,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.store.records import Key, Layout, is_after, logged
-from app.store.store import Keep, Page
+from app.store.store import Change, Keep, Page
 
 Fault = Callable[[str], None]
 """Called with the name of what is about to be written; what it raises happens instead."""
@@ -63,6 +63,7 @@ class MemoryStore:
         self._lock = RLock()
         self._parts: dict[str | None, _Part] = {None: _Part(Layout(None))}
         self._log: list[Event] = []
+        self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = 0
         self._last_version = 0
         self.fault: Fault | None = None
@@ -90,13 +91,26 @@ class MemoryStore:
         self._ask("reserve")
         self._reserved = max(self._reserved, seq)
 
-    def commit(self, events: Sequence[Event]) -> list[bool]:
-        """Write events and the records they make."""
+    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+        """Write events, the records they make, and changes."""
         self._ask("commit")
         with self._lock:
             for event in events:
                 self._part(event.table).layout.key(event.topic)  # refuses before anything changes
+            for change in changes:
+                self._change(change)
             return [self._apply(event) for event in events]
+
+    def _change(self, change: Change) -> None:
+        facts = self._states.setdefault(change.owner, {})
+        if change.value is not None:
+            facts[change.name] = change.value
+        elif change.name:
+            facts.pop(change.name, None)
+        else:
+            facts.clear()
+        if not facts:
+            del self._states[change.owner]
 
     def _apply(self, event: Event) -> bool:
         part = self._part(event.table)
@@ -203,6 +217,14 @@ class MemoryStore:
         with self._lock:
             found = (event.seq for event in self._events(table) if event.version >= version)
             return next(found, self.head() + 1) - 1
+
+    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
+        """Return the facts of owners that begin with ``prefix``, by owner and name."""
+        with self._lock:
+            owners = sorted(owner for owner in self._states if owner.startswith(prefix))
+            return [
+                (owner, *fact) for owner in owners for fact in sorted(self._states[owner].items())
+            ]
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return records whose time is over, of all tables, the longest over first."""

@@ -99,7 +99,7 @@ def _read_shape(text: str) -> Shape:
 
 
 def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
-    """Make the store's own tables in a new file; refuse a file of another format."""
+    """Make those of the store's own tables that are missing; refuse a file of another format."""
     Models().metadata.create_all(connection)
     known = dict(cursor.execute(f"SELECT name,value FROM {META}"))
     if not known:

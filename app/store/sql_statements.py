@@ -61,12 +61,14 @@ class Statement:
             yield from found
 
 
-def _marks(width: int) -> str:
+def marks(width: int) -> str:
+    """Return the places of one row's values."""
     return ",".join("?" * width)
 
 
-def _values(width: int, rows: int) -> str:
-    return ",".join([f"({_marks(width)})"] * rows)
+def values(width: int, rows: int) -> str:
+    """Return the places of the values of several rows."""
+    return ",".join([f"({marks(width)})"] * rows)
 
 
 class RecordStatements:
@@ -85,16 +87,16 @@ class RecordStatements:
         self.existing = Statement(
             # One row for all that is there: each row returned is a trip back into Python.
             lambda size: (
-                f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({_marks(size)})"
+                f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({marks(size)})"
             ),
             1,
             pads=True,
         )
         self.find = Statement(
-            lambda size: f"{self.select} WHERE {key} IN ({_marks(size)})", 1, pads=True
+            lambda size: f"{self.select} WHERE {key} IN ({marks(size)})", 1, pads=True
         )
         self.delete = Statement(
-            lambda size: f"DELETE FROM {name} WHERE {key} IN ({_marks(size)})", 1, pads=True
+            lambda size: f"DELETE FROM {name} WHERE {key} IN ({marks(size)})", 1, pads=True
         )
 
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
@@ -116,7 +118,7 @@ def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Stateme
     width = len(columns)
     return Statement(
         lambda size: (
-            f"INSERT INTO {name} ({names}) VALUES {_values(width, size)}"
+            f"INSERT INTO {name} ({names}) VALUES {values(width, size)}"
             f" ON CONFLICT ({key}) DO UPDATE SET {changes}"
         ),
         width,
@@ -147,7 +149,7 @@ class LogStatement:
 def _append(columns: str) -> Statement:
     width = columns.count(",") + 1
     return Statement(
-        lambda size: f"INSERT INTO {LOG} ({columns}) VALUES {_values(width, size)}",
+        lambda size: f"INSERT INTO {LOG} ({columns}) VALUES {values(width, size)}",
         width,
         pads=False,  # each number is in the log once
     )

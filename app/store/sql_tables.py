@@ -44,6 +44,7 @@ from app.core.tables import Attribute, Table, Type
 
 LOG: Final = "rowcast_log"
 META: Final = "rowcast_meta"
+STATES: Final = "rowcast_states"
 TABLES: Final = "rowcast_tables"
 TOPICS: Final = "rowcast_topics"
 RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
@@ -236,7 +237,7 @@ def _declared_columns(table: Table) -> list["Column[object]"]:
 
 
 def _own_tables(metadata: MetaData) -> None:
-    """Define the log, the current values of undeclared topics, and the facts."""
+    """Define the log, the current values of undeclared topics, the states, and the facts."""
     SqlTable(
         LOG,
         metadata,
@@ -267,6 +268,14 @@ def _own_tables(metadata: MetaData) -> None:
         Column("content_type", Text()),
         Column("payload", LargeBinary(), nullable=False),
         Index("rowcast_topics_expires", "expires", sqlite_where=text("expires IS NOT NULL")),
+        sqlite_with_rowid=False,
+    )
+    SqlTable(
+        STATES,
+        metadata,
+        Column("owner", Text(), primary_key=True),
+        Column("name", Text(), primary_key=True),
+        Column("value", LargeBinary(), nullable=False),
         sqlite_with_rowid=False,
     )
     SqlTable(

@@ -27,8 +27,9 @@ from app.store.sql_database import Database
 from app.store.sql_migrate import make_own_tables, open_tables
 from app.store.sql_rows import Row, TopicRows
 from app.store.sql_statements import LogStatement
+from app.store.sql_states import StateStatements, read_states
 from app.store.sql_tables import META, TABLES, quoted, sql_name
-from app.store.store import Keep, Page
+from app.store.store import Change, Keep, Page
 
 
 class SqlStore:
@@ -54,6 +55,7 @@ class SqlStore:
         self._parts: dict[str, Part] = {}
         self._undeclared = Part(TopicRows(), 0)
         self._log = LogStatement()
+        self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
 
     @property
@@ -90,9 +92,10 @@ class SqlStore:
                 write_fact(cursor, "reserved", seq)
             self._reserved = seq
 
-    def commit(self, events: Sequence[Event]) -> list[bool]:
-        """Write logged events, in order, and the records they make: all of them or none."""
+    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+        """Write logged events, in order, the records they make, and changes: all or none."""
         if not events:
+            self._change(changes)
             return []
         shares = split(events, self._part)
         version = max(event.version for event in events)
@@ -100,11 +103,18 @@ class SqlStore:
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 write_fact(cursor, "last_version", version)
+            if changes:
+                self._states.write(cursor, changes)
         for share in shares:
             note(share)
         self._head = events[-1].seq
         self._last_version = max(self._last_version, version)
         return existed
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        if changes:
+            with self._database.writing() as cursor:
+                self._states.write(cursor, changes)
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
@@ -213,6 +223,11 @@ class SqlStore:
         with self._database.reading() as cursor:
             seq = sql_log.since(cursor, self._part(table).table_id, version)
             return sql_log.head(cursor) if seq is None else seq - 1
+
+    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
+        """Return the facts of owners that begin with ``prefix``, by owner and name."""
+        with self._database.reading() as cursor:
+            return read_states(cursor, prefix)
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose time is over, the longest over first."""

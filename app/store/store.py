@@ -1,10 +1,10 @@
 """The store: what the engine needs from a disk, as one interface.
 
-One log of events, one current record for each topic, and a few facts, all written in the same
-transaction. Every method blocks and is called off the event loop: ``commit``, ``lookup``, ``trim``
-and ``reserve`` by the one writer thread, the rest by any reader thread, each of which sees a
-consistent committed state. ``tests/store/conformance.py`` is this interface as a test suite; every
-store passes it.
+One log of events, one current record for each topic, and the states that others keep beside them
+(an MQTT session's, say), all written in the same transaction. Every method blocks and is called off
+the event loop: ``commit``, ``lookup``, ``trim`` and ``reserve`` by the one writer thread, the rest
+by any reader thread, each of which sees a consistent committed state.
+``tests/store/conformance.py`` is this interface as a test suite; every store passes it.
 
 What a record looks like when it comes back is for ``records.py``: a value comes back as that
 value, in plain JSON; bytes come back as those bytes.
@@ -45,6 +45,18 @@ class Keep:
     """Bytes of payload."""
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one durable fact: ``value`` is what the owner's ``name`` is from now on.
+
+    None removes the fact; an empty name with None removes all that the owner has.
+    """
+
+    owner: str
+    name: str
+    value: bytes | None
+
+
 class Store(Protocol):
     """Records, the log and the positions that name them."""
 
@@ -66,8 +78,8 @@ class Store(Protocol):
     def reserve(self, seq: int) -> None:
         """Promise durably that no number up to ``seq`` is handed out again after a restart."""
 
-    def commit(self, events: Sequence[Event]) -> list[bool]:
-        """Write logged events, in order, and the records they make: all of them or none.
+    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+        """Write logged events, in order, the records they make, and changes: all or none.
 
         Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at
         the topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event
@@ -75,7 +87,8 @@ class Store(Protocol):
         nothing was written.
 
         ``decoded`` is the checked value, or MISSING for content that is kept as bytes: a commit
-        decodes nothing. Error(BUSY) means that the disk refuses; the same may succeed later.
+        decodes nothing. The changes are made one after the other, so the last of a fact wins.
+        Error(BUSY) means that the disk refuses; the same may succeed later.
         """
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
@@ -136,6 +149,12 @@ class Store(Protocol):
 
     def since(self, table: Table | None, version: int) -> int:
         """Return the position just before the table's first event of at least this version."""
+
+    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
+        """Return owner, name and value of all facts of owners that begin with ``prefix``.
+
+        They come by owner, then by name, in the order of code points.
+        """
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""

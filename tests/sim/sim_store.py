@@ -62,13 +62,13 @@ class SimStore(MemoryStore):
                 raise Error(Code.BUSY, "the disk cannot be read")
             raise Planted("read")
 
-    def commit(self, events):
+    def commit(self, events, changes=()):
         if self._rng.random() < 0.3:
             self.meanwhile()
-        existed = super().commit(events)
+        existed = super().commit(events, changes)
         for event in events:
             self._remember(logged(event))
-        self._trace(f"commit {[event.seq for event in events]}")
+        self._trace(f"commit {[event.seq for event in events]} and {len(changes)} facts")
         if self._rng.random() < 0.3:
             self.meanwhile()
         return existed
@@ -108,8 +108,8 @@ class SimStore(MemoryStore):
         """Return the record that the store has, without any trouble."""
         return super().get(table, topic)
 
-    def states(self, topic, since):
-        """Return the states of a topic's record from a position until now."""
+    def records_since(self, topic, since):
+        """Return what a topic's record was from a position until now."""
         later = [state for changed, state in self.changes.get(topic, ()) if changed > since]
         return [self.state(topic, since), *later]
 

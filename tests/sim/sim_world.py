@@ -129,7 +129,7 @@ class World:
                 require(store.by_n[n].seq == outcome.event.seq, "another number", n, event)
             return
         if outcome.code in {Code.PRECONDITION, Code.NOT_FOUND} and attempt.condition is not None:
-            states = store.states(event.topic, attempt.since)
+            states = store.records_since(event.topic, attempt.since)
             wrong = not all(holds(attempt.condition, state) for state in states)
             require(wrong, "refused although its condition held", n, outcome)
             return

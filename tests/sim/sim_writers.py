@@ -170,7 +170,7 @@ class Looker:
                 known = None
             if not server.alive:
                 return
-        states = world.store.states(topic, since)
+        states = world.store.records_since(topic, since)
         told = known.seq if known is not None else None
         may_be = {state.seq if state is not None else None for state in states}
         if any(state and 0 < state.expires_at <= world.now() for state in states):

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from conformance_queries import QueryConformance
+from conformance_states import StateConformance
 from store_cases import DOG, FULL, JSON, NUMBER, OPEN, all_seen, seen
 
 from app.core.errors import Code, Error
@@ -18,7 +19,7 @@ from app.store.store import Keep
 ALL = 10**6
 
 
-class Conformance(QueryConformance):
+class Conformance(QueryConformance, StateConformance):
     """What every store does."""
 
     # -- commits and records

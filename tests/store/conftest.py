@@ -4,7 +4,7 @@ import pytest
 from store_cases import Writer
 from store_place import Place
 
-pytest.register_assert_rewrite("conformance", "conformance_queries")
+pytest.register_assert_rewrite("conformance", "conformance_queries", "conformance_states")
 
 
 @pytest.fixture

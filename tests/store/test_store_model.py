@@ -22,7 +22,7 @@ from app.core.queries import Condition, Group, Operator, Query, Sort
 from app.core.topics import TopicFilter
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
-from app.store.store import Keep
+from app.store.store import Change, Keep
 
 ALL = 10**6
 TIMES = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]
@@ -149,6 +149,7 @@ class Stores(RuleBasedStateMachine):
         self.sql = SqlStore(self.directory)
         self.writer = Writer()
         self.waiting = []
+        self.changes = []
 
     def teardown(self):
         self.sql.close()
@@ -215,10 +216,19 @@ class Stores(RuleBasedStateMachine):
         version = self.writer.seq - 3 << 16
         self.put(self.writer.event(topic, kind, payload, table, version=max(0, version)))
 
+    @rule(
+        owner=st.sampled_from(["s/a", "s/b", "s/ab", "s/%", "é"]),
+        name=st.sampled_from(["", "1", "2", "_"]),
+        value=st.none() | BLOBS,
+    )
+    def change(self, owner, name, value):
+        self.changes.append(Change(owner, name, value))
+
     @rule()
     def commit(self):
         events, self.waiting = self.waiting, []
-        self.both(lambda store: store.commit(events))
+        changes, self.changes = self.changes, []
+        self.both(lambda store: store.commit(events, changes))
 
     @rule(
         table=TABLE,
@@ -245,6 +255,7 @@ class Stores(RuleBasedStateMachine):
     @invariant()
     def same_facts(self):
         self.both(lambda store: (store.head(), store.reserved(), store.last_version()))
+        self.both(lambda store: (store.states(""), store.states("s/a"), store.states("s/%")))
         for table in (*TABLES, None):
             self.both(lambda store, table=table: (store.count(table), store.trimmed(table)))
 

@@ -20,6 +20,7 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.store.sql_query import Conditions
 from app.store.sqlite import SqlStore
+from app.store.store import Change
 
 
 class TestSqlStore(Conformance):
@@ -174,6 +175,33 @@ def test_failing_commit_leaves_nothing(place, writer):
     assert store.get(DOG, "Dog/a").decoded["age"] == 1
     store.commit([writer.value(DOG, "c", {"age": 2})])
     assert store.count(DOG) == 2
+
+
+def test_a_file_without_states_gets_them(place, writer):
+    """A database that was written before there were any is opened as it is."""
+    place.start().commit([writer.event("t", PUT, b"1")])
+    place.close()
+    with closing(sqlite3.connect(place.path)) as connection:
+        connection.execute("DROP TABLE rowcast_states")
+    store = place.start()
+    store.commit((), [Change("o", "n", b"1")])
+    again = place.start()
+    assert (b"1", [("o", "n", b"1")]) == (again.get(None, "t").payload, again.states(""))
+
+
+@pytest.mark.parametrize("name", ["n", ""])
+def test_removing_facts_costs_what_is_removed(place, name):
+    """Not what all other owners have: SQLite searches the key and scans nothing."""
+    store, seen = place.start(), []
+    store.commit((), [Change("o", "n", b"1")])
+    store._database.writer.set_trace_callback(seen.append)
+    store.commit((), [Change(f"o{number}", name, None) for number in range(4)])
+    store._database.writer.set_trace_callback(None)
+    deletes = [text for text in seen if text.startswith("DELETE")]
+    plans = [row[3] for text in deletes for row in place.sql(f"EXPLAIN QUERY PLAN {text}")]
+    assert deletes
+    assert {"SCAN rowcast_states"}.isdisjoint(plans)
+    assert any(plan.startswith("SEARCH rowcast_states") for plan in plans)
 
 
 def test_locked_file_is_busy(place, writer, monkeypatch):
