@@ -36,6 +36,9 @@ COMMIT_BACKLOG_EVENTS_MAX = 50_000
 """Writes waiting for the disk before new ones are refused with BUSY."""
 COMMIT_BACKLOG_EVENTS_HIGH = 10_000
 """Writes waiting before publishing connections are no longer read from."""
+COMMIT_BACKLOG_CHANGES_MAX = 100_000
+"""Changes of facts waiting for the disk, beside those of writes, before more are refused: a second
+or two of it."""
 STATEMENT_ROWS_MAX = 250
 """Rows of one multi-row INSERT: the gain is flat above, and 32,766 variables are the limit."""
 SEQ_RESERVE = 100_000

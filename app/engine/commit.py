@@ -15,7 +15,7 @@ permissions.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
 from app.bus.bus import Bus
@@ -24,16 +24,18 @@ from app.core.clock import HybridClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, RETAINED, Event
 from app.core.limits import (
+    COMMIT_BACKLOG_CHANGES_MAX,
     COMMIT_BACKLOG_EVENTS_HIGH,
     COMMIT_BACKLOG_EVENTS_MAX,
     COMMIT_BATCH_EVENTS_MAX,
     SEQ_RESERVE,
 )
 from app.core.tables import Table
+from app.engine.batch import Batch, take, units
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide
-from app.engine.write import Current, Outcome, Receipt, Write
-from app.store.store import Keep, Store
+from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write
+from app.store.store import Change, Keep, Store
 
 log = logging.getLogger("rowcast.commit")
 
@@ -54,7 +56,9 @@ class Committer:
         self._cache = cache
         self._clock = clock
         self._executor = executor
-        self._waiting: deque[Write] = deque()
+        self._waiting: deque[Write | Keeping] = deque()
+        self._keeping = 0
+        """Changes of facts that wait or are being written, without those of writes."""
         self._running: Future[list[Outcome]] | None = None
         self._scheduled = False
         self._seq = max(store.head(), store.reserved())
@@ -76,7 +80,7 @@ class Committer:
 
     @property
     def backlog(self) -> int:
-        """How many writes wait for the disk, without those being written."""
+        """How much waits for the disk, without what is being written."""
         return len(self._waiting)
 
     @property
@@ -102,6 +106,30 @@ class Committer:
                 write.event.version = self._clock.tick()
             pending[write.caller] = pending.get(write.caller, 0) + 1
         self._waiting.extend(writes)
+        self._schedule()
+
+    def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
+        """Make changes of facts durable, after all that was submitted before; all or none.
+
+        What waits goes to the disk in one transaction with the writes around it. ``done`` hears on
+        the loop, maybe before this returns, None or the Error that kept them off the disk; without
+        it the failure is logged.
+        """
+        keeping = Keeping(changes, done)
+        waiting = self._keeping
+        self._keeping += keeping.weight
+        if waiting and self._keeping > COMMIT_BACKLOG_CHANGES_MAX:
+            keeping.error = Error(
+                Code.BUSY,
+                f"{waiting} changes of facts are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+            self._tell([keeping])
+            return
+        self._waiting.append(keeping)
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled and self._running is None:
             self._scheduled = True
             self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
@@ -114,7 +142,7 @@ class Committer:
         self._bus.publish(event)
 
     async def settle(self) -> None:
-        """Wait until nothing waits: everything submitted is answered."""
+        """Wait until nothing waits: everything submitted or to be kept is answered."""
         while self._waiting or self._running is not None:
             future = self._loop.create_future()
             self._idle.append(future)
@@ -128,7 +156,7 @@ class Committer:
 
     def _start(self) -> None:
         self._scheduled = False
-        batch = list(self._take())
+        batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX)
         try:
             self._running = self._executor.submit(self._work, batch)
         except RuntimeError:  # its threads have ended: the server stops
@@ -138,29 +166,28 @@ class Committer:
             lambda future: self._loop.call_soon_threadsafe(self._finish, batch, future)
         )
 
-    def _refuse(self, batch: list[Write]) -> None:
-        for write in batch:
+    def _refuse(self, batch: Batch) -> None:
+        """Answer all that waits: nothing will be written any more."""
+        for write in batch.writes:
             self._answer(write, stopping())
+        for _, keeping in batch.keeps:
+            keeping.error = stopping()
+        self._tell([keeping for _, keeping in batch.keeps])
+        if self._waiting:
+            self._start()
+        else:
+            self._wake(self._idle)
 
-    def _take(self) -> Iterator[Write]:
-        """Take a batch; a group is never split."""
-        taken = 0
-        waiting = self._waiting
-        while waiting and (
-            taken < COMMIT_BATCH_EVENTS_MAX
-            or (waiting[0].group is not None and waiting[0].group.writes[0] is not waiting[0])
-        ):
-            taken += 1
-            yield waiting.popleft()
-
-    def _finish(self, batch: list[Write], future: "Future[list[Outcome]]") -> None:
+    def _finish(self, batch: Batch, future: "Future[list[Outcome]]") -> None:
         """Announce and answer, in order; then start the next batch."""
         self._running = None
         outcomes = future.result()
         if self._waiting:
             self._start()  # the disk works while we announce
-        for write, outcome in zip(batch, outcomes, strict=True):
+        for write, outcome in zip(batch.writes, outcomes, strict=True):
             self._answer(write, outcome)
+        if batch.keeps:
+            self._tell([keeping for _, keeping in batch.keeps])
         if not self._waiting and self._running is None:
             self._wake(self._idle)
         if not self.crowded and self._relieved:
@@ -197,10 +224,25 @@ class Committer:
         except Exception:
             log.exception("a writer failed to take the outcome of %r", write.event)
 
+    def _tell(self, keeps: Sequence[Keeping]) -> None:
+        """Tell who waits for facts whether they are kept; log once what nobody waits for."""
+        lost: Error | None = None
+        for keeping in keeps:
+            self._keeping -= keeping.weight
+            if keeping.done is None:
+                lost = lost or keeping.error
+                continue
+            try:
+                keeping.done(keeping.error)
+            except Exception:
+                log.exception("someone failed to hear about %d facts", len(keeping.changes))
+        if lost is not None:
+            log.error("facts were not kept: %s", lost.message)
+
     # -- the writer thread
     # ---------------------------------------------------------------------------
 
-    def _work(self, batch: list[Write]) -> list[Outcome]:
+    def _work(self, batch: Batch) -> list[Outcome]:
         """Write a batch; what fails, fails alone where that is possible."""
         try:
             return self._transaction(batch)
@@ -208,38 +250,45 @@ class Committer:
             self.failures += 1
             log.warning("a commit of %d writes failed: %s", len(batch), error.message)
             if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
-                return [outcome for unit in _units(batch) for outcome in _refused(unit, error)]
+                return batch.refused(error)
         except Exception:
             self.failures += 1
             log.exception("a commit of %d writes failed; trying them one by one", len(batch))
-        return [outcome for unit in _units(batch) for outcome in self._alone(unit)]
+        return [outcome for part in batch.parts() for outcome in self._alone(part)]
 
-    def _alone(self, unit: list[Write]) -> list[Outcome]:
+    def _alone(self, part: Batch) -> list[Outcome]:
         try:
-            return self._transaction(unit)
+            return self._transaction(part)
         except Error as error:
-            return _refused(unit, error)
+            return part.refused(error)
         except Exception:
-            log.exception("the write of %r failed", unit[0].event)
+            what = part.writes[0].event if part.writes else "facts alone"
+            log.exception("the write of %r failed", what)
             refusal = Error(Code.BUSY, "the store could not keep this write; the log says why")
-            return _refused(unit, refusal)
+            return part.refused(refusal)
 
-    def _transaction(self, batch: list[Write]) -> list[Outcome]:
-        current = self._current(batch)
+    def _transaction(self, batch: Batch) -> list[Outcome]:
+        current = self._current(batch.writes)
         outcomes: list[Outcome] = []
         events: list[Event] = []
-        for unit in _units(batch):
-            outcomes += decide(unit, current, events, self._next_seq)
-        existed = iter(self._write(events) if events else ())
+        changes: list[Change] = []
+        for writes, keeping in batch.stretches():
+            for unit in units(writes):
+                outcomes += decide(unit, current, events, changes, self._next_seq)
+            if keeping is not None:
+                changes += keeping.changes
+        existed = iter(self._write(events, changes) if events or changes else ())
         for outcome in outcomes:
             if isinstance(outcome, Receipt) and outcome.event.seq:
                 outcome.existed = next(existed)
         return outcomes
 
-    def _write(self, events: list[Event]) -> list[bool]:
-        self._reserve()
-        existed = self._store.commit(events)
-        self.stored = events[-1].seq
+    def _write(self, events: list[Event], changes: list[Change]) -> list[bool]:
+        if events:
+            self._reserve()
+        existed = self._store.commit(events, changes)
+        if events:
+            self.stored = events[-1].seq
         self.commits += 1
         for event in events:
             if event.kind in RETAINED:
@@ -277,20 +326,3 @@ class Committer:
 def stopping() -> Error:
     """Return the answer to a write that comes when the server goes."""
     return Error(Code.BUSY, "the server is stopping; try again in a moment")
-
-
-def _refused(unit: list[Write], error: Error) -> list[Outcome]:
-    """Answer what could not be stored; a message that nobody stores does not need the disk."""
-    if any(write.logged for write in unit):
-        return [error] * len(unit)
-    return [Receipt(write.event) for write in unit]
-
-
-def _units(batch: list[Write]) -> Iterator[list[Write]]:
-    """Split a batch into what is decided together: single writes, and whole groups."""
-    index = 0
-    while index < len(batch):
-        group = batch[index].group
-        size = len(group.writes) if group is not None else 1
-        yield batch[index : index + size]
-        index += size

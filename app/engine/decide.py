@@ -16,12 +16,17 @@ from app.core.values import merge_patch
 from app.engine.contents import Plain, structured_type
 from app.engine.shape import Shape
 from app.engine.write import Condition, Current, Outcome, Receipt, Write
+from app.store.store import Change
 
 
 def decide(
-    unit: list[Write], current: Current, events: list[Event], next_seq: Callable[[], int]
+    unit: list[Write],
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
 ) -> list[Outcome]:
-    """Decide writes that stand or fall together; append the accepted ones to ``events``.
+    """Decide writes that stand or fall together; append what the accepted ones ask for.
 
     ``current`` is brought up to date as if they were written.
     """
@@ -30,6 +35,8 @@ def decide(
         if first.logged:
             first.event.seq = next_seq()
             events.append(first.event)
+        if first.changes:
+            changes += first.changes
         _note(first, current)
         return [Receipt(first.event)]
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
@@ -47,6 +54,7 @@ def decide(
         if item.logged:
             item.event.seq = next_seq()
             events.append(item.event)
+        changes += item.changes
     return [Receipt(item.event) for item in unit]
 
 

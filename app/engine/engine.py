@@ -16,9 +16,9 @@ into these, and Errors into its own answers.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Coroutine, Sequence
+from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 from uuid import uuid4
 
 from app.bus.bus import Bus
@@ -43,9 +43,11 @@ from app.engine.resource import Incoming, Resource
 from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
 from app.engine.write import UNHEARD, Condition, Done, Group, Outcome, Receipt, Unheard
-from app.store.store import Page
+from app.store.store import Change, Page
 
 log = logging.getLogger("rowcast.engine")
+
+T = TypeVar("T")
 
 A_RECORD = Condition(exists=True, strict=True)
 
@@ -93,25 +95,32 @@ class Engine:
         caller: Caller,
         done: Done = UNHEARD,
         condition: Condition | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
         """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
 
         Synchronous up to the commit: writes of one caller stay in the order in which they came.
+
+        ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
+        before it is announced; where a resource class carries it out, after what that class wrote.
         ``done`` may be called before this returns.
         """
         try:
             route = self.registry.route(event.topic)
             plain = route.plain and event.kind is MESSAGE and condition is None
-            if plain and self._forward(event, caller):
+            if plain and not changes and self._forward(event, caller):
                 if type(done) is not Unheard:
                     done(Receipt(event))
                 return
             check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                self._start(self._through_resource(route, event, caller, condition), done)
+                work = self._through_resource(route, event, caller, condition, changes)
+                self._start(work, done)
                 return
             write = self._admission.admit(route, event, caller, done, condition)
-            if write.logged or condition is not None or caller in self.committer.pending:
+            write.changes = changes
+            pending = self.committer.pending
+            if write.logged or changes or condition is not None or caller in pending:
                 self.committer.submit((write,))
                 return
             self.committer.publish(event)
@@ -189,9 +198,18 @@ class Engine:
         task.add_done_callback(ended)
 
     async def _through_resource(
-        self, route: Route, event: Event, caller: Caller, condition: Condition | None
+        self,
+        route: Route,
+        event: Event,
+        caller: Caller,
+        condition: Condition | None,
+        changes: Sequence[Change],
     ) -> Outcome:
-        """Let a resource class carry out a write that it overrides."""
+        """Let a resource class carry out a write that it overrides, then keep its changes.
+
+        They come after it, because the class may write much or nothing, and may fail having
+        written: then they must not be true.
+        """
         verb = VERB_OF_KIND[event.kind]
         try:
             resource = cast("Resource", self.resource(route.topic, caller))
@@ -201,6 +219,8 @@ class Engine:
             else:
                 value = self.contents.value(event)
                 await getattr(resource, verb)(value)
+            if changes:
+                await self._keep(changes)
         except Error as error:
             return error
         except Exception:
@@ -208,6 +228,13 @@ class Engine:
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
             return Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
         return resource.receipt or Receipt(event)
+
+    async def _keep(self, changes: Sequence[Change]) -> None:
+        future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+        self.committer.keep(changes, _resolver(future))
+        error = await future
+        if error is not None:
+            raise error
 
     async def write_value(
         self,
@@ -382,8 +409,8 @@ def _not_atomic(route: Route, event: Event) -> Error:
     )
 
 
-def _resolver(future: "asyncio.Future[Outcome]") -> Done:
-    def resolve(outcome: Outcome) -> None:
+def _resolver(future: "asyncio.Future[T]") -> Callable[[T], None]:
+    def resolve(outcome: T) -> None:
         if not future.done():
             future.set_result(outcome)
 

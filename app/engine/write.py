@@ -4,7 +4,7 @@ Data only; ``commit.py`` carries it out. It must not know how the answer is told
 on the event loop with a ``Receipt`` or an ``Error``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import Event, Record
 from app.engine.shape import Shape
+from app.store.store import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,17 @@ UNHEARD: Final = Unheard()
 class Write:
     """One write between ``submit`` and its outcome."""
 
-    __slots__ = ("caller", "condition", "done", "event", "group", "logged", "patch", "shape")
+    __slots__ = (
+        "caller",
+        "changes",
+        "condition",
+        "done",
+        "event",
+        "group",
+        "logged",
+        "patch",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -78,6 +89,7 @@ class Write:
         *,
         logged: bool = True,
         group: "Group | None" = None,
+        changes: Sequence[Change] = (),
     ) -> None:
         self.event = event
         self.caller = caller
@@ -87,6 +99,8 @@ class Write:
         self.patch = patch
         self.logged = logged
         self.group = group
+        self.changes = changes
+        """Facts that become true if and only if its outcome is a Receipt."""
 
     @property
     def depends(self) -> bool:
@@ -106,6 +120,27 @@ class Group:
 
     def __init__(self, writes: list[Write]) -> None:
         self.writes = writes
+
+
+Kept = Callable[[Error | None], None]
+"""Told on the event loop that changes are durable, or why they are not."""
+
+
+class Keeping:
+    """Changes of facts on their way to the disk, without an event."""
+
+    __slots__ = ("changes", "done", "error")
+
+    def __init__(self, changes: Sequence[Change], done: Kept | None) -> None:
+        self.changes = changes
+        self.done = done
+        self.error: Error | None = None
+        """Set by the writer thread when they could not be kept."""
+
+    @property
+    def weight(self) -> int:
+        """How much of a batch it is."""
+        return len(self.changes) or 1
 
 
 Current = dict[str, Record | None]

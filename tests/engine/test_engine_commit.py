@@ -36,7 +36,7 @@ def grouped(*writes):
 async def test_durable_then_announced_then_answered():
     room, order = Room(), []
     store_commit = room.store.commit
-    room.store.commit = lambda events: [order.append("stored"), store_commit(events)][1]
+    room.store.commit = lambda *batch: [order.append("stored"), store_commit(*batch)][1]
     listener = Listener(room)
     listener.offer = lambda _event: order.append("announced")
     write = put("u/1")

@@ -21,7 +21,7 @@ def run(*writes, current=None):
     """Decide a unit; return its outcomes, the accepted events and the current records after."""
     current = {} if current is None else current
     events, numbers = [], iter(range(100, 200))
-    outcomes = decide(list(writes), current, events, lambda: next(numbers))
+    outcomes = decide(list(writes), current, events, [], lambda: next(numbers))
     return outcomes, events, current
 
 

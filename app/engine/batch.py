@@ -1,0 +1,87 @@
+"""A batch: what goes to the disk in one transaction, in the order in which it came.
+
+Data only: writes, and changes of facts that come without one. It knows what stands or falls
+together, and what is told to whom when it falls; ``commit.py`` carries it out.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from app.core.errors import Error
+from app.engine.write import Keeping, Outcome, Receipt, Write
+
+
+@dataclass(slots=True)
+class Batch:
+    """Writes, and between them facts that are to be kept."""
+
+    writes: list[Write] = field(default_factory=list)
+    keeps: list[tuple[int, Keeping]] = field(default_factory=list)
+    """Each with the number of writes that come before it."""
+
+    def __len__(self) -> int:
+        return len(self.writes) + len(self.keeps)
+
+    def stretches(self) -> Iterator[tuple[list[Write], Keeping | None]]:
+        """Return the writes up to each of the facts, and those after the last."""
+        if not self.keeps:  # as nearly always
+            yield self.writes, None
+            return
+        start = 0
+        for end, keeping in self.keeps:
+            yield self.writes[start:end], keeping
+            start = end
+        yield self.writes[start:], None
+
+    def parts(self) -> Iterator["Batch"]:
+        """Return what can fail alone, each as a batch of its own."""
+        for writes, keeping in self.stretches():
+            for unit in units(writes):
+                yield Batch(unit)
+            if keeping is not None:
+                yield Batch(keeps=[(0, keeping)])
+
+    def refused(self, error: Error) -> list[Outcome]:
+        """Return the outcomes when the disk took none of it.
+
+        A message that nobody stores, and of which nothing is remembered, does not need the disk.
+        """
+        for _, keeping in self.keeps:
+            keeping.error = error
+        outcomes: list[Outcome] = []
+        for unit in units(self.writes):
+            if any(write.logged or write.changes for write in unit):
+                outcomes += [error] * len(unit)
+            else:
+                outcomes += [Receipt(write.event) for write in unit]
+        return outcomes
+
+
+def units(writes: list[Write]) -> Iterator[list[Write]]:
+    """Split writes into what is decided together: single writes, and whole groups."""
+    index = 0
+    while index < len(writes):
+        group = writes[index].group
+        size = len(group.writes) if group is not None else 1
+        yield writes[index : index + size]
+        index += size
+
+
+def take(waiting: deque[Write | Keeping], size: int) -> Batch:
+    """Take a batch of about ``size`` from what waits; a group is never split."""
+    batch, taken = Batch(), 0
+    writes = batch.writes
+    while waiting and (taken < size or _within_group(waiting[0])):
+        item = waiting.popleft()
+        if isinstance(item, Write):
+            writes.append(item)
+            taken += 1
+        else:
+            batch.keeps.append((len(writes), item))
+            taken += item.weight
+    return batch
+
+
+def _within_group(item: Write | Keeping) -> bool:
+    return isinstance(item, Write) and item.group is not None and item.group.writes[0] is not item
