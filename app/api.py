@@ -1,34 +1,49 @@
 """The public face for code in ``resources/``: all that it may import.
 
 ``resources/echo.py`` is a whole example: a class that extends Resource, whose ``connect``
-yields what a client is sent.
+yields what a client is sent. A hook is a class that extends Hook, added with ``hooks.add``; a
+listener is a function given to ``server.mqtt.events.on``. Both belong to the server that loads
+the file.
 """
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar, overload
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topics import TopicFilter
+from app.engine.hook import DROP, Hook, Refusal
+from app.engine.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
+from app.engine.interests import Interest
 from app.engine.resource import Incoming, Resource, Stream
 
 __all__ = [
+    "DROP",
     "Caller",
     "Code",
     "Error",
     "Event",
+    "Hook",
     "Incoming",
+    "Interest",
     "Query",
     "Record",
+    "Refusal",
     "Resource",
+    "Socket",
     "Stream",
     "Table",
     "Timer",
+    "TopicFilter",
     "every",
+    "hooks",
+    "server",
 ]
 
 log = logging.getLogger("rowcast.resources")
@@ -64,3 +79,56 @@ async def _repeat(seconds: float, call: Callable[[], object]) -> None:
                 await result
         except Exception:
             log.exception("a timer of a resource failed; it goes on")
+
+
+H = TypeVar("H", bound=Hook | type[Hook])
+
+
+class _Added:
+    """Takes the hooks of the file that is being loaded."""
+
+    def add(self, hook: H, options: Mapping[str, object] = NO_OPTIONS) -> H:
+        """Add a hook, or a class of hooks as its decorator; return what was given."""
+        _collecting().add(hook() if isinstance(hook, type) else hook, options)
+        return hook
+
+
+class _Events:
+    """Takes the listeners of the file that is being loaded (FEATURES G17)."""
+
+    @overload
+    def on(self, name: str) -> Callable[[Listener], Listener]: ...
+
+    @overload
+    def on(self, name: str, listener: Listener) -> Listener: ...
+
+    def on(self, name: str, listener: Listener | None = None) -> object:
+        """Call ``listener`` whenever ``name`` happens; without one it is a decorator."""
+        if listener is None:
+            return lambda given: self.on(name, given)
+        _collecting().on(name, listener)
+        return listener
+
+
+class _Mqtt:
+    events = _Events()
+
+
+class _Server:
+    mqtt = _Mqtt()
+
+
+def _collecting() -> Hooks:
+    """Return the hooks of the server that is loading; raises NOT_ALLOWED when none is."""
+    found = COLLECTING.get(None)
+    if found is None:
+        raise Error(
+            Code.NOT_ALLOWED,
+            "hooks and listeners are added at the top of a file in resources/, while the server "
+            "loads it; move the call there",
+        )
+    return found
+
+
+hooks = _Added()
+server = _Server()

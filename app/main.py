@@ -33,6 +33,7 @@ from app.core.limits import HTTP_BACKLOG, READER_THREADS, SHUTDOWN_SECONDS_MAX, 
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
+from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.reader import Reader
 from app.engine.registry import Registry
@@ -61,7 +62,8 @@ class Application:
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self.schema = load_schema(config.schema_file)
         self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
-        for path, resource in load_resources(config.resources):
+        self.hooks = Hooks()
+        for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
         config.data.mkdir(parents=True, exist_ok=True)
         database = (config.data / "rowcast.db").resolve()
@@ -80,6 +82,8 @@ class Application:
         try:
             await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self._on_writer, self.store.close)
+            self._closing.push_async_callback(self.hooks.stop)
+            await self.hooks.start()
             self._build()
             await self._open_http()
             self._closing.push_async_callback(self.broker.stop)
@@ -112,7 +116,7 @@ class Application:
             waiting.queue_bytes,
         )
         body_max = self.config.http.max_body_bytes
-        self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max)
+        self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max, self.hooks)
         self._closing.push_async_callback(self.engine.stop)
         kept = self.config.log
         settings = RetentionSettings(

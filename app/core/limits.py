@@ -127,6 +127,17 @@ READER_THREADS = 2
 """Threads that read the store: reads wait for the disk and the interpreter lock, not for each
 other."""
 
+# Hooks --------------------------------------------------------------------------------------------
+HOOK_SLOW_SECONDS = 0.05
+"""A call of a hook that takes longer is counted and shown by name (FEATURES G22): all clients wait
+for a plain one."""
+HOOK_SECONDS_MAX = 5
+"""Wait for one answer of an asynchronous hook: a slow database answers, a dead one does not."""
+HOOK_LOG_SECONDS = 10
+"""Between two complaints about the same hook: one that fails with each message fills no disk."""
+HOOK_NOTICES_MAX = 1_000
+"""Notices that wait for one asynchronous listener: a burst of connections, no more."""
+
 # MQTT codec ---------------------------------------------------------------------------------------
 MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
 """One whole packet, judged when its length is known (FEATURES D58: 2 MB); also bounds what waits in

@@ -37,6 +37,7 @@ from app.engine.cache import Unknown
 from app.engine.commit import Committer, stopping
 from app.engine.contents import Contents
 from app.engine.creation import Creation
+from app.engine.hooks import Hooks
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry, Route
 from app.engine.resource import Incoming, Resource
@@ -63,12 +64,14 @@ class Engine:
         reader: Reader,
         now: WallClock,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
+        hooks: Hooks | None = None,
     ) -> None:
         self.registry = registry
         self.bus = bus
         self.committer = committer
         self.reader = reader
         self.contents = Contents(registry.shapes)
+        self.hooks = hooks or Hooks()
         self._now = now
         self._admission = Admission(now, payload_bytes_max)
         self._creation = Creation(self)

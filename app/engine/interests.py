@@ -59,6 +59,12 @@ class Interest:
         self.merged: tuple[Interest, ...] = ()
         """The overlapping interests that this one stands for."""
 
+    def take(self, other: "Interest") -> None:
+        """Want what another interest wants; where it begins and in which form stays."""
+        self.topics, self.qos = other.topics, other.qos
+        self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
+        self.identifiers, self.marks = other.identifiers, other.marks
+
 
 class Interests:
     """The interests of one subscription, by the text of their filters."""

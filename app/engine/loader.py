@@ -1,7 +1,8 @@
 """Loads the user's resources: every class in ``resources/*.py`` that extends Resource, by name.
 
-A file is ordinary Python and is imported once, at start. A mistake in it stops the start with the
-file and line, because a server without half of its behaviour is worse than none.
+A file is ordinary Python and is imported once, at start; hooks and listeners that it adds then
+belong to the server that loads it. A mistake in it stops the start with the file and line, because
+a server without half of its behaviour is worse than none.
 """
 
 import importlib.util
@@ -13,13 +14,15 @@ from types import ModuleType
 
 from app.core.errors import Code, Error
 from app.core.topics import check_topic
+from app.engine.hooks import COLLECTING, Hooks
 from app.engine.resource import Resource
 
 
-def load_resources(directory: Path) -> list[tuple[str, type[Resource]]]:
+def load_resources(directory: Path, hooks: Hooks | None = None) -> list[tuple[str, type[Resource]]]:
     """Return (path, class) for each resource class, in order of file and definition.
 
-    A missing directory has none. Raises INVALID for a file that cannot be imported or a bad path.
+    Hooks of the files are added to ``hooks``, in the same order. A missing directory has none.
+    Raises INVALID for a file that cannot be imported or a bad path.
     """
     found: list[tuple[str, type[Resource]]] = []
     if not directory.is_dir():
@@ -27,7 +30,7 @@ def load_resources(directory: Path) -> list[tuple[str, type[Resource]]]:
     for file in sorted(directory.glob("*.py")):
         if file.name.startswith("_"):
             continue
-        module = _load(file)
+        module = _load(file, hooks or Hooks())
         classes = [item for item in vars(module).values() if _is_resource(item, module)]
         found.extend((_path(item, file), item) for item in classes)
     return found
@@ -53,17 +56,20 @@ def _path(resource: type[Resource], file: Path) -> str:
     return path
 
 
-def _load(file: Path) -> ModuleType:
+def _load(file: Path, hooks: Hooks) -> ModuleType:
     name = f"rowcast_resources.{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise Error(Code.INVALID, f"{file} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    collecting = COLLECTING.set(hooks)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise Error(Code.INVALID, f"{file}:{_line(error, file)}: {_sentence(error)}") from error
+    finally:
+        COLLECTING.reset(collecting)
     return module
 
 
@@ -76,4 +82,6 @@ def _line(error: Exception, file: Path) -> int:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, Error):
+        return error.message
     return f"{type(error).__name__}: {error}"

@@ -2,7 +2,9 @@
 
 import pytest
 
+from app.api import server
 from app.core.errors import Code, Error
+from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 
 GOOD = """
@@ -68,3 +70,44 @@ def test_what_python_cannot_import_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.spec_from_file_location", lambda *_: None)
     with pytest.raises(Error, match="cannot be imported"):
         load(tmp_path, fine="x = 1")
+
+
+HOOKED = """
+from app.api import Hook, hooks, server
+
+@hooks.add
+class First(Hook):
+    pass
+
+class Second(Hook):
+    id = "second"
+
+hooks.add(Second(), {"depth": 3})
+
+@server.mqtt.events.on("connected")
+def greet(session, socket):
+    pass
+
+server.mqtt.events.on("disconnected", greet)
+"""
+
+
+def test_g17_hooks_and_listeners_belong_to_the_server_that_loads(tmp_path):
+    (tmp_path / "hooked.py").write_text(HOOKED)
+    one, two = Hooks(), Hooks()
+    load_resources(tmp_path, one)
+    assert [] == two.figures()
+    load_resources(tmp_path, two)
+    names = ["First", "second", "connected: greet", "disconnected: greet"]
+    assert names == [item.id for item in one.figures()] == [item.id for item in two.figures()]
+
+
+def test_g17_outside_a_loading_there_is_no_server_to_add_to():
+    with pytest.raises(Error, match="at the top of a file in resources/"):
+        server.mqtt.events.on("connected", print)
+
+
+def test_g17_a_mistaken_event_stops_the_start_with_its_line(tmp_path):
+    text = "from app.api import server\nserver.mqtt.events.on('conected', print)\n"
+    with pytest.raises(Error, match=r"bad.py:2: there is no event 'conected'"):
+        load(tmp_path, bad=text)
