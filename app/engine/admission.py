@@ -6,6 +6,7 @@ which door.
 
 from typing import Final
 
+from app.bus.durable import Durable
 from app.codecs import decode
 from app.core.callers import Caller
 from app.core.clock import WallClock
@@ -23,8 +24,9 @@ EXPIRY: Final = "message_expiry_interval"
 class Admission:
     """Validates events against the tables at their topics."""
 
-    def __init__(self, now: WallClock, payload_bytes_max: int) -> None:
+    def __init__(self, now: WallClock, payload_bytes_max: int, durable: Durable) -> None:
         self._now = now
+        self._durable = durable
         self.payload_bytes_max = payload_bytes_max
 
     def admit(
@@ -63,7 +65,8 @@ class Admission:
             patch = decode(event.payload, event.content_type)
         elif event.kind != DELETE:
             event.expires_at = self._expiry(shape, event)
-        return Write(event, caller, done, condition, shape, patch, logged=logs(event, event.table))
+        logged = logs(event, event.table, self._durable)
+        return Write(event, caller, done, condition, shape, patch, logged=logged)
 
     def _admit_undeclared(self, route: Route, event: Event) -> None:
         if route.entry is not None:
@@ -83,12 +86,14 @@ class Admission:
         return self._now() + seconds if isinstance(seconds, int) else 0.0
 
 
-def logs(event: Event, table: Table | None) -> bool:
-    """Tell whether an event goes into the log (DESIGN, section 7)."""
+def logs(event: Event, table: Table | None, durable: Durable) -> bool:
+    """Tell whether an event goes into the log: its table says so, or a durable reader wants it."""
     if event.kind in RETAINED:
         return True
     policy = table.logs if table is not None else Logs.RETAINED
-    return policy is Logs.ALL or (policy is Logs.QOS1 and event.qos > 0)
+    if policy is Logs.ALL:
+        return True
+    return event.qos > 0 and (policy is Logs.QOS1 or durable.wanted(event.topic))
 
 
 def _needs_id(route: Route, table: Table) -> Error:

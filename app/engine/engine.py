@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 from uuid import uuid4
 
 from app.bus.bus import Bus
+from app.bus.durable import Durable
 from app.codecs import JSON, encode
 from app.core.callers import Caller
 from app.core.clock import WallClock
@@ -73,7 +74,9 @@ class Engine:
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
         self._now = now
-        self._admission = Admission(now, payload_bytes_max)
+        self.durable = Durable()
+        """Filters of sessions that outlive their connection: what they want must be in the log."""
+        self._admission = Admission(now, payload_bytes_max, self.durable)
         self._creation = Creation(self)
         self._tasks: set[asyncio.Task[Outcome]] = set()
 
@@ -136,13 +139,14 @@ class Engine:
         """Announce a message on an undeclared topic: all six steps, of which four are empty.
 
         Not when a write of the same caller waits: they are announced in the order in which they
-        came.
+        came. Nor when a durable reader wants it: then it is logged.
         """
         if (
             not caller.grants.write
             or caller in self.committer.pending
             or len(event.payload) > self._admission.payload_bytes_max
             or (event.properties is not None and EXPIRY in event.properties)
+            or (event.qos and self.durable.wanted(event.topic))
         ):
             return False
         self.committer.publish(event)

@@ -114,7 +114,7 @@ def test_the_cache_forgets_when_subscriptions_change() -> None:
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A publisher of endless new topics does not grow the server."""
-    monkeypatch.setattr("app.bus.bus.MATCH_CACHE_TOPICS_MAX", 8)
+    monkeypatch.setattr("app.bus.matches.MATCH_CACHE_TOPICS_MAX", 8)
     bus = Bus()
     for number in range(100):
         bus.match(f"a/{number}")

@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 from engine_room import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 
+from app.bus.durable import Durable
 from app.core.errors import Code
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.tables import Logs
+from app.core.topics import TopicFilter
 from app.engine.admission import Admission, logs
 from app.engine.registry import Registry
 from app.engine.resource import Resource
 from app.engine.write import UNHEARD
 
-ADMISSION = Admission(lambda: NOW, 100)
+ADMISSION = Admission(lambda: NOW, 100, Durable())
 
 
 def admit(event, tables=TABLES, resources=()):
@@ -112,4 +114,16 @@ def test_when_an_event_ends(item, expected):
 )
 def test_what_goes_into_the_log(policy, kind, qos, expected):
     table = replace(NOTE, logs=policy) if policy else None
-    assert expected == logs(event("Note/1", kind, qos=qos), table)
+    assert expected == logs(event("Note/1", kind, qos=qos), table, Durable())
+
+
+@pytest.mark.parametrize("table", [None, replace(NOTE, logs=Logs.RETAINED), NOTE])
+def test_what_a_durable_session_wants_goes_into_the_log(table):
+    """D27: all of QoS above 0 that its filters select, and nothing else."""
+    durable = Durable()
+    durable.add(TopicFilter("Note/+"))
+    assert logs(event("Note/1", MESSAGE, qos=1), table, durable)
+    assert logs(event("Note/1", MESSAGE, qos=2), table, durable)
+    assert not logs(event("Note/1", MESSAGE, qos=0), table, durable)
+    if table is not NOTE:  # which logs it of itself
+        assert not logs(event("Other/1", MESSAGE, qos=1), table, durable)

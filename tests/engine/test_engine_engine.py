@@ -1,9 +1,10 @@
 """The door: six steps of a write, one of a read, and the beginnings of a watch (DESIGN 4)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from engine_room import ANN, BEN, DOG, NOW, Code, Listener, Room, code_of, refusal, turns
+from engine_room import ANN, BEN, DOG, NOTE, NOW, Code, Listener, Room, code_of, refusal, turns
 
 from app.codecs import JSON
 from app.core.callers import NONE, Caller, Grants
@@ -11,6 +12,7 @@ from app.core.errors import Error
 from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
 from app.core.queries import Condition as Comparison
 from app.core.queries import Operator, Query
+from app.core.tables import Logs
 from app.core.topics import TopicFilter
 from app.engine.cache import UNKNOWN
 from app.engine.resource import Resource
@@ -69,6 +71,32 @@ async def test_what_is_refused_is_neither_stored_nor_announced(item, caller, exp
     listener = Listener(room)
     assert expected == await refusal(room.engine.write(item, caller))
     assert ([], 0, {}) == (listener.events, room.store.head(), room.committer.pending)
+
+
+@pytest.mark.parametrize("topic", ["u/1", "Note/1"])
+async def test_a_message_that_a_durable_session_wants_is_stored(topic):
+    """D27: in the log, with number and version, before anybody hears of it."""
+    room = Room((replace(NOTE, logs=Logs.RETAINED),))
+    listener = Listener(room)
+    wanted = TopicFilter("+/1")
+    room.engine.durable.add(wanted)
+    receipt = await room.say(topic, qos=1)
+    assert [receipt.event.seq] == [event.seq for event in room.store.read(0, 9)] == [1]
+    assert receipt.event.version > 0
+    assert 0 == (await room.say(topic, qos=0)).event.seq
+    assert 0 == (await room.say("u/2", qos=1)).event.seq
+    room.engine.durable.remove(wanted)
+    assert 0 == (await room.say(topic, qos=1)).event.seq
+    assert (4, 1) == (len(listener.events), room.committer.commits)
+
+
+async def test_a_message_that_a_durable_session_wants_needs_the_disk():
+    room = Room()
+    listener = Listener(room)
+    room.engine.durable.add(TopicFilter("#"))
+    room.store.fault = lambda _name: (_ for _ in ()).throw(Error(Code.BUSY, "full"))
+    assert Code.BUSY == await refusal(room.say("u/1", qos=1))
+    assert [] == listener.events
 
 
 async def test_a_message_that_nobody_stores_is_announced_and_answered_at_once():

@@ -8,6 +8,7 @@ from engine_room import DOG, LEASE, NOTE, TABLES, Code, Listener, Room, turns
 
 from app.core.errors import Error
 from app.core.events import DELETE
+from app.core.topics import TopicFilter
 from app.engine import retention as module
 from app.engine.retention import Retention, RetentionSettings
 from app.store.store import Keep
@@ -23,6 +24,19 @@ async def test_each_table_is_trimmed_by_itself():
         await room.put(topic)
     assert (3, 0) == await sweeper(room, events=1).sweep()
     assert [1, 4] == [room.store.trimmed(NOTE), room.store.trimmed(None)]
+
+
+async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
+    """D27: also on undeclared topics, whose part of the log has no records then."""
+    room = Room()
+    room.engine.durable.add(TopicFilter("#"))
+    for _ in range(3):
+        await room.say("u/1", qos=1)
+    assert (2, 0) == await sweeper(room, events=1).sweep()
+    assert ([3], None) == (
+        [event.seq for event in room.store.read(0, 9)],
+        room.store.get(None, "u/1"),
+    )
 
 
 async def test_trimming_goes_in_small_steps(monkeypatch):
