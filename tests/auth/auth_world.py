@@ -1,0 +1,77 @@
+"""What the tests of auth share: users in memory, a SCRAM client, and no waiting for threads."""
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+
+from app.auth.users import User
+from app.auth.verifier import make_verifier
+from app.core.callers import ALL, Grants
+from app.core.limits import PASSWORD_ITERATIONS_MIN
+
+SECRET = bytes(32)
+
+
+def user(name, password="pencil", grants=ALL):
+    """Return a user whose password costs as little as allowed."""
+    salt = hashlib.sha256(name.encode()).digest()[:16]
+    return User(name, grants, make_verifier(password, salt, PASSWORD_ITERATIONS_MIN))
+
+
+class MemoryUsers:
+    """Users without a file; none at all are as if there was no file."""
+
+    def __init__(self, *users):
+        self.users = {user.name: user for user in users}
+        self.asked = []
+
+    def add(self, user):
+        self.users[user.name] = user
+
+    async def secret(self):
+        return SECRET if self.users else None
+
+    async def find(self, name):
+        self.asked.append(name)
+        return self.users.get(name)
+
+
+def ann_and_bob():
+    """Return users: ann may do all, bob may read."""
+    return MemoryUsers(user("ann", "pencil"), user("bob", "eraser", Grants(read=True)))
+
+
+class ScramClient:
+    """A client's side of SCRAM-SHA-256, written from RFC 5802 and not from the server's."""
+
+    def __init__(self, name, password, nonce="rOprNGfwEbeRWgbNEkqO", header="n,,"):
+        self.password = password
+        self.nonce = nonce
+        self.header = header
+        self.bare = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+
+    @property
+    def first(self):
+        return f"{self.header}{self.bare}".encode()
+
+    def final(self, server_first, **changes):
+        facts = dict(part.split("=", 1) for part in server_first.decode().split(","))
+        assert facts["r"].startswith(self.nonce)
+        assert len(facts["r"]) > len(self.nonce)
+        salted = hashlib.pbkdf2_hmac(
+            "sha256", self.password.encode(), b64decode(facts["s"]), int(facts["i"])
+        )
+        header = b64encode(self.header.encode()).decode()
+        unproved = f"c={changes.get('header', header)},r={changes.get('nonce', facts['r'])}"
+        signed = f"{self.bare},{server_first.decode()},{unproved}".encode()
+        client_key = hmac.digest(salted, b"Client Key", "sha256")
+        signature = hmac.digest(hashlib.sha256(client_key).digest(), signed, "sha256")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self.server_proof = hmac.digest(
+            hmac.digest(salted, b"Server Key", "sha256"), signed, "sha256"
+        )
+        return f"{unproved},p={b64encode(proof).decode()}".encode()
+
+    def trusts(self, server_final):
+        """Tell whether the server has proved that it knows the user too."""
+        return server_final == b"v=" + b64encode(self.server_proof)
