@@ -16,6 +16,7 @@ import typer
 from httpx import Response
 
 from app import __version__
+from app.cli_users import user
 from app.client import Client, Notice, cursor_of, topic_path, url_path
 from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
 from app.config import Config, load_config
@@ -30,6 +31,9 @@ command = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+command.add_typer(user)
 
 
 class Format(StrEnum):

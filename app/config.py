@@ -93,6 +93,11 @@ class Mqtt(Section):
         alias="webSocket",
         description="Whether MQTT is also spoken on the port of HTTP.",
     )
+    require_authentication: bool = Field(
+        default=True,
+        alias="requireAuthentication",
+        description="Whether MQTT clients must sign in as soon as there are users.",
+    )
     max_connections: _Count = Field(
         default=0, description="MQTT connections at a time; 0 means no limit."
     )
@@ -165,6 +170,10 @@ class Security(Section):
     anonymous: Literal["loopback", "everywhere", "nobody"] = Field(
         default="loopback", description="From where callers without a name are accepted."
     )
+    users: str = Field(
+        default="",
+        description="File of users; empty for users.json in the data directory.",
+    )
 
 
 class Store(Section):
@@ -209,6 +218,12 @@ class Config(Section):
         default="",
         description="Server that the other commands talk to; empty for `http.host` and port.",
     )
+
+    @property
+    def users_file(self) -> Path:
+        """Where users are kept."""
+        given = self.security.users
+        return Path(given).expanduser() if given else self.data / "users.json"
 
     @property
     def server_url(self) -> str:

@@ -21,6 +21,7 @@ import uvicorn
 from app import __version__
 from app.auth.anonymous import anonymous_from
 from app.auth.authenticator import Authenticator
+from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
 from app.broker.settings import BrokerSettings
 from app.broker.tcp import TcpListener
@@ -65,6 +66,10 @@ class Application:
         self.hooks = Hooks()
         for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
+        users = UsersFile(config.users_file)
+        users.load()
+        required = ("mqtt",) if config.mqtt.require_authentication else ()
+        self._authenticator = Authenticator(config.security.anonymous, users, required)
         config.data.mkdir(parents=True, exist_ok=True)
         database = (config.data / "rowcast.db").resolve()
         self.store = SqlStore(config.store.url or f"sqlite:///{database}")
@@ -143,7 +148,7 @@ class Application:
             mqtt.connect_timeout_seconds,
             mqtt.receive_maximum,
             mqtt.max_connections,
-            Authenticator(self.config.security.anonymous),
+            self._authenticator,
         )
         return Broker(self.engine, settings, self._now)
 

@@ -4,12 +4,19 @@ Every door asks the one ``Authenticator``, so that a rule about users is stated 
 know protocols: a door maps the Error that it raises to its own words.
 """
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from app.auth.anonymous import Policy, anonymous_from
-from app.core.callers import Caller
+from app.auth.exchange import Exchange, ScramExchange
+from app.auth.passwords import Passwords
+from app.auth.scram import METHOD
+from app.auth.users import User, Users, user_name
+from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
+
+_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +35,95 @@ class Credentials:
 
 
 class Authenticator:
-    """Makes the Caller of credentials."""
+    """Makes the Caller of credentials.
 
-    def __init__(self, anonymous: Policy = "loopback") -> None:
+    ``required`` are doors where everyone must sign in as soon as there are users; ``random`` gives
+    so many unpredictable bytes.
+    """
+
+    def __init__(
+        self,
+        anonymous: Policy = "loopback",
+        users: Users | None = None,
+        required: Collection[str] = (),
+        random: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
         self._anonymous = anonymous_from(anonymous)
+        self._users = users
+        self._required = required
+        self._random = random
+        self._passwords = Passwords(users, random(_KEY_BYTES)) if users is not None else None
+        self.failures = 0
+        """How many were refused."""
 
     async def identify(self, credentials: Credentials) -> Caller:
-        """Return who it is. Raises UNAUTHENTICATED or DENIED."""
+        """Return who it is. Raises UNAUTHENTICATED, DENIED, or BUSY when too many sign in."""
+        try:
+            return await self._identify(credentials)
+        except Error:
+            self.failures += 1
+            raise
+
+    async def _identify(self, shown: Credentials) -> Caller:
+        secret = await self._users.secret() if self._users is not None else None
+        if shown.certificate and (shown.password is None or secret is None):
+            return self.caller(await self._certified(shown, users=secret is not None), shown)
+        nameless = shown.username is None and shown.password is None
+        if self._passwords is None or secret is None or nameless:
+            return self._nameless(shown, users=secret is not None)
+        if shown.username is None or shown.password is None:
+            raise Error(Code.UNAUTHENTICATED, "a user name and a password are needed together")
+        user = await self._passwords.user(shown.username, shown.password, secret)
+        return self.caller(user, shown)
+
+    async def exchange(self, method: str) -> Exchange | None:
+        """Return a dialogue of this method; None when it is not offered."""
+        secret = await self._users.secret() if self._users is not None else None
+        if self._users is None or secret is None or method != METHOD:
+            return None
+        return ScramExchange(self._users, secret, self._random)
+
+    def caller(self, user: User, credentials: Credentials) -> Caller:
+        """Return the Caller that a user is at a door."""
+        return Caller(
+            user.name,
+            user.grants,
+            credentials.door,
+            client_id=credentials.client_id,
+            peer=credentials.peer,
+        )
+
+    async def _certified(self, shown: Credentials, *, users: bool) -> User:
+        """Return the user that a certificate names; when there are users, it is one of them."""
+        try:
+            name = user_name(common_name(shown.certificate or {}))
+        except Error as error:
+            raise Error(Code.DENIED, f"the certificate's name: {error.message}") from None
+        if shown.username not in {None, name}:
+            raise Error(Code.DENIED, "the user name is another than the certificate's")
+        if self._users is None or not users:
+            return User(name, ALL)
+        user = await self._users.find(name)
+        if user is None:
+            raise Error(Code.DENIED, f"the certificate's name {name!r} is no user's")
+        return user
+
+    def _nameless(self, credentials: Credentials, *, users: bool) -> Caller:
         caller = self._anonymous(credentials.peer, credentials.door)
+        if users and credentials.door in self._required:
+            raise Error(Code.DENIED, "a user name and a password are needed; sign in")
         if not caller.grants.read and not caller.grants.write:
             raise Error(
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"
             )
         return replace(caller, client_id=credentials.client_id)
+
+
+def common_name(certificate: Mapping[str, object]) -> str:
+    """Return the first common name of a certificate's subject; empty without one."""
+    subject = certificate.get("subject", ())
+    for names in subject if isinstance(subject, tuple) else ():
+        for key, value in names:
+            if key == "commonName":
+                return str(value)
+    return ""

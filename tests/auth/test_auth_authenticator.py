@@ -1,23 +1,177 @@
-"""Credentials become a Caller, or a refusal with a sentence."""
+"""Credentials become a Caller, or a refusal with a sentence (FEATURES L1, L2, L3)."""
 
 import pytest
+from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
 
 from app.auth.authenticator import Authenticator, Credentials
-from app.core.callers import ALL
+from app.auth.users import User
+from app.core.callers import ALL, Grants
 from app.core.errors import Code, Error
+
+NEAR, FAR = "127.0.0.1", "10.0.0.1"
+READ = Grants(read=True)
+
+
+def authenticator(policy="loopback", users=None, required=("mqtt",)):
+    return Authenticator(policy, ann_and_bob() if users is None else users, required)
+
+
+def certificate(name):
+    return {"subject": ((("organizationName", "Acme"),), (("commonName", name),))}
+
+
+def shown(username=None, password=None, peer=NEAR, door="mqtt", **more):
+    return Credentials(username, password, peer=peer, door=door, client_id="c", **more)
+
+
+async def refusal(known, credentials):
+    with pytest.raises(Error) as caught:
+        await known.identify(credentials)
+    return caught.value
 
 
 async def test_a_near_caller_without_a_name_is_anonymous():
-    credentials = Credentials(client_id="c", peer="127.0.0.1", door="mqtt")
-    caller = await Authenticator("loopback").identify(credentials)
-    assert ("anonymous", ALL, "mqtt", "c", "127.0.0.1") == (
+    caller = await Authenticator("loopback").identify(shown())
+    assert ("anonymous", ALL, "mqtt", "c", NEAR) == (
         caller.user, caller.grants, caller.door, caller.client_id, caller.peer,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("policy", "peer"), [("loopback", "10.0.0.1"), ("nobody", "127.0.0.1")])
-async def test_a_far_caller_without_a_name_is_refused(policy, peer):
+@pytest.mark.parametrize("users", [None, MemoryUsers()])
+@pytest.mark.parametrize(("policy", "peer"), [("loopback", FAR), ("nobody", NEAR)])
+async def test_a_far_caller_without_a_name_is_refused(policy, peer, users):
     """L1: a fresh install refuses anonymous callers from outside."""
-    with pytest.raises(Error, match="sign in") as caught:
-        await Authenticator(policy).identify(Credentials(peer=peer))
-    assert Code.DENIED is caught.value.code
+    error = await refusal(Authenticator(policy, users, ("mqtt",)), shown(peer=peer))
+    assert Code.DENIED is error.code
+    assert "sign in" in error.message
+
+
+async def test_without_users_a_name_and_password_mean_nothing():
+    caller = await authenticator(users=MemoryUsers()).identify(shown("ann", b"x"))
+    assert "anonymous" == caller.user
+
+
+async def test_a_user_has_its_own_rights():
+    known = authenticator()
+    ann = await known.identify(shown("ann", b"pencil", peer=FAR))
+    bob = await known.identify(shown("bob", b"eraser"))
+    assert ("ann", ALL, FAR, "c") == (ann.user, ann.grants, ann.peer, ann.client_id)
+    assert ("bob", READ, NEAR, "c") == (bob.user, bob.grants, bob.peer, bob.client_id)
+
+
+@pytest.mark.parametrize("policy", ["loopback", "everywhere"])
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("ann", b"eraser"),
+        ("eve", b"pencil"),
+        ("ann", None),
+        (None, b"pencil"),
+        ("", b""),
+        ("", None),
+    ],
+)
+async def test_whoever_shows_something_wrong_is_no_anonymous_caller(policy, name, password):
+    error = await refusal(authenticator(policy, required=()), shown(name, password))
+    assert Code.UNAUTHENTICATED is error.code
+
+
+@pytest.mark.parametrize(
+    ("required", "policy", "door", "peer", "accepted"),
+    [
+        pytest.param(("mqtt",), "everywhere", "mqtt", NEAR, False, id="requireAuthentication"),
+        pytest.param(("mqtt",), "everywhere", "http", FAR, True, id="another door"),
+        pytest.param((), "loopback", "mqtt", NEAR, True, id="not required, near"),
+        pytest.param((), "loopback", "mqtt", FAR, False, id="not required, far"),
+        pytest.param((), "everywhere", "mqtt", FAR, True, id="not required, everywhere"),
+        pytest.param((), "nobody", "mqtt", NEAR, False, id="not required, nobody"),
+    ],
+)
+async def test_with_users_callers_without_a_name(required, policy, door, peer, accepted):
+    """L1: requireAuthentication, and where it is not set, security.anonymous."""
+    known = authenticator(policy, required=required)
+    if accepted:
+        assert "anonymous" == (await known.identify(shown(peer=peer, door=door))).user
+    else:
+        assert Code.DENIED is (await refusal(known, shown(peer=peer, door=door))).code
+
+
+async def test_users_that_come_later_are_in_force_at_once():
+    users = MemoryUsers()
+    known = authenticator(users=users)
+    await known.identify(shown())
+    users.add(user("ann"))
+    assert Code.DENIED is (await refusal(known, shown())).code
+
+
+async def test_refusals_are_counted():
+    """L9."""
+    known = authenticator()
+    await known.identify(shown("ann", b"pencil"))
+    await refusal(known, shown("ann", b"x"))
+    await refusal(known, shown())
+    assert 2 == known.failures
+
+
+# -- certificates ----------------------------------------------------------------------------------
+
+
+async def test_without_users_the_issuer_vouches_for_a_name():
+    known = authenticator(users=MemoryUsers())
+    caller = await known.identify(shown(peer=FAR, certificate=certificate("sensor")))
+    assert ("sensor", ALL, FAR) == (caller.user, caller.grants, caller.peer)
+
+
+async def test_with_users_a_certificate_is_one_of_them():
+    known = authenticator(users=MemoryUsers(User("sensor", READ), user("ann")))
+    caller = await known.identify(shown("sensor", certificate=certificate("sensor")))
+    assert ("sensor", READ) == (caller.user, caller.grants)
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "told"),
+    [
+        (certificate("stranger"), None, "no user's"),
+        (certificate("ann"), "bob", "another than the certificate's"),
+        (certificate("anonymous"), None, "the certificate's name"),
+        (certificate("$server"), None, "the certificate's name"),
+        ({"subject": ()}, None, "the certificate's name"),
+        ({"issuer": ()}, None, "the certificate's name"),
+    ],
+)
+async def test_a_certificate_of_nobody_is_refused(facts, name, told):
+    error = await refusal(authenticator("everywhere", required=()), shown(name, certificate=facts))
+    assert Code.DENIED is error.code
+    assert told in error.message
+
+
+async def test_a_password_goes_before_a_certificate():
+    known = authenticator()
+    caller = await known.identify(shown("bob", b"eraser", certificate=certificate("ann")))
+    assert "bob" == caller.user
+    error = await refusal(known, shown("bob", b"x", certificate=certificate("bob")))
+    assert Code.UNAUTHENTICATED is error.code
+
+
+async def test_a_connection_whose_certificate_was_not_verified_has_none():
+    assert "anonymous" == (await Authenticator().identify(shown(certificate={}))).user
+
+
+# -- exchanges -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "users"),
+    [("PLAIN", None), ("scram-sha-256", None), ("SCRAM-SHA-256", MemoryUsers())],
+)
+async def test_no_other_exchange_is_offered(method, users):
+    assert await authenticator(users=users).exchange(method) is None
+    assert await Authenticator().exchange(method) is None
+
+
+async def test_scram_is_offered_with_a_nonce_of_chance():
+    known = authenticator()
+    client = ScramClient("ann", "pencil")
+    talks = [await known.exchange("SCRAM-SHA-256") for _ in range(2)]
+    said = [(await talk.step(client.first)).data for talk in talks]
+    assert said[0] != said[1]
