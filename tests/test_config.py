@@ -210,6 +210,12 @@ def test_every_default_is_a_legal_value(write):
 def test_no_setting_does_nothing():
     """Each is read by the server or by a command, not only accepted."""
     text = "\n".join(source.text for source in sources("app") if source.path != "app/config.py")
-    names = {"schema": "schema_file", "mqtt.webSocket": "web_socket", "url": "server_url"}
+    names = {
+        "schema": "schema_file",
+        "mqtt.webSocket": "web_socket",
+        "mqtt.requireAuthentication": "require_authentication",
+        "security.users": "users_file",
+        "url": "server_url",
+    }
     read = {key: names.get(key, key.split(".")[-1]) for key in config_keys()}
     assert [] == [key for key, name in read.items() if f".{name}" not in text]

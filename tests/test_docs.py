@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 
 import pytest
+import typer.core
 import typer.main
 
 import app
@@ -130,7 +131,12 @@ def _wrong_rowcast(words: list[str]) -> str:
         return ""
     if words[0] not in group.commands:
         return f"rowcast has no command {words[0]}"
-    options = {name for item in group.commands[words[0]].params for name in item.opts}
+    named = group.commands[words[0]]
+    if isinstance(named, typer.core.TyperGroup):
+        if len(words) < 2 or words[1] not in named.commands:
+            return f"rowcast {words[0]} has {', '.join(named.commands)}"
+        named = named.commands[words[1]]
+    options = {name for item in named.params for name in (*item.opts, *item.secondary_opts)}
     unknown = [
         word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in options
     ]

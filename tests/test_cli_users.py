@@ -1,0 +1,113 @@
+"""``rowcast user``: who may sign in, without a password on the command line (FEATURES L2)."""
+
+import pytest
+from typer.testing import CliRunner
+
+import app.cli_users
+from app.auth.users_file import read_users
+from app.cli import command
+from app.core.callers import ALL, Grants
+from app.core.errors import Code, Error
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app.cli_users, "PASSWORD_ITERATIONS", 4096)
+    return tmp_path / "data" / "users.json"
+
+
+def run(*arguments, stdin=None):
+    return CliRunner().invoke(command, ("user", *arguments), input=stdin)
+
+
+@pytest.mark.parametrize("name", ["add", "remove", "list"])
+def test_every_command_has_help_with_an_example(name):
+    assert f"Example: rowcast user {name}" in run(name, "--help").output
+
+
+def test_a_user_is_added_with_the_password_from_standard_input(path):
+    assert "added ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
+    ann = read_users(path).users["ann"]
+    assert ALL == ann.grants
+    assert ann.verifier.matches("pencil")
+
+
+def test_the_password_is_no_argument(path):
+    assert 0 != run("add", "ann", "pencil").exit_code
+    assert not path.exists()
+
+
+def test_adding_again_changes_password_and_rights(path):
+    run("add", "ann", stdin="pencil\n")
+    result = run("add", "ann", "--no-write", stdin="crayon\r\n")
+    assert "changed ann: read, password\n" == result.output
+    ann = read_users(path).users["ann"]
+    assert Grants(read=True) == ann.grants
+    assert ann.verifier.matches("crayon")
+
+
+def test_a_user_may_have_no_password(path):
+    assert "added sensor: write\n" == run("add", "sensor", "--no-read", "--no-password").output
+    assert read_users(path).users["sensor"].verifier is None
+
+
+def test_two_users_with_one_password_do_not_look_alike(path):
+    for name in ("ann", "bob"):
+        run("add", name, stdin="pencil\n")
+    ann, bob = read_users(path).users.values()
+    assert ann.verifier.salt != bob.verifier.salt
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "told"),
+    [
+        ("$server", "pencil", "does not begin"),
+        ("anonymous", "pencil", "is not anonymous"),
+        ("a:b", "pencil", "holds no ':'"),
+        ("ann", "", "not empty"),
+        ("ann", "x" * 1025, "at most 1024 bytes"),
+        ("ann", "a\x07b", "U\\+0007"),
+    ],
+)
+def test_what_cannot_be_a_name_or_password_is_refused(path, name, password, told):
+    result = run("add", name, stdin=f"{password}\n")
+    assert isinstance(result.exception, Error)
+    assert Code.INVALID is result.exception.code
+    with pytest.raises(Error, match=told):
+        raise result.exception
+    assert not path.exists()
+
+
+def test_users_are_listed_and_removed(path):
+    assert "" == run("list").output
+    run("add", "bob", stdin="x\n")
+    run("add", "ann", "--no-password", "--no-read", "--no-write")
+    assert "ann: nothing\nbob: read, write, password\n" == run("list").output
+    assert "removed bob\n" == run("remove", "bob").output
+    assert "ann: nothing\n" == run("list").output
+    assert Code.NOT_FOUND is run("remove", "bob").exception.code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--data", "elsewhere"), ("--file", "elsewhere/users.json"), ("--config", "c.yaml")],
+)
+def test_the_file_is_the_one_that_the_server_reads(path, arguments):
+    (path.parent.parent / "c.yaml").write_text("security: {users: elsewhere/users.json}")
+    run("add", "ann", *arguments, stdin="x\n")
+    assert ["ann"] == list(read_users(path.parent.parent / "elsewhere" / "users.json").users)
+
+
+def test_a_person_is_asked_twice(path, monkeypatch):
+    asked = []
+
+    def prompt(text, **options):
+        asked.append((text, options))
+        return "pencil"
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(app.cli_users.typer, "prompt", prompt)
+    app.cli_users.add("ann")
+    assert [("Password", {"hide_input": True, "confirmation_prompt": True})] == asked
+    assert read_users(path).users["ann"].verifier.matches("pencil")
