@@ -245,6 +245,14 @@ def check_groups(store, attempts):
         )  # fmt: skip
 
 
+def check_facts(store, attempts):
+    """Check that each logged write and what is remembered of it are there together, or neither."""
+    for n, attempt in attempts.items():
+        if attempt.fact and attempt.logged:
+            there = store.knows(attempt.caller, str(n))
+            require(there == (n in store.by_n), "a write without its fact, or a fact alone", n)
+
+
 def check_fold(store, tables):
     """Check that the records of the store are the fold of all that was committed."""
     head = store.shadow[-1].seq if store.shadow else 0

@@ -133,7 +133,7 @@ class Device:
         if kind == DELETE and self.version != 5:
             kind = MESSAGE  # a delete of 3.1.1 could not be told apart
         n = world.next_number()
-        logged = must_log(topic, kind, qos)
+        logged = must_log(topic, kind, qos, world.durable)
         world.attempt(n, f"{self.name}/{self.link.number}", logged)
         self.publishes -= 1
         payload = b"" if kind == DELETE else make_payload(rng, topic, n)

@@ -1,5 +1,6 @@
 """Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
 
+from app.bus.durable import Durable
 from app.core.errors import Code, Error
 from app.core.events import RETAINED
 from app.engine.cache import RecordCache
@@ -8,17 +9,17 @@ from app.engine.engine import Engine
 from app.engine.preludes import Snapshot
 from app.engine.reader import Reader
 from app.engine.subscription import Subscription
-from app.engine.write import Receipt
+from app.engine.write import Keeping, Receipt
 
 
 def announce_before_the_commit(monkeypatch):
     """Subscribers hear what a failing disk takes back."""
     write = Committer._write
 
-    def early(self, events):
+    def early(self, events, changes):
         for event in events:
             self._bus.publish(event)
-        return write(self, events)
+        return write(self, events, changes)
 
     monkeypatch.setattr(Committer, "_write", early)
 
@@ -178,7 +179,65 @@ def let_one_failing_write_fail_them_all(monkeypatch):
     )
 
 
+def keep_facts_of_refused_writes(monkeypatch):
+    """A fact becomes true although its write was refused."""
+    submit = Committer.submit
+
+    def rash(self, writes):
+        for write in writes:
+            self.keep(write.changes)
+        submit(self, writes)
+
+    monkeypatch.setattr(Committer, "submit", rash)
+
+
+def keep_facts_after_their_write(monkeypatch):
+    """A crash comes between a write and what is remembered of it."""
+    write = Committer._write
+
+    def apart(self, events, changes):
+        existed = write(self, events, [])
+        if changes:
+            write(self, [], changes)
+        return existed
+
+    monkeypatch.setattr(Committer, "_write", apart)
+
+
+def forget_facts_that_are_tried_alone(monkeypatch):
+    """After a failing batch a write comes through, and its facts do not."""
+    alone = Committer._alone
+
+    def poor(self, part):
+        for write in part.writes:
+            write.changes = ()
+        return alone(self, part)
+
+    monkeypatch.setattr(Committer, "_alone", poor)
+
+
+def let_facts_overtake(monkeypatch):
+    """Facts alone do not wait for the writes before them."""
+
+    def keep(self, changes, done=None):
+        self._waiting.appendleft(Keeping(changes, done))
+        self._keeping += 1
+        self._schedule()
+
+    monkeypatch.setattr(Committer, "keep", keep)
+
+
+def forward_what_a_durable_session_wants(monkeypatch):
+    """A message takes the fast path although it must be in the log."""
+    monkeypatch.setattr(Durable, "wanted", lambda _self, _topic: False)
+
+
 PLANTS = (
+    keep_facts_of_refused_writes,
+    keep_facts_after_their_write,
+    forget_facts_that_are_tried_alone,
+    let_facts_overtake,
+    forward_what_a_durable_session_wants,
     announce_before_the_commit,
     answer_before_the_commit,
     do_not_read_again_what_did_not_fit,

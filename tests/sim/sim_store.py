@@ -45,6 +45,8 @@ class SimStore(MemoryStore):
         self.by_n = {}
         self.changes = {}
         """Topic to [(seq, event or None)]: the states of its record."""
+        self.last = {}
+        """Owner to the greatest number among its facts: it only grows."""
         self.trims = 0
         self.fault = self._write_fault
 
@@ -68,6 +70,11 @@ class SimStore(MemoryStore):
         existed = super().commit(events, changes)
         for event in events:
             self._remember(logged(event))
+        for change in changes:
+            if change.name == "last":
+                number = int(change.value)
+                assert number > self.last.get(change.owner, 0), f"a fact goes back: {change}"
+                self.last[change.owner] = number
         self._trace(f"commit {[event.seq for event in events]} and {len(changes)} facts")
         if self._rng.random() < 0.3:
             self.meanwhile()
@@ -107,6 +114,10 @@ class SimStore(MemoryStore):
     def held(self, table, topic):
         """Return the record that the store has, without any trouble."""
         return super().get(table, topic)
+
+    def knows(self, owner, name):
+        """Tell whether there is such a fact."""
+        return name in self._states.get(owner, {})
 
     def records_since(self, topic, since):
         """Return what a topic's record was from a position until now."""

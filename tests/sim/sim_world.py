@@ -13,7 +13,15 @@ import sys
 from collections import deque
 from unittest.mock import patch
 
-from sim_checks import Violation, check_fold, check_groups, check_history, holds, require
+from sim_checks import (
+    Violation,
+    check_facts,
+    check_fold,
+    check_groups,
+    check_history,
+    holds,
+    require,
+)
 from sim_devices import Device
 from sim_loop import SimLoop
 from sim_readers import Juggler, Watcher
@@ -22,6 +30,7 @@ from sim_store import Planted, SimStore
 from sim_writers import Looker, Writer
 
 from app.core.errors import Code, Error
+from app.core.topics import TopicFilter
 from app.engine.write import Receipt
 from app.store.store import Keep
 
@@ -33,6 +42,7 @@ LIMITS = {
     "COMMIT_BATCH_EVENTS_MAX": (1, 3, 10, 100),
     "COMMIT_BACKLOG_EVENTS_MAX": (8, 30, 1_000),
     "COMMIT_BACKLOG_EVENTS_HIGH": (2, 5, 1_000),
+    "COMMIT_BACKLOG_CHANGES_MAX": (1, 3, 1_000),
     "SEQ_RESERVE": (1, 5, 100),
     "SWEEP_EVENTS_MAX": (1, 3, 100),
     "SWEEP_RECORDS_MAX": (1, 2, 100),
@@ -52,7 +62,9 @@ class Failed(AssertionError):  # noqa: N818 - a sentence reads so
 class Attempt:
     """One write that somebody tried."""
 
-    __slots__ = ("caller", "condition", "group", "logged", "outcome", "patch", "server", "since")
+    __slots__ = (
+        "caller", "condition", "fact", "group", "logged", "outcome", "patch", "server", "since",
+    )  # fmt: skip
 
     def __init__(self, server, caller, logged, patch, group):
         self.server = server
@@ -61,6 +73,8 @@ class Attempt:
         self.patch = patch
         self.group = group
         self.condition = None
+        self.fact = False
+        """Whether a fact, named by its number, is to become true with it."""
         self.outcome = None
         self.since = 0
 
@@ -84,6 +98,8 @@ class World:
         self.closing = False
         self.guarded = []
         self.store = SimStore(self.rng, self.trace)
+        self.durable = self.rng.choice((None, TopicFilter("v/#"), TopicFilter("#")))
+        """What a durable session that is away will ask the log for."""
         self.server = None
         self._up = None
 
@@ -122,6 +138,9 @@ class World:
         require(attempt.outcome is None, "answered twice", n)
         attempt.outcome = outcome
         self.trace(f"answer n={n} {outcome.code if isinstance(outcome, Error) else 'done'}")
+        if attempt.fact:
+            fine = store.knows(attempt.caller, str(n)) == isinstance(outcome, Receipt)
+            require(fine, "a fact without its write, or a write without its fact", n, outcome)
         if isinstance(outcome, Receipt):
             require((n in store.by_n) == attempt.logged, "acknowledged, not stored", n, event)
             require(n in self.heard, "acknowledged before it was announced", n, event)
@@ -166,6 +185,8 @@ class World:
 
     def start_server(self):
         self.server = server = Server(self)
+        if self.durable is not None:
+            server.engine.durable.add(self.durable)
         watch = server.engine.watch
 
         def watched(subscription, interest, caller, since=None, *, current=True):
@@ -245,6 +266,7 @@ class World:
             if isinstance(attempt.outcome, Error):
                 require(n not in self.store.by_n, "refused, yet stored", n, attempt.outcome)
         check_groups(self.store, self.attempts)
+        check_facts(self.store, self.attempts)
         check_history(self.store, self.attempts)
         check_fold(self.store, TABLES)
         self.server.check_cache(self.store)

@@ -11,6 +11,7 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.engine.cache import Unknown
 from app.engine.engine import A_RECORD
 from app.engine.write import Condition, Receipt
+from app.store.store import Change
 
 TOPICS = (
     "Dog/1", "Dog/2", "Dog/3", "Dog/1", "Dog", "Note/a", "Note/b", "Counter/1", "Counter/2",
@@ -19,10 +20,10 @@ TOPICS = (
 COLLECTIONS = {"Dog", "Note", "Counter", "Lease"}
 
 
-def must_log(topic, kind, qos):
+def must_log(topic, kind, qos, durable):
     """Tell what goes into the log: the definition, once more."""
     table = topic.split("/")[0]
-    if kind != MESSAGE:
+    if kind != MESSAGE or (qos > 0 and durable is not None and durable.matches(topic)):
         return True
     return table in {"Dog", "Counter", "Lease"} or (table == "Note" and qos > 0)
 
@@ -53,6 +54,7 @@ class Writer:
         self.rng = world.fork(name)
         self.caller = Caller(name, ALL, "http", name)
         self.known = {}
+        self.facts = 0
 
     async def run(self):
         rng, world = self.rng, self.world
@@ -61,6 +63,8 @@ class Writer:
             choice = rng.random()
             if choice < 0.1:
                 await self._batch(server)
+            elif choice < 0.2:
+                self._keep(server)
             else:
                 self._write(server)
             await world.loop.pause(rng.choice((0, 0, 0.001, 0.004, 0.03)))
@@ -80,7 +84,7 @@ class Writer:
         event = Event(
             topic, kind, payload, None, qos, kind != MESSAGE, None, self.name, properties or None
         )
-        logged = must_log(topic, kind, qos)
+        logged = must_log(topic, kind, qos, self.world.durable)
         self.world.attempt(n, self.name, logged, patch=patch, group=group)
         self.writes -= 1
         return n, event
@@ -102,7 +106,29 @@ class Writer:
                 if isinstance(outcome, Receipt) and outcome.event.seq:
                     self.known[topic] = outcome.event.seq
 
-        server.engine.submit(event, self.caller, done, condition)
+        changes = ()
+        if rng.random() < 0.4:
+            attempt.fact = True
+            changes = (Change(self.name, str(n), b""), self._count())
+        server.engine.submit(event, self.caller, done, condition, changes)
+
+    def _count(self):
+        """Return a fact that only grows, in whichever way it comes to the disk."""
+        self.facts += 1
+        return Change(self.name, "last", b"%d" % self.facts)
+
+    def _keep(self, server):
+        """Change facts without a write; now and then nobody waits for it."""
+        change = self._count()
+        number = self.facts
+
+        def done(error):
+            if server.alive:
+                kept = self.world.store.last.get(self.name, 0) >= number
+                require(kept or error is not None, "said to be kept", change)
+                require(error is None or error.code is Code.BUSY, "lost facts", change, error)
+
+        server.engine.committer.keep([change], self.rng.choice((done, done, None)))
 
     def _condition(self, topic):
         rng = self.rng
