@@ -137,6 +137,15 @@ HOOK_LOG_SECONDS = 10
 """Between two complaints about the same hook: one that fails with each message fills no disk."""
 HOOK_NOTICES_MAX = 1_000
 """Notices that wait for one asynchronous listener: a burst of connections, no more."""
+GROUP_AHEAD_EVENTS_MAX = 32
+"""Events that one member of a group holds and has not completed: a slow one delays no more, and a
+quick one has enough for a round trip."""
+GROUP_TURN_EVENTS = 1_024
+"""Events that a group deals before others get a turn of the loop."""
+GROUP_SAVE_SECONDS = 0.5
+"""Until a group's place is on disk: what a kill of the server deals again at most."""
+GROUP_RETRY_SECONDS = 1
+"""Until a group that could not read the log tries again."""
 
 # MQTT codec ---------------------------------------------------------------------------------------
 MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024

@@ -38,6 +38,7 @@ from app.engine.cache import Unknown
 from app.engine.commit import Committer, stopping
 from app.engine.contents import Contents
 from app.engine.creation import Creation
+from app.engine.group_table import Groups
 from app.engine.hooks import Hooks
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry, Route
@@ -73,6 +74,7 @@ class Engine:
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
+        self.groups = Groups(reader, bus, committer.keep)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
@@ -402,6 +404,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Let running resource code end, and wait until every write is answered."""
+        self.groups.stop()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

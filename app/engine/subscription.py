@@ -292,6 +292,7 @@ class Subscription:
             or self._behind
             or self._dropped
             or self._task is not None
+            or self._failure is not None
         )
 
     def _take_live(self, out: list[Pair], limit: int) -> None:
