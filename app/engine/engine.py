@@ -74,10 +74,10 @@ class Engine:
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
-        self.groups = Groups(reader, bus, committer.keep)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
+        self.groups = Groups(reader, bus, committer.keep, self.durable)
         self._admission = Admission(now, payload_bytes_max, self.durable)
         self._creation = Creation(self)
         self._tasks: set[asyncio.Task[Outcome]] = set()

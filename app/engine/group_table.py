@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from app.bus.bus import Bus
+from app.bus.durable import Durable
 from app.core.errors import Error
 from app.core.limits import GROUP_SAVE_SECONDS
 from app.core.topics import TopicFilter
@@ -31,10 +32,13 @@ Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
 class Groups:
     """All groups, by name and filter: the same name with another filter is another group."""
 
-    def __init__(self, reader: Reader, bus: Bus, keep: Keep) -> None:
+    def __init__(self, reader: Reader, bus: Bus, keep: Keep, durable: Durable) -> None:
         self._reader = reader
         self._bus = bus
         self._keep = keep
+        self._durable = durable
+        self._logged: set[Group] = set()
+        """Durable groups: what their filters select is logged."""
         self._groups: dict[tuple[str, str], Group] = {}
         self._unsaved: dict[Group, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -54,7 +58,13 @@ class Groups:
         return self._groups[key]
 
     def _changed(self, group: Group) -> None:
-        """Save a group soon, and forget it when nobody is in it."""
+        """Follow a group: what is logged for it, what is saved soon, and whether it is at all."""
+        if group.durable and group not in self._logged:
+            self._logged.add(group)
+            self._durable.add(group.topics)
+        elif group in self._logged and not group.durable:
+            self._logged.discard(group)
+            self._durable.remove(group.topics)
         key = group.name, group.topics.text
         if group.ended and self._groups.get(key) is group:
             del self._groups[key]

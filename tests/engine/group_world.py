@@ -2,6 +2,7 @@
 
 from subscription_world import World
 
+from app.bus.durable import Durable
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
 from app.engine.group_table import Groups
@@ -101,7 +102,8 @@ class Yard(World):
         """The Error that keeps facts off the disk."""
         self.kept = []
         """Each lot of changes that was to be written."""
-        self.groups = Groups(self.reader, self.bus, self.keep)
+        self.durable = Durable()
+        self.groups = Groups(self.reader, self.bus, self.keep, self.durable)
 
     def keep(self, changes, done):
         """Write facts, as the committer does."""

@@ -179,3 +179,17 @@ async def test_a_group_without_a_name_is_written_too(yard):
     yard.groups.stop()
     again = yard.restart()
     assert [("", "Dog/#")] == [(group.name, group.topics.text) for group in again.groups]
+
+
+async def test_what_it_selects_is_logged_while_a_durable_member_is_in_it(yard):
+    """A durable filter (D27), whether anybody is connected or not."""
+    one, two = yard.worker("a", durable=True), yard.worker("b", 0, durable=True)
+    one.rest()
+    assert (True, False) == (yard.durable.wanted("Dog/1"), yard.durable.wanted("Cat/1"))
+    one.end()
+    assert not yard.durable.wanted("Dog/1")
+    two.qos = 1
+    two.join()
+    assert yard.durable.wanted("Dog/1")
+    two.leave()
+    assert not yard.durable.wanted("Dog/1")
