@@ -107,7 +107,7 @@ class Engine:
         done: Done = UNHEARD,
         condition: Condition | None = None,
         changes: Sequence[Change] = (),
-        passed: bool = False,  # noqa: FBT001, FBT002 - by position: a name costs each write 15 ns
+        passed: bool = False,
     ) -> None:
         """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
 
