@@ -23,6 +23,7 @@ class Interest:
     """
 
     __slots__ = (
+        "current",
         "floor",
         "form",
         "identifiers",
@@ -31,6 +32,7 @@ class Interest:
         "no_local",
         "qos",
         "retain_as_published",
+        "since",
         "tables",
         "topics",
     )
@@ -55,6 +57,10 @@ class Interest:
         self.form = form
         """The edge's own: in which form it wants what is delivered."""
         self.floor = 0
+        self.current: str | None = None
+        """The last topic of the current records that were handed over; None when none are owed."""
+        self.since: int | None = None
+        """Where the part of the log before ``floor`` begins that is owed; None when none is."""
         self.tables: list[Table | None] = []
         self.merged: tuple[Interest, ...] = ()
         """The overlapping interests that this one stands for."""

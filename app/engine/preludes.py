@@ -14,7 +14,7 @@ from app.core.events import CURRENT, SNAPSHOT, Event, Record
 from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from app.core.tables import Table
 from app.engine.interests import Interest
-from app.engine.reader import Reader
+from app.engine.reader import Reader, owner_of
 
 Pair = tuple[Event, Interest | None]
 """An event and the interest it is for; a mark that concerns all interests has None."""
@@ -34,7 +34,7 @@ class Snapshot:
 
     ``limit`` is the position at which they hold: a record with a later number is left out,
     because its event follows. None means: the position that the subscription has when the prelude
-    begins.
+    begins. It goes on after ``interest.current``, where an earlier one was broken off.
     """
 
     __slots__ = ("_after", "_tables", "done", "interest", "limit")
@@ -43,8 +43,19 @@ class Snapshot:
         self.interest = interest
         self.limit = limit
         self.done = False
-        self._after = ""
+        self._after = interest.current or ""
         self._tables: deque[Table | None] = deque(interest.tables)
+        if self._after:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Leave out the tables that were read before; all of them anew when theirs is gone."""
+        owner = owner_of(self._after, [table for table in self._tables if table is not None])
+        if owner not in self._tables:
+            self._after = ""
+            return
+        while self._tables[0] is not owner:
+            self._tables.popleft()
 
     async def read(self, reader: Reader, position: int) -> list[Pair]:
         """Return the next page."""
@@ -69,8 +80,7 @@ class Snapshot:
                 self._after = ""
         if not self._tables:
             self.done = True
-            if interest.marks:
-                pairs.append((Event("", CURRENT, b"", seq=self.limit), interest))
+            pairs.append((Event("", CURRENT, b"", seq=self.limit), interest))
         return pairs
 
 

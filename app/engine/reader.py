@@ -104,6 +104,15 @@ class Reader:
             return await self._run(lambda: self._store.read(after, limit, only, one_table=True))
         return await self._run(lambda: self._store.read(after, limit))
 
+    async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
+        """Return single events of the log by their numbers; those that are gone are left out."""
+
+        def read() -> dict[int, Event]:
+            pages = (self._store.read(seq - 1, 1) for seq in seqs)
+            return {event.seq: event for page in pages for event in page}
+
+        return await self._run(read)
+
     async def trimmed(self, tables: Sequence[Table | None]) -> int:
         """Return the greatest number that was trimmed from any of these tables."""
         return await self._run(

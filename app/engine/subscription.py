@@ -30,10 +30,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from app.core.callers import SERVER
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, Event
+from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
 from app.core.limits import (
     LOG_PAGE_EVENTS,
     SUBSCRIPTION_QUEUE_BYTES_MAX,
@@ -42,7 +41,6 @@ from app.core.limits import (
 )
 from app.core.tables import Table
 from app.core.topics import TopicFilter
-from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
 from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot
 from app.engine.reader import Reader
@@ -88,12 +86,6 @@ class Subscription:
         self._failure: Error | None = None
         self._generation = 0
         self.closed = False
-        self.caller = SERVER
-        """Who reads: whoever watched last."""
-        self.gate: Gate | None = None
-        """What hooks have between this and its reader; nothing, nearly always."""
-        self.renamed: dict[str, TopicFilter] = {}
-        """Filters that a hook put in the place of those that were asked for."""
         self.position = 0
         self._read_to = 0
         """The position when the page has been handed over."""
@@ -138,8 +130,10 @@ class Subscription:
             reached = max(reached, self._reader.announced())  # this was not offered for the filter
         interest.floor = max(start, reached) if self.interests else start
         if current:
+            interest.current = ""
             self._preludes.append(Snapshot(interest, start))
         if start < interest.floor:
+            interest.since = start
             self._preludes.append(History(interest, start, interest.floor))
 
     @property
@@ -151,6 +145,7 @@ class Subscription:
         """Change the options of an interest without losing an event (MQTT-3.8.4-3)."""
         old = self.interests[interest.topics.text]
         interest.floor, interest.tables = old.floor, old.tables
+        interest.current, interest.since = "" if current else old.current, old.since
         self.interests.put(interest)
         for item in list(self._preludes):
             if item.interest is old:
@@ -198,6 +193,38 @@ class Subscription:
         announced = self._reader.announced()
         self._page.append((Event("", RESET, b"", seq=announced, decoded=facts), interest))
         self._signal()
+
+    def suspend(self) -> tuple[int, list[Interest]]:
+        """End it; return what it takes to go on another time: the position, and the interests.
+
+        What was not handed over is read again then. Unlogged events are lost with the reader.
+        """
+        owed = {id(prelude.interest) for prelude in self._preludes}
+        owed |= {id(interest) for _, interest in self._page}
+        for interest in self.interests:
+            if id(interest) not in owed:
+                interest.since = None
+        position, interests = self.settled, list(self.interests)
+        self.close()
+        return position, interests
+
+    def resume(self, position: int, interests: list[Interest]) -> None:
+        """Go on where ``suspend`` left off; the caller has put the interests on the bus just now.
+
+        A position that the log no longer reaches back to gives a RESET, as always.
+        """
+        self._begin(position)
+        self._behind = position < self._reader.announced()
+        for interest in interests:
+            interest.tables = self._reader.tables(interest.topics)
+            self.interests.put(interest)
+            if interest.current is not None:
+                self._preludes.append(Snapshot(interest, None))
+            if interest.since is not None:
+                self._preludes.append(History(interest, interest.since, interest.floor))
+        self._generation += 1
+        if self._preludes or self._behind:
+            self._signal()
 
     def close(self) -> None:
         """End it: what waits is forgotten, readers see the end."""
@@ -268,16 +295,6 @@ class Subscription:
         An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
         bytes. Raises the Error that ended the subscription.
         """
-        out = self._take(limit)
-        if self.gate is None or not out:
-            return out
-        through = self.gate.let(out)
-        if not through and self._signalled:  # there may be more, but this turn had its share
-            self._signalled = False
-            asyncio.get_running_loop().call_soon(self._signal)
-        return through
-
-    def _take(self, limit: int) -> list[Pair]:
         out: list[Pair] = []
         if self._page:
             self._take_page(out, limit)
@@ -341,7 +358,7 @@ class Subscription:
             taken_bytes += len(event.payload)
             if event.kind in LOGGED and self.position < event.seq <= self._read_to:
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
-            if event.kind != READ_TO:
+            if event.kind != READ_TO and (event.kind in LOGGED or _told(pair)):
                 out.append(pair)
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
@@ -464,3 +481,12 @@ class Subscription:
 
     def __iter__(self) -> Iterator[Interest]:
         return iter(self.interests)
+
+
+def _told(pair: Pair) -> bool:
+    """Note how far current records were handed over; return whether the reader is told."""
+    event, interest = pair
+    if interest is None or event.kind not in {SNAPSHOT, CURRENT}:
+        return True
+    interest.current = event.topic or None
+    return bool(event.topic) or interest.marks
