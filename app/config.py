@@ -29,7 +29,7 @@ DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
-SECRET: Final = frozenset({"store.url", "url"})
+SECRET: Final = frozenset({"store.url"})
 """Settings whose value may hold a password, so that no message repeats it."""
 
 
@@ -108,7 +108,11 @@ class Mqtt(Section):
         default=10, description="Time for a new connection to say CONNECT."
     )
     receive_maximum: Annotated[_Number, Field(ge=1, le=65_535)] = Field(
-        default=1_024, description="Unacknowledged QoS 1 packets that a client may have on the way."
+        default=1_024, description="Unacknowledged publishes that a client may have on the way."
+    )
+    max_session_expiry_seconds: _Count = Field(
+        default=0,
+        description="Longest that a session outlives its connection; 0 is as long as it asks.",
     )
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
+from typing import TypeVar, cast
 
 import uvicorn
 
@@ -23,6 +23,7 @@ from app.auth.anonymous import anonymous_from
 from app.auth.authenticator import Authenticator
 from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
+from app.broker.keeper import OWNER
 from app.broker.settings import BrokerSettings
 from app.broker.tcp import TcpListener
 from app.broker.websocket import WebSocketEndpoint
@@ -48,6 +49,8 @@ from app.store.sqlite import SqlStore
 from app.store.store import Keep
 
 log = logging.getLogger("rowcast")
+
+T = TypeVar("T")
 
 
 class Application:
@@ -90,6 +93,7 @@ class Application:
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()
+            self.broker.restore(await self._on_writer(self.store.states, OWNER))
             await self._open_http()
             self._closing.push_async_callback(self.broker.stop)
             await self._open_mqtt()
@@ -101,8 +105,8 @@ class Application:
         """Close every door, finish what is on its way, close the store."""
         await self._closing.aclose()
 
-    async def _on_writer(self, call: Callable[..., None], *arguments: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
+    async def _on_writer(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
 
     def _build(self) -> None:
         """Build the engine and what works on it."""
@@ -143,11 +147,11 @@ class Application:
     def _make_broker(self) -> Broker:
         mqtt = self.config.mqtt
         settings = BrokerSettings(
-            anonymous_from(self.config.security.anonymous),
             mqtt.max_packet_bytes,
             mqtt.connect_timeout_seconds,
             mqtt.receive_maximum,
             mqtt.max_connections,
+            mqtt.max_session_expiry_seconds,
             self._authenticator,
         )
         return Broker(self.engine, settings, self._now)
@@ -171,7 +175,6 @@ class Application:
             cors_origins=config.http.cors,
             body_bytes_max=config.http.max_body_bytes,
             anonymous=anonymous_from(config.security.anonymous),
-            authenticator=self._authenticator,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
         edge = Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)

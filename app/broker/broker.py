@@ -1,4 +1,4 @@
-"""The broker: knows who is connected, shares what clients share, and publishes wills.
+"""The broker: knows who is connected, shares what clients share, and ends sessions in time.
 
 It holds no message and no filter: those are the engine's. What it adds to a connection is a
 session, a caller and a form.
@@ -6,15 +6,21 @@ session, a caller and a form.
 
 import asyncio
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from app.broker import wills
 from app.broker.forms import Forms
-from app.broker.messages import event_of_will
-from app.broker.session import Sessions
+from app.broker.keeper import Keeper
+from app.broker.session import NEVER, Session, Sessions
 from app.broker.settings import BrokerSettings
-from app.core.limits import MQTT_CLOSE_SECONDS
+from app.core.errors import Error
+from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
+from app.core.topics import TopicFilter
 from app.engine.engine import Engine
+from app.engine.subscription import Interest
+from app.engine.write import Unheard
 from app.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
@@ -33,6 +39,9 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.forms = Forms(engine.contents, engine.cursor)
         self.sessions = Sessions(now)
+        self.keeper = Keeper(self)
+        self.heard_of_will = Unheard(self._will_refused)
+        self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: dict[bytes, str] = {}
         """Topics by their bytes, shared by all connections."""
         self.clients: set[Client] = set()
@@ -44,6 +53,8 @@ class Broker:
         """Connections ended by another one of the same client id."""
         self.stalled = 0
         """Connections cut off because their peer read nothing."""
+        self.wills_sent = 0
+        """Wills of clients that were lost."""
         self.refusals = 0
         """Publishes and wills that were refused."""
         self.dropped_large = 0
@@ -65,19 +76,105 @@ class Broker:
         self.connections += 1
 
     def leave(self, client: "Client") -> None:
-        """End the session of a client that is going or gone; publish its will (MQTT-3.1.2-8)."""
+        """Take the session from a client that is going or gone."""
         session = client.session
         if session is None:
             return
         client.session = None
-        self.engine.close(session.subscription)
         if session.client is client:
-            self.sessions.leave(session, expiry_seconds=0)
-            self.sessions.clean_expired()
-        will, caller = client.will, client.caller
-        if will is not None and caller is not None:
-            client.will = None
-            self.engine.submit(event_of_will(will, caller.client_id), caller, client.unheard)
+            self._detach(session)
+
+    def _detach(self, session: Session) -> None:
+        """Let a session wait for its client, or end it when it is not to outlive the connection.
+
+        The will is published now, or when its delay is over (MQTT-3.1.2-8).
+        """
+        session.client = None
+        if session.subscription is not None:
+            session.position, session.filters = self.engine.suspend(session.subscription)
+            session.subscription = None
+        if not session.durable or self.sessions.get(session.client_id) is not session:
+            self.end(session)
+            return
+        never = session.expiry_seconds >= NEVER
+        expires_at = math.inf if never else self.now() + session.expiry_seconds
+        self.sessions.leave(session, expires_at)
+        self.keeper.leave(session)
+        wills.arm(self, session, wills.will_delay(session))
+        self._watch_expiry()
+
+    def end(self, session: Session) -> None:
+        """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
+        self.sessions.delete(session)
+        wills.publish(self, session)
+        self.withdraw(session)
+
+    def withdraw(self, session: Session) -> None:
+        """Take a session off the disk; the log need no longer keep messages for it."""
+        for interest in session.interests:
+            self.retain_for(session, interest.topics, interest.qos, 0)
+        if session.kept or session.unsaved:
+            self.keeper.forget(session)
+
+    def retain_for(self, session: Session, topics: TopicFilter, before: int, after: int) -> None:
+        """Note that a durable session's filter changed its QoS; 0 is also: no such filter."""
+        if not session.kept or bool(before) == bool(after):
+            return
+        if after:
+            self.engine.durable.add(topics)
+        else:
+            self.engine.durable.remove(topics)
+
+    def forget_filter(self, session: Session, interest: Interest) -> None:
+        """Note that a session has one filter less."""
+        session.reliable -= interest.qos > 0
+        if session.kept:
+            self.retain_for(session, interest.topics, interest.qos, 0)
+            self.keeper.drop_filter(session, interest.topics.text)
+
+    def _watch_expiry(self) -> None:
+        """Look for sessions whose time is over when the next one's is."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        at = self.sessions.next_expiry
+        if at is None or at == math.inf or self._stopping:
+            return
+        seconds = min(max(0.0, at - self.now()), SESSION_TIMER_SECONDS_MAX)
+        self._expiry_timer = self.loop.call_later(seconds, self._clean_expired)
+
+    def _clean_expired(self) -> None:
+        self._expiry_timer = None
+        for session in self.sessions.clean_expired():
+            self.end(session)
+        self._watch_expiry()
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Put back the sessions of an earlier run, from their facts (FEATURES D27).
+
+        The connections of all of them have ended: with the server, if not before.
+        """
+        for session in self.keeper.read(facts):
+            if not session.durable:  # only its will was on disk (D31)
+                wills.publish(self, session)
+                self.keeper.forget(session)
+                continue
+            self.sessions.add(session)
+            for interest in session.filters:
+                self.retain_for(session, interest.topics, 0, interest.qos)
+            left_at = self.now()
+            if session.expires_at is None:  # it was connected when the server ended
+                never = session.expiry_seconds >= NEVER
+                session.expires_at = math.inf if never else left_at + session.expiry_seconds
+            elif session.expires_at != math.inf:
+                left_at = session.expires_at - session.expiry_seconds
+            self.sessions.leave(session, session.expires_at)
+            wills.arm(self, session, left_at + wills.will_delay(session) - self.now())
+        self._clean_expired()
+
+    def _will_refused(self, error: Error) -> None:
+        self.refusals += 1
+        log.info("a will was refused: %s", error.message)
 
     def gone(self, client: "Client") -> None:
         """Forget a closed connection."""
@@ -96,8 +193,12 @@ class Broker:
         """
         self._stopping = True
         self._emptied.clear()
+        self._watch_expiry()
         for client in list(self.clients):
             client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down")
+        for session in self.sessions:
+            wills.disarm(session)
+        self.keeper.stop()
         if not self.clients:
             return
         try:  # each client cuts its transport itself when the peer does not take the end

@@ -1,9 +1,10 @@
 """One connected client: bytes in through the codec, packets out once per turn of the loop.
 
-There is no task for a client. Its read side is ``receive``, called by the transport; its write side
-is ``flush``, called by the loop once at the end of each turn in which something became ready: all
-that is due then is one write. Neither blocks; what an asynchronous step takes longer comes back as
-a callback. TCP and WebSocket differ only in the transport (FEATURES D4).
+There is no task for a client, but for the moment of its opening. Its read side is ``receive``,
+called by the transport; its write side is ``flush``, called by the loop once at the end of each
+turn in which something became ready: all that is due then is one write. Neither blocks; what takes
+longer comes back as a callback, such as what must be on disk before it is said (``write_saved``).
+TCP and WebSocket differ only in the transport (FEATURES D4).
 
 What is in memory for a client is bounded: its subscription's queue, its window, the socket's
 buffer. A client that stops reading is written to no more, not read from either, and cut off when
@@ -12,18 +13,21 @@ its socket takes nothing for long.
 
 import asyncio
 import logging
-from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from app.broker.delivery import deliver
 from app.broker.forms import Form
 from app.broker.handlers import HANDLERS
 from app.broker.publishing import on_puback, on_publish
 from app.broker.session import Session
+from app.broker.transport import Transport, fitted
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import (
     MQTT_CLOSE_SECONDS,
+    MQTT_HELD_PACKETS_MAX,
     MQTT_KEEP_ALIVE_FACTOR,
     MQTT_PROGRESS_BYTES,
     MQTT_REASON_CHARS_MAX,
@@ -31,8 +35,7 @@ from app.core.limits import (
 )
 from app.engine.write import Outcome, Unheard
 from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Connack, Disconnect, Packet, Puback, Publish, Will
+from app.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import UnsupportedVersion, Violation
 
@@ -40,28 +43,6 @@ if TYPE_CHECKING:
     from app.broker.broker import Broker
 
 log = logging.getLogger("rowcast.mqtt")
-
-
-class Transport(Protocol):
-    """What carries bytes to and from one client."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes, in order; never blocks."""
-
-    def close(self) -> None:
-        """Close when what was written is sent."""
-
-    def abort(self) -> None:
-        """Close now."""
-
-    def pause_reading(self) -> None:
-        """Deliver no more bytes until ``resume_reading``."""
-
-    def resume_reading(self) -> None:
-        """Deliver bytes again."""
-
-    def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait for the peer to take them."""
 
 
 class Client:
@@ -82,10 +63,12 @@ class Client:
         "connection",
         "early",
         "form",
+        "held",
         "keep_alive_seconds",
-        "keeps_session",
         "last_seen",
+        "later",
         "loop",
+        "opening",
         "out",
         "packet_bytes_max",
         "peer",
@@ -93,6 +76,7 @@ class Client:
         "quota",
         "received",
         "refused",
+        "saving",
         "sent",
         "session",
         "submit",
@@ -100,7 +84,7 @@ class Client:
         "tells_seq",
         "transport",
         "unheard",
-        "will",
+        "unreleased",
     )
 
     def __init__(
@@ -115,9 +99,10 @@ class Client:
         self.caller: Caller | None = None
         self.form = form
         """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
-        self.will: Will | None = None
-        self.keeps_session = False
-        """Whether it asked for a session that outlives the connection (MQTT 5, 3.1.2.11.2)."""
+        self.opening: asyncio.Task[None] | None = None
+        """Answers CONNECT."""
+        self.held: list[Packet | Violation] = []
+        """Packets that came while CONNECT was being answered."""
         self.keep_alive_seconds = 0.0
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
@@ -129,15 +114,21 @@ class Client:
         self.submit = broker.engine.submit
         self.unheard = Unheard(self.note_refusal)
         self.quota = 0
-        """How many of its QoS 1 publishes may be unanswered at once."""
+        """How many of its publishes of QoS 1 and 2 may be unanswered at once."""
         self.taken = self.answered = 0
-        """QoS 1 publishes: the number of the last one, and of the last one answered."""
-        self.early: dict[int, tuple[int, Outcome]] = {}
-        """Packet identifiers and outcomes that wait for those before them, by number."""
+        """Publishes of QoS 1 and 2: the number of the last one, and of the last one answered."""
+        self.early: dict[int, tuple[int, int, Outcome]] = {}
+        """First bytes of answers, packet identifiers and outcomes that wait for those before them,
+        by number."""
+        self.unreleased: set[int] = set()
+        """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
         self.received = self.sent = self.refused = 0
         """Packets, messages and refusals of this connection, for those who look."""
         self.out: list[bytes] = []
         """What is due at the end of this turn."""
+        self.later: list[bytes] = []
+        """What is due when the session is saved as it is now."""
+        self.saving = False
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
         self.closing = False
@@ -161,25 +152,31 @@ class Client:
         """Take bytes from the transport; a failure is this client's alone (FEATURES D8)."""
         if self.closing:
             return
-        try:
-            packets = self.connection.receive(data)
-            if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
-                self.last_seen = self.loop.time()
-                self.received += len(packets)
-                self._handle(packets)
-        except Violation as violation:
-            self.refuse(violation)
-        except Exception:
-            log.exception("a packet of %s from %s failed", self.name, self.peer)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+        packets = self.connection.receive(data)
+        if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
+            self.last_seen = self.loop.time()
+            self.received += len(packets)
+            self._guarded(packets)
         committer = self.broker.engine.committer
         if committer.crowded and not self._crowded and not self.closing:
             self._crowded = True
             self.transport.pause_reading()
             committer.when_relieved(self._relieved)
 
+    def _guarded(self, packets: list[Packet | Violation]) -> None:
+        try:
+            if self.opening is None:
+                self._handle(packets)
+            else:
+                self._hold(packets)
+        except Violation as violation:
+            self.refuse(violation)
+        except Exception:
+            log.exception("a packet of %s from %s failed", self.name, self.peer)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+
     def _handle(self, packets: list[Packet | Violation]) -> None:
-        for packet in packets:
+        for index, packet in enumerate(packets):
             kind = type(packet)
             if kind is Publish:
                 on_publish(self, packet)  # type: ignore[arg-type]
@@ -189,15 +186,35 @@ class Client:
                 raise packet
             else:
                 HANDLERS[kind](self, packet)
+                if self.opening is not None:
+                    self._hold(packets[index + 1 :])
+                    return
             if self.closing:
                 return
+
+    def _hold(self, packets: list[Packet | Violation]) -> None:
+        """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1)."""
+        while packets and isinstance(packets[0], Auth | Disconnect):
+            self._handle([packets.pop(0)])
+        self.held += packets
+        if len(self.held) >= MQTT_HELD_PACKETS_MAX:
+            self.transport.pause_reading()
+
+    def opened(self) -> None:
+        """Hear that CONNECT is answered: take what came meanwhile."""
+        self.opening = None
+        held, self.held = self.held, []
+        if not self.closing and held:
+            self._guarded(held)
+        self._read_again()
 
     def _relieved(self) -> None:
         self._crowded = False
         self._read_again()
 
     def _read_again(self) -> None:
-        if not self.closing and not self._crowded and not self._paused:
+        held = len(self.held) >= MQTT_HELD_PACKETS_MAX
+        if not self.closing and not self._crowded and not self._paused and not held:
             self.last_seen = self.loop.time()  # it was not heard: its silence was ours
             self.transport.resume_reading()
 
@@ -211,22 +228,34 @@ class Client:
 
     def send(self, packet: Packet) -> None:
         """Send a packet at the end of this turn, unless the client takes none of its size."""
-        frame = encode(packet, self.connection.version)
-        if self.packet_bytes_max and len(frame) > self.packet_bytes_max:
-            self._send_smaller(packet)
-        else:
+        frame = self._frame(packet)
+        if frame:
             self.write(frame)
 
-    def _send_smaller(self, packet: Packet) -> None:
-        """Leave out what may be left out (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and their like)."""
-        known = getattr(packet, "properties", None) or {}
-        kept = {name: known[name] for name in known if name not in _OPTIONAL}
-        frame = encode(_with_properties(packet, kept), self.connection.version)
-        if len(frame) <= self.packet_bytes_max:
-            self.write(frame)
-        elif not self.closing:  # MQTT-3.1.2-24: it cannot be answered
+    def send_saved(self, packet: Packet) -> None:
+        """Send a packet when the session as it is now is on disk; at once if it is not kept."""
+        frame = self._frame(packet)
+        if frame:
+            self.write_saved((frame,))
+
+    def write_saved(self, frames: Iterable[bytes]) -> None:
+        """Send bytes when the session as it is now is on disk; at once if it is not kept."""
+        if self.session is not None and self.session.kept:
+            self.later += frames
+        else:
+            self.out += frames
+        self.ready()
+
+    def _frame(self, packet: Packet) -> bytes:
+        """Return a packet's bytes; none when the client takes none of its size."""
+        most = self.packet_bytes_max
+        frame = fitted(packet, self.connection.version, most)
+        if not most or len(frame) <= most:
+            return frame
+        if not self.closing:  # MQTT-3.1.2-24: it cannot be answered
             log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
             self.end()
+        return b""
 
     def write(self, frame: bytes) -> None:
         """Send bytes at the end of this turn."""
@@ -258,11 +287,31 @@ class Client:
                     Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason"
                 )
                 return
+        if self.later and not self.saving:
+            self._save()
         out = self.out
         if out:
             data = out[0] if len(out) == 1 else b"".join(out)
             out.clear()
             self.transport.write(data)
+
+    def _save(self) -> None:
+        """Save the session, then send what waits for that."""
+        session, frames = self.session, self.later
+        if session is None:
+            return
+        self.later, self.saving = [], True
+        self.broker.keeper.save(session, partial(self._saved, frames))
+
+    def _saved(self, frames: list[bytes], error: Error | None) -> None:
+        self.saving = False
+        if self.closing:
+            return
+        if error is not None:
+            self.disconnect(Reason.SERVER_BUSY, error.message)
+            return
+        self.out += frames
+        self.ready()
 
     def overflow(self) -> None:
         """Make room in the subscription's queue now, if the client can take it."""
@@ -376,27 +425,21 @@ class Client:
         if self.out:
             self.transport.write(b"".join(self.out))
             self.out.clear()
+        self.later.clear()
+        self.held.clear()
         self.transport.close()
         self._close_timer = self.loop.call_later(MQTT_CLOSE_SECONDS, self.transport.abort)
         # Not within this call: it may come from the middle of an announcement.
         self.loop.call_soon(self.broker.leave, self)
 
     def lost(self) -> None:
-        """Hear that the transport is closed: release everything, publish the will if it is due."""
+        """Hear that the transport is closed: release everything, let the session wait or end."""
         self.closing = True
+        self.held.clear()
         for timer in (self._timer, self._close_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
         self.out.clear()
+        self.later.clear()
         self.broker.leave(self)
         self.broker.gone(self)
-
-
-_OPTIONAL = frozenset({"reason_string", "user_property"})
-"""Properties that are left out rather than sending more than the client takes."""
-
-
-def _with_properties(packet: Packet, properties: dict[str, object]) -> Packet:
-    if not is_dataclass(packet) or not hasattr(packet, "properties"):
-        return packet
-    return replace(packet, properties=properties or None)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 
 from typing import TYPE_CHECKING, cast
 
+from app.broker.flights import Sent, send_again
 from app.broker.forms import Form, Parts
 from app.broker.session import Session
 from app.codecs import JSON, encode
@@ -15,6 +16,7 @@ from app.core.limits import MQTT_FLUSH_EVENTS
 from app.engine.subscription import Interest, Pair
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
+from app.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from app.broker.client import Client
@@ -26,6 +28,12 @@ MARKS = {CURRENT: "$snapshot/end", RESET: "$reset", GAP: "$gap"}
 def deliver(client: "Client", session: Session) -> None:
     """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
     subscription = session.subscription
+    if subscription is None or len(client.later) >= MQTT_FLUSH_EVENTS:
+        return  # it is being opened; or the disk is slow: it calls again when it has caught up
+    if session.resend:
+        send_again(client, session)
+        if session.resend:
+            return  # what was sent before goes first (MQTT-4.6.0-1)
     limit = MQTT_FLUSH_EVENTS
     if session.reliable:
         limit = min(limit, session.window.receive_maximum - len(session.window))
@@ -34,23 +42,31 @@ def deliver(client: "Client", session: Session) -> None:
             return
     pairs = subscription.take(limit)
     if pairs:
-        _encode(client, session, pairs)
+        frames: list[bytes] = []
+        certain = _encode(client, session, pairs, frames)
+        if session.kept:
+            client.broker.keeper.touch(session)
+            if certain or client.later or client.saving:  # QoS 2, or in order behind it
+                client.later += frames
+                frames = []
+        client.out += frames
     if subscription.ready:
         client.ready()
 
 
-def _encode(client: "Client", session: Session, pairs: list[Pair]) -> None:
-    """Append the frames of some messages.
+def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
+    """Append the frames of some messages; return whether any has QoS 2.
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
-    out, begin, most = client.out.append, session.window.begin, client.packet_bytes_max
+    out, begin, most = frames.append, session.window.begin, client.packet_bytes_max
+    light, certain = not session.kept, False
     make = client.broker.forms.frame
     last: Interest | None = None
     sent = 0
     for event, interest in pairs:
         if not event.topic:
-            _mark(client, session, event, interest)
+            _mark(client, session, event, interest, frames)
             continue
         if interest is not last:  # nearly always it is the same as for the one before
             if interest is None:
@@ -78,11 +94,36 @@ def _encode(client: "Client", session: Session, pairs: list[Pair]) -> None:
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if pair[0]:  # not UNSENDABLE
-                out(pair[0] + begin(event.seq).to_bytes(2, "big") + pair[1])
+                if light and qos == 1:
+                    number = begin(event.seq)
+                else:
+                    number = _begin(client, session, event, interest, qos, retain=retain)
+                    certain |= qos == 2
+                out(pair[0] + number.to_bytes(2, "big") + pair[1])
         else:
             out(frame)  # type: ignore[arg-type]
         sent += 1
     client.sent += sent
+    return certain
+
+
+def _begin(
+    client: "Client",
+    session: Session,
+    event: Event,
+    interest: Interest | None,
+    qos: int,
+    *,
+    retain: bool,
+) -> int:
+    """Put a message in flight with all it takes to send it again; return its identifier."""
+    wanted = cast("Interest", interest)
+    form = cast("Form", wanted.form)
+    sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
+    number = session.window.begin(Flight(sent, client.broker.now()))
+    if session.kept:
+        session.changed.add(number)
+    return number
 
 
 def _own(
@@ -114,10 +155,16 @@ def _is_large(client: "Client", frame: object) -> bool:
     return True
 
 
-def _mark(client: "Client", session: Session, event: Event, interest: Interest | None) -> None:
+def _mark(
+    client: "Client",
+    session: Session,
+    event: Event,
+    interest: Interest | None,
+    frames: list[bytes],
+) -> None:
     """Tell a client that asked for it where it stands, under a topic of the server's own."""
     if interest is None:  # it concerns all of them: one that asked says how to tell it
-        asked = (item for item in session.subscription if cast("Form", item.form).tells_seq)
+        asked = (item for item in session.interests if cast("Form", item.form).tells_seq)
         interest = next(asked, None)
         name = 0
     else:
@@ -136,4 +183,4 @@ def _mark(client: "Client", session: Session, event: Event, interest: Interest |
     payload = encode(facts, form.media_type or JSON)
     head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
     if not client.packet_bytes_max or not _is_large(client, head + tail):
-        client.out.append(head + tail)
+        frames.append(head + tail)

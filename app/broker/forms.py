@@ -1,8 +1,9 @@
 """Forms: how one kind of client wants its messages, and the frames that are made for it.
 
 A frame is made at most once for each event and form and shared by all clients of that form; with
-QoS 1 only the packet identifier differs, so its frame is kept as head and tail (FEATURES D64). What
-few clients share (subscription identifiers, remaining expiry) is remembered for the last of them.
+QoS 1 and 2 only the packet identifier differs, so its frame is kept as head and tail (FEATURES
+D64). What few clients share (subscription identifiers, remaining expiry) is remembered for the last
+of them.
 """
 
 import logging
@@ -24,7 +25,7 @@ Parts = tuple[bytes, bytes]
 """A PUBLISH before and after its packet identifier."""
 
 Frame = bytes | Parts
-"""A whole PUBLISH with QoS 0, its parts with QoS 1."""
+"""A whole PUBLISH with QoS 0, its parts with QoS 1 and 2."""
 
 UNSENDABLE: Parts = (b"", b"")
 """In the place of a frame that cannot be made or is not for MQTT: nobody is sent the event."""
@@ -33,9 +34,12 @@ DOOR = "mqtt"
 """This edge's name in the callers that it makes and in ``Table.hidden_from``."""
 
 _FIRST_BYTES = tuple(
-    tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(4)
+    tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(6)
 )
 """The first byte of a PUBLISH and its length, when that has one byte, by flags and length."""
+
+_LAST = 6
+"""Where the last frame that few clients share is kept: after three QoS, retained or not."""
 
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds that need no ``op``: the packet itself says what they are."""
@@ -73,7 +77,7 @@ class Forms:
         name = (version, media_type, tells_seq)
         form = self._forms.get(name)
         if form is None:
-            keys = tuple(object() for _ in range(5))
+            keys = tuple(object() for _ in range(_LAST + 1))
             plain = media_type is None and not tells_seq
             no_properties = b"\0" if version == MQTT_5 else b""
             form = Form(version, media_type, tells_seq, keys, plain, no_properties)
@@ -128,11 +132,11 @@ class Forms:
         wanted = (qos, retain, identifiers, left_seconds)
         if event.encodings is None:
             event.encodings = {}
-        known = event.encodings.get(form.keys[4])
+        known = event.encodings.get(form.keys[_LAST])
         if isinstance(known, tuple) and known[0] == wanted:
             return known[1]  # type: ignore[no-any-return]
         parts = self._make(event, form, qos, retain, added)
-        event.encodings[form.keys[4]] = (wanted, parts)
+        event.encodings[form.keys[_LAST]] = (wanted, parts)
         return parts
 
     def _make(

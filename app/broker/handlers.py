@@ -7,9 +7,11 @@ about rights, types or storage.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from app.broker.flights import sent_of
 from app.broker.opening import on_connect
 from app.broker.publishing import on_puback, on_publish
 from app.broker.subscribing import on_subscribe, on_unsubscribe
+from app.broker.wills import forget
 from app.mqtt.packets import (
     Auth,
     Connect,
@@ -29,6 +31,7 @@ from app.mqtt.violations import protocol_error
 
 if TYPE_CHECKING:
     from app.broker.client import Client
+    from app.broker.session import Session
 
 
 def on_pingreq(client: "Client", _packet: Pingreq) -> None:
@@ -38,32 +41,84 @@ def on_pingreq(client: "Client", _packet: Pingreq) -> None:
 
 def on_disconnect(client: "Client", packet: Disconnect) -> None:
     """End as the client wishes; only a normal end forgets the will (MQTT-3.14.4-3)."""
-    properties = packet.properties or {}
-    if properties.get("session_expiry_interval") and not client.keeps_session:
-        raise protocol_error(  # MQTT 5, 3.14.2.2.2: it is not taken for a DISCONNECT
-            "A Session Expiry Interval that was 0 in CONNECT must not be set in DISCONNECT."
-        )
-    if packet.reason == Reason.NORMAL_DISCONNECTION:
-        client.will = None
+    session = client.session
+    if session is not None:
+        asked = (packet.properties or {}).get("session_expiry_interval")
+        if isinstance(asked, int):
+            _set_expiry(client, session, asked)
+        if packet.reason == Reason.NORMAL_DISCONNECTION:
+            forget(client.broker, session)
     client.end()
 
 
+def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
+    """Change how long the session outlives the connection (MQTT 5, 3.14.2.2.2)."""
+    if seconds and not session.durable:  # it is not taken for a DISCONNECT
+        raise protocol_error(
+            "A Session Expiry Interval that was 0 in CONNECT must not be set in DISCONNECT."
+        )
+    most = client.broker.settings.session_expiry_seconds_max
+    session.expiry_seconds = min(seconds, most) if most else seconds
+
+
 def on_pubrel(client: "Client", packet: Pubrel) -> None:
-    """Answer a PUBREL of a message that was never taken (MQTT 5, 3.7.2.1)."""
-    client.send(Pubcomp(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+    """Release a QoS 2 identifier; on disk it is free before PUBCOMP says so (MQTT-4.3.3-11)."""
+    session = client.session
+    if session is None:  # the table of legal packets refuses it
+        return
+    packet_id = packet.packet_id
+    if packet_id not in session.inbound:  # MQTT 5, 3.7.2.1
+        client.send(Pubcomp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+        return
+    session.inbound.discard(packet_id)
+    client.unreleased.discard(packet_id)
+    if session.kept:
+        client.broker.keeper.released(session, packet_id)
+    client.send_saved(Pubcomp(packet_id))
 
 
 def on_pubrec(client: "Client", packet: Pubrec) -> None:
-    """Answer a PUBREC of a message that was never sent with QoS 2 (MQTT 5, 3.6.2.1)."""
-    session = client.session
-    if session is not None and session.window.flight(packet.packet_id) is not None:
+    """Note that a QoS 2 message arrived, and answer with PUBREL (MQTT-4.3.3-4).
+
+    On disk it is released before PUBREL goes out: after that the client may forget the identifier,
+    and would take the message for a new one.
+    """
+    session, packet_id = client.session, packet.packet_id
+    if session is None:  # the table of legal packets refuses it
+        return
+    flight = session.window.flight(packet_id)
+    if flight is None:
+        if packet.reason < Reason.UNSPECIFIED_ERROR:  # MQTT 5, 3.6.2.1
+            client.send(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+        return
+    sent = sent_of(flight)
+    if sent is None or sent.qos != 2:
         raise protocol_error("A PUBLISH of QoS 1 must be answered with PUBACK, not PUBREC.")
-    if packet.reason < Reason.UNSPECIFIED_ERROR:
-        client.send(Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+    if packet.reason >= Reason.UNSPECIFIED_ERROR:  # MQTT-4.3.3-4: it is over
+        _complete(client, session, packet_id)
+        return
+    session.window.release(packet_id, client.broker.now())
+    sent.order = session.next_order()
+    if session.kept:
+        session.changed.add(packet_id)
+    client.send_saved(Pubrel(packet_id))
 
 
-def on_pubcomp(_client: "Client", _packet: Pubcomp) -> None:
-    """Take a PUBCOMP: the answer to the PUBREL above."""
+def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
+    """End a QoS 2 flight; an unknown identifier is ignored, as a late one may be."""
+    session = client.session
+    if session is not None:  # the table of legal packets refuses it
+        _complete(client, session, packet.packet_id)
+
+
+def _complete(client: "Client", session: "Session", packet_id: int) -> None:
+    session.window.acknowledge(packet_id)
+    if session.kept:
+        session.changed.add(packet_id)
+        client.broker.keeper.touch(session)
+    if client.blocked:
+        client.blocked = False
+        client.ready()
 
 
 def on_auth(_client: "Client", _packet: Auth) -> None:

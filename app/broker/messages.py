@@ -67,13 +67,9 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
 
 
 def event_of_will(will: Will, client_id: str) -> Event:
-    """Return the event that a will is (MQTT-3.1.2-8); QoS 2 is not offered, so it is QoS 1.
-
-    Its delay is over: the session ends with the connection (MQTT 5, 3.1.3.2.2).
-    """
+    """Return the event that a will is (MQTT-3.1.2-8)."""
     kind = MESSAGE if not will.retain else PUT if will.payload else DELETE
-    qos = min(will.qos, 1)
-    event = Event(will.topic, kind, will.payload, None, qos, will.retain, None, client_id)
+    event = Event(will.topic, kind, will.payload, None, will.qos, will.retain, None, client_id)
     if will.properties:
         describe(event, will.properties)
     return event

@@ -1,59 +1,95 @@
-"""CONNECT and CONNACK: who it is, what is offered, and the session that begins.
+"""CONNECT and CONNACK: who it is, the session that begins or goes on, and what is offered.
 
-Durable sessions, QoS 2, shared subscriptions and extended authentication are not offered; CONNACK
-says so in the words that MQTT 5 has for it, and MQTT 3 is answered as far as it can be.
+An opening may have to wait for who it is, for hooks and for the disk, so it is a task; packets that
+come meanwhile are held by the client. CONNACK goes out when what it promises is on disk.
 """
 
+import asyncio
+import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
+from app.auth.authenticator import Credentials
+from app.broker import wills
+from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import DOOR, Form, media_type_wanted
 from app.broker.messages import user_properties
-from app.broker.session import Session
-from app.core.errors import Error
-from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
+from app.broker.session import NEVER, Session
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from app.engine.subscription import Subscription
 from app.mqtt.packets import MQTT_5, Connack, Connect
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
-from app.mqtt.window import PACKET_ID_MAX, Window
+from app.mqtt.window import PACKET_ID_MAX
 
 if TYPE_CHECKING:
     from app.broker.client import Client
 
+log = logging.getLogger("rowcast.mqtt")
+
+REASONS: dict[Code, Reason] = {
+    Code.INVALID: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
+    Code.UNAUTHENTICATED: Reason.BAD_USER_NAME_OR_PASSWORD,
+    Code.DENIED: Reason.NOT_AUTHORIZED,
+    Code.BUSY: Reason.SERVER_BUSY,
+    Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
+}
+"""Codes as the reasons of a CONNACK; all else is 0x80 (DESIGN, section 9)."""
+
 
 def on_connect(client: "Client", packet: Connect) -> None:
-    """Answer CONNECT: a session and CONNACK, or a refusal."""
+    """Begin to answer CONNECT."""
+    client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
+
+
+async def _open(client: "Client", packet: Connect) -> None:
+    """Answer CONNECT: a session and CONNACK, or a refusal; then take what came meanwhile."""
+    try:
+        await _accept(client, packet)
+    except Violation as problem:
+        client.reject(problem.reason, problem.message)
+    except Error as error:
+        client.reject(REASONS.get(error.code, Reason.UNSPECIFIED_ERROR), error.message)
+    except Exception:
+        log.exception("the opening of %s from %s failed", packet.client_id, client.peer)
+        client.reject(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+    client.opened()
+
+
+async def _accept(client: "Client", packet: Connect) -> None:
     broker = client.broker
     asked = packet.properties or {}
     client.problems = asked.get("request_problem_information", 1) == 1
     client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
-    try:
-        _check(packet)
-        form = _form(client, packet)
-    except Violation as problem:
-        client.reject(problem.reason, problem.message)
-        return
-    caller = broker.settings.anonymous(client.peer, DOOR)
-    if not caller.grants.read and not caller.grants.write:
-        client.reject(
-            Reason.NOT_AUTHORIZED, "anonymous clients are accepted from this machine only"
-        )
-        return
-    v5 = packet.version == MQTT_5
+    _check(packet)
+    client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
-    client.caller = replace(caller, client_id=client_id)
-    client.form = form
-    client.will = packet.will
+    caller = await _identify(client, packet, client_id)
+    await broker.engine.hooks.connect(caller, packet)
+    if client.closing:
+        return
+    client.caller = caller
+    v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
-    client.keeps_session = _number(asked.get("session_expiry_interval"), 0) > 0
-    client.session = _session(client, client_id, _number(asked.get("receive_maximum"), 0))
+    session, present = _session(client, packet, client_id)
+    if session.unsaved:
+        await _saved(client, session)
+    if present:
+        await read_again(client, session)
+    if client.closing or session.client is not client:  # lost, or taken over, meanwhile
+        return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
     client.connected(packet.keep_alive_seconds)
-    client.send(Connack(properties=_offer(client, packet) if v5 else None))
+    client.send(Connack(present, properties=_offer(client, packet) if v5 else None))
     client.connection.accept()
+    _watch(client, session, caller)
+    hooks = broker.engine.hooks
+    (hooks.session_resumed if present else hooks.session_created)(caller)
+    hooks.connected(caller)
 
 
 def _number(value: object, otherwise: int) -> int:
@@ -64,10 +100,32 @@ def _check(packet: Connect) -> None:
     """Raise what a CONNECT is refused with, if it is not acceptable."""
     if packet.properties and "authentication_method" in packet.properties:  # MQTT-4.12.0-1
         raise Violation(Reason.BAD_AUTHENTICATION_METHOD, "no authentication method is offered")
-    if packet.will is not None and packet.will.qos == 2 and packet.version == MQTT_5:
-        raise Violation(  # MQTT-3.2.2-12
-            Reason.QOS_NOT_SUPPORTED, "QoS 2 is not offered for a will; use QoS 0 or 1"
-        )
+
+
+async def _identify(client: "Client", packet: Connect, client_id: str) -> Caller:
+    """Return who it is; a refusal is told to the hooks (FEATURES L9)."""
+    shown = Credentials(packet.username, packet.password, None, client_id, client.peer, DOOR)
+    try:
+        caller = await client.broker.settings.authenticator.identify(shown)
+    except Error as error:
+        nobody = Caller(packet.username or "anonymous", door=DOOR, client_id=client_id)
+        client.broker.engine.hooks.auth_failed(replace(nobody, peer=client.peer), error.message)
+        raise
+    return replace(caller, client_id=client_id)
+
+
+async def _saved(client: "Client", session: Session) -> None:
+    """Wait until a session is on disk; raises BUSY when the disk refuses."""
+    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+
+    def done(error: Error | None) -> None:
+        if not future.done():
+            future.set_result(error)
+
+    client.broker.keeper.save(session, done)
+    error = await future
+    if error is not None:
+        raise error
 
 
 def _form(client: "Client", packet: Connect) -> Form:
@@ -82,8 +140,25 @@ def _form(client: "Client", packet: Connect) -> Form:
     return client.broker.forms.form(packet.version, media_type, tells_seq="seq" in users)
 
 
-def _session(client: "Client", client_id: str, receive_maximum: int) -> Session:
-    """Make the session; another connection of the same client id is ended (MQTT-3.1.4-3)."""
+def _expiry(client: "Client", packet: Connect) -> int:
+    """Return how long the session is to outlive the connection, in seconds (X12).
+
+    Before MQTT 5 that is the Clean Session flag (MQTT-3.1.2-4 to -6 of 3.1.1).
+    """
+    if packet.version == MQTT_5:
+        asked = _number((packet.properties or {}).get("session_expiry_interval"), 0)
+    else:
+        asked = 0 if packet.clean_start else NEVER
+    most = client.broker.settings.session_expiry_seconds_max
+    return min(asked, most) if most else asked
+
+
+def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session, bool]:
+    """Begin a session or go on with one; return it, and whether it was there (MQTT-3.2.2-2, -3).
+
+    Another connection of the same client id is ended (MQTT-3.1.4-3); its will waits or goes out as
+    if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
+    """
     broker = client.broker
     old = broker.sessions.get(client_id)
     if old is not None and old.client is not None:
@@ -91,26 +166,73 @@ def _session(client: "Client", client_id: str, receive_maximum: int) -> Session:
         old.client.disconnect(
             Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
         )
-    subscription = Subscription(broker.engine.reader, client_id, client.ready, client.overflow)
-    window = Window(receive_maximum or PACKET_ID_MAX)
-    session = broker.sessions.create(client_id, subscription, window)  # MQTT-3.1.4-4
-    session.client = client
-    return session
+        broker.leave(old.client)
+    old = broker.sessions.get(client_id)
+    if old is not None and packet.clean_start:
+        broker.end(old)
+    elif old is None and len(broker.sessions) >= SESSIONS_MAX:
+        raise Violation(Reason.QUOTA_EXCEEDED, "the server holds as many sessions as it may")
+    session, present = broker.sessions.get_or_create(client_id)
+    wills.disarm(session)  # MQTT-3.1.3-9
+    session.client, client.session = client, session
+    asked = packet.properties or {}
+    session.window.receive_maximum = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
+    session.expiry_seconds = _expiry(client, packet)
+    if session.kept and not session.durable:  # it ends with this connection
+        broker.withdraw(session)
+    wills.forget(broker, session)
+    session.will, session.will_caller = packet.will, client.caller
+    if session.durable or session.will is not None:
+        broker.keeper.begin(session)
+    return session, present
+
+
+def _watch(client: "Client", session: Session, caller: Caller) -> None:
+    """Make the session a live cursor: where it left off, or at the head."""
+    broker, form = client.broker, cast("Form", client.form)
+    session.subscription = Subscription(
+        broker.engine.reader, session.client_id, client.ready, client.overflow
+    )
+    for _, flight in session.window:
+        sent = sent_of(flight)
+        if sent is not None:
+            sent.form = _of_version(client, sent.form, form.version)
+    begin_again(session)
+    if not session.filters:
+        if session.resend:
+            client.ready()
+        return
+    for interest in session.filters:
+        interest.form = _of_version(client, cast("Form", interest.form), form.version)
+    filters, session.filters = session.filters, []
+    refused = broker.engine.resume(session.subscription, session.position, filters, caller)
+    for interest in refused:
+        broker.forget_filter(session, interest)
+    client.ready()
+
+
+def _of_version(client: "Client", form: Form, version: int) -> Form:
+    """Return a form in the version that the client speaks now."""
+    if form.version == version:
+        return form
+    return client.broker.forms.form(version, form.media_type, tells_seq=form.tells_seq)
 
 
 def _offer(client: "Client", packet: Connect) -> dict[str, object]:
     """Return the properties of CONNACK: what is offered and what is not (MQTT 5, 3.2.2.3)."""
-    settings = client.broker.settings
+    settings, session = client.broker.settings, client.session
+    asked = packet.properties or {}
     offer: dict[str, object] = {
         "receive_maximum": settings.receive_maximum,
-        "maximum_qos": 1,  # MQTT-3.2.2-9
         "maximum_packet_size": settings.packet_bytes_max,
         "topic_alias_maximum": MQTT_TOPIC_ALIAS_MAXIMUM,
         "shared_subscription_available": 0,
         "user_property": (("seq", client.broker.engine.head),),  # M1
     }
-    if client.keeps_session:
-        offer["session_expiry_interval"] = 0  # it ends with the connection: MQTT 5, 3.2.2.3.2
+    if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):
+        offer["session_expiry_interval"] = session.expiry_seconds  # MQTT 5, 3.2.2.3.2
+    if asked.get("request_response_information"):
+        offer["response_information"] = f"response/{client.name}"  # MQTT-3.1.2-28
     if not packet.client_id:
         offer["assigned_client_identifier"] = client.name  # MQTT-3.2.2-16
     return offer

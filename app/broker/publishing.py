@@ -1,23 +1,30 @@
-"""PUBLISH and PUBACK: a message goes to the engine, and its answer back to who sent it.
+"""PUBLISH and its answers: a message goes to the engine, and its answer back to who sent it.
 
 The engine decides whether it is allowed, valid and stored; here is only which words of MQTT say so.
 Answers go out in the order of the publishes (MQTT-4.6.0-2), although a refusal is known at once and
-a commit takes a while: each publish of QoS 1 has a number, and an answer waits for those before it.
+a commit takes a while: each publish of QoS 1 and 2 has a number, and an answer waits for those
+before it.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.broker.flights import Sent
 from app.broker.messages import condition_of, describe
+from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.engine.write import Done, Outcome, Receipt
-from app.mqtt.packets import MQTT_5, Puback, Publish
+from app.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
 from app.mqtt.reasons import Reason
-from app.mqtt.violations import Violation
+from app.mqtt.violations import Violation, protocol_error
 
 if TYPE_CHECKING:
     from app.broker.client import Client
+    from app.broker.session import Session
+
+PUBACK, PUBREC = 0x40, 0x50
+"""First bytes of the answers to a PUBLISH of QoS 1 and 2."""
 
 REASONS: dict[Code, Reason] = {
     Code.INVALID: Reason.PAYLOAD_FORMAT_INVALID,
@@ -51,8 +58,11 @@ def on_publish(client: "Client", packet: Publish) -> None:
     payload = packet.payload
     kind = MESSAGE if not retain else PUT if payload else DELETE
     event = Event(packet.topic, kind, payload, None, qos, retain, None, caller.client_id)
-    done: Done = client.unheard if not qos else _answer_to(client, packet)
+    done: Done = client.unheard if qos != 1 else _answer_to(client, packet)
     properties = packet.properties
+    if qos == 2:
+        _take(client, packet, event, caller)
+        return
     if properties is None:
         client.submit(event, caller, done)
         return
@@ -65,26 +75,76 @@ def on_publish(client: "Client", packet: Publish) -> None:
         client.submit(event, caller, done, condition)
 
 
-def _answer_to(client: "Client", packet: Publish) -> Done:
-    """Return what answers a PUBLISH of QoS 1 when it is done."""
-    if packet.qos == 2:  # CONNACK said Maximum QoS 1 (MQTT-3.2.2-11)
-        raise Violation(Reason.QOS_NOT_SUPPORTED, "QoS 2 is not offered; publish with QoS 0 or 1")
+def _number(client: "Client") -> int:
+    """Return the number of a publish that will be answered; raises when there are too many."""
     number = client.taken = client.taken + 1
-    if number - client.answered > client.quota:  # MQTT-3.3.4-9
+    if number - client.answered + len(client.unreleased) > client.quota:  # MQTT-3.3.4-9
         raise Violation(
             Reason.RECEIVE_MAXIMUM_EXCEEDED,
             f"more than {client.quota} publishes are not acknowledged",
         )
-    return partial(acknowledge, client, number, packet.packet_id)
+    return number
 
 
-def acknowledge(client: "Client", number: int, packet_id: int, outcome: Outcome) -> None:
-    """Answer a QoS 1 PUBLISH when it is done: durable if it is to be stored (FEATURES D15)."""
-    if number != client.answered + 1:  # MQTT-4.6.0-2
-        client.early[number] = packet_id, outcome
+def _answer_to(client: "Client", packet: Publish) -> Done:
+    """Return what answers a PUBLISH of QoS 1 when it is done."""
+    number = _number(client)
+    return partial(acknowledge, client, number, PUBACK, packet.packet_id)
+
+
+def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> None:
+    """Take a PUBLISH of QoS 2 once: its identifier is known until PUBREL (MQTT-4.3.3-10).
+
+    The message goes on at once and not with PUBREL (MQTT 5, 4.3.3 leaves it open): identifier and
+    event are one transaction, and PUBREC can say why a message was refused.
+    """
+    session, packet_id = client.session, packet.packet_id
+    if session is None:
+        return
+    committer = client.broker.engine.committer
+    if packet_id in session.inbound:  # sent again: PUBREC once more, when the first one is done
+        number = _number(client)
+        again = partial(acknowledge, client, number, PUBREC, packet_id)
+        committer.keep((), lambda error: again(error or Receipt(event)))
+        return
+    number = _number(client)
+    session.inbound.add(packet_id)
+    done = partial(_received, client, session, number, packet_id)
+    condition = None
+    if packet.properties is not None:
+        describe(event, packet.properties)
+        try:
+            condition = condition_of(packet.properties, client.broker.engine.reader.epoch)
+        except Error as error:
+            done(error)
+            return
+    changes = client.broker.keeper.taken(session, packet_id)
+    client.submit(event, caller, done, condition, changes)
+
+
+def _received(
+    client: "Client", session: "Session", number: int, packet_id: int, outcome: Outcome
+) -> None:
+    """Answer a QoS 2 PUBLISH; one that is refused leaves its identifier free (MQTT-4.3.3-9)."""
+    if isinstance(outcome, Error):
+        told = client.connection.version == MQTT_5  # else PUBREC says no more than: received
+        if told or outcome.code in _NOT_STORED:
+            session.inbound.discard(packet_id)
+    acknowledge(client, number, PUBREC, packet_id, outcome)
+
+
+def acknowledge(
+    client: "Client", number: int, first: int, packet_id: int, outcome: Outcome
+) -> None:
+    """Answer a PUBLISH when it is done: durable if it is to be stored (FEATURES D15).
+
+    ``first`` is the answer's first byte: PUBACK or PUBREC.
+    """
+    if number != client.answered + 1:  # MQTT-4.6.0-2, MQTT-4.6.0-3
+        client.early[number] = first, packet_id, outcome
         return
     client.answered = number
-    _answer(client, packet_id, outcome)
+    _answer(client, first, packet_id, outcome)
     early = client.early
     while early:
         following = early.pop(client.answered + 1, None)
@@ -94,20 +154,24 @@ def acknowledge(client: "Client", number: int, packet_id: int, outcome: Outcome)
         _answer(client, *following)
 
 
-def _answer(client: "Client", packet_id: int, outcome: Outcome) -> None:
+def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> None:
+    if first == PUBREC and type(outcome) is Receipt:
+        client.unreleased.add(packet_id)
     if type(outcome) is not Receipt:
-        _answer_refusal(client, packet_id, outcome)  # type: ignore[arg-type]
+        _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
     elif outcome.event.seq and client.tells_seq:  # D51, M1
-        frame = _stored(packet_id, client.broker.engine.cursor(outcome.event.seq))
+        frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
         if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
-            frame = b"\x40\x02" + packet_id.to_bytes(2, "big")
+            frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
         client.write(frame)
-    else:
+    elif first == PUBACK:
         client.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
+    else:
+        client.write(b"\x50\x02" + packet_id.to_bytes(2, "big"))
 
 
-def _stored(packet_id: int, cursor: str) -> bytes:
-    """Return a PUBACK with the user property ``seq``.
+def _stored(first: int, packet_id: int, cursor: str) -> bytes:
+    """Return a PUBACK or PUBREC with the user property ``seq``.
 
     Written out because a busy table answers every write with one, and the general way takes five
     times as long.
@@ -116,7 +180,7 @@ def _stored(packet_id: int, cursor: str) -> bytes:
     size = len(text)  # at most 28: the epoch, a colon and 64 bits
     return b"".join(
         (
-            bytes((0x40, size + 12)),
+            bytes((first, size + 12)),
             packet_id.to_bytes(2, "big"),
             bytes((0, size + 8)),  # success, and the length of the properties
             b"\x26\x00\x03seq\x00",
@@ -126,7 +190,7 @@ def _stored(packet_id: int, cursor: str) -> bytes:
     )
 
 
-def _answer_refusal(client: "Client", packet_id: int, error: Error) -> None:
+def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
     """Say that a PUBLISH was refused, as far as the version has words for it (FEATURES D43)."""
     client.note_refusal(error)
     if client.connection.version == MQTT_5:
@@ -134,20 +198,27 @@ def _answer_refusal(client: "Client", packet_id: int, error: Error) -> None:
         current = error.detail.get("seq")
         if properties is not None and isinstance(current, int):  # A16: what the loser needs
             properties["user_property"] = (("seq", client.broker.engine.cursor(current)),)
-        client.send(Puback(packet_id, REASONS[error.code], properties))
+        answer = Puback if first == PUBACK else Pubrec
+        client.send(answer(packet_id, REASONS[error.code], properties))
     elif error.code in _NOT_STORED:
         # There is no word for "not stored" before MQTT 5. Not acknowledging makes the client send
         # it again when it reconnects; acknowledging would lose it.
         client.disconnect(Reason.SERVER_BUSY)
     else:
-        client.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
+        client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
 
 
 def on_puback(client: "Client", packet: Puback) -> None:
     """End a flight; an unknown identifier is ignored, as a late one may be."""
-    if client.session is None:  # the table of legal packets refuses it
+    session = client.session
+    if session is None:  # the table of legal packets refuses it
         return
-    client.session.window.acknowledge(packet.packet_id)
+    item = session.window.acknowledge(packet.packet_id)
+    if type(item) is Sent and item.qos == 2:
+        raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+    if session.kept:
+        session.changed.add(packet.packet_id)
+        client.broker.keeper.touch(session)
     if client.blocked:
         client.blocked = False
         client.ready()

@@ -1,53 +1,122 @@
 """Sessions: what a client keeps between its packets, and the table of them.
 
-A session is its subscriptions (one live cursor), its window of messages in flight, and who is
-connected. It ends with its connection, because a clean session is all that is offered yet; the
-server says so in CONNACK (Session Expiry Interval 0, MQTT 5, 3.2.2.3.2).
+A session is its subscriptions, its place in the log, and what is in flight both ways (MQTT 5, 4.1).
+While its client is connected, subscriptions and place are one live cursor, ``subscription``; while
+it is not, they are ``filters`` and ``position``: an offline session costs nothing when a message is
+published, and no message is copied for it (FEATURES D28). What of it must survive the server is
+written by the ``keeper``; this module knows no disk.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from app.engine.subscription import Subscription
+from app.core.callers import Caller
+from app.engine.subscription import Interest, Subscription
+from app.mqtt.packets import Will
 from app.mqtt.window import Window
+from app.store.store import Change
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
     from app.broker.client import Client
+
+NEVER = 0xFFFFFFFF
+"""A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""
 
 
 class Session:
-    """One client's state: ``subscription`` is its filters and place in the log.
+    """One client's state. Times are in seconds since 1970; ``expires_at`` is None while connected.
 
-    Times are in seconds since 1970; ``expires_at`` is None while connected.
+    Of ``window``'s flights all those of QoS 2, and those of a durable session, carry what it takes
+    to send them again (``flights.Sent``).
     """
 
     __slots__ = (
+        "changed",
         "client",
         "client_id",
         "created_at",
         "expires_at",
+        "expiry_seconds",
+        "filters",
+        "inbound",
+        "kept",
+        "orders",
+        "position",
         "reliable",
+        "resend",
+        "saved",
+        "saved_position",
         "subscription",
+        "unsaved",
+        "will",
+        "will_caller",
+        "will_timer",
         "window",
     )
 
-    def __init__(
-        self, client_id: str, subscription: Subscription, window: Window, created_at: float
-    ) -> None:
+    def __init__(self, client_id: str, window: Window, created_at: float) -> None:
         self.client_id = client_id
-        self.subscription = subscription
         self.window = window
         self.created_at = created_at
         self.expires_at: float | None = None
+        self.expiry_seconds = 0
+        """How long it outlives its connection; 0 ends it with that."""
         self.client: Client | None = None
+        self.subscription: Subscription | None = None
+        self.position = 0
+        """Where in the log to go on; holds while there is no subscription."""
+        self.filters: list[Interest] = []
+        """The subscriptions; hold while there is no subscription."""
         self.reliable = 0
-        """How many filters were granted QoS 1: with none of them nothing waits for the window."""
+        """How many filters were granted QoS 1 or 2: with none nothing waits for the window."""
+        self.inbound: set[int] = set()
+        """Identifiers of QoS 2 publishes that were taken and not released (MQTT-4.3.3-10)."""
+        self.resend: deque[int] = deque()
+        """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
+        self.orders = 0
+        """Counts sendings, so that the order of flights can be written down."""
+        self.will: Will | None = None
+        self.will_caller: Caller | None = None
+        self.will_timer: TimerHandle | None = None
+        self.kept = False
+        """Whether it is on disk."""
+        self.unsaved: list[Change] = []
+        """Facts that are to be written with the next save."""
+        self.changed: set[int] = set()
+        """Packet identifiers whose flights began, moved or ended since the last save."""
+        self.saved: set[int] = set()
+        """Packet identifiers of the flights that are on disk."""
+        self.saved_position = -1
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives its connection (MQTT 5, 3.1.2.11.2)."""
+        return self.expiry_seconds > 0
+
+    @property
+    def interests(self) -> list[Interest]:
+        """Its subscriptions, connected or not."""
+        return list(self.subscription) if self.subscription is not None else self.filters
+
+    @property
+    def place(self) -> int:
+        """The number up to which every event was handed over: in flight, done or not for it."""
+        return self.subscription.settled if self.subscription is not None else self.position
 
     @property
     def pending(self) -> int:
         """How many messages wait in memory or are in flight."""
-        return self.subscription.waiting + len(self.window)
+        waiting = self.subscription.waiting if self.subscription is not None else 0
+        return waiting + len(self.window)
+
+    def next_order(self) -> int:
+        """Return the number of this sending."""
+        self.orders += 1
+        return self.orders
 
 
 class Sessions:
@@ -66,32 +135,39 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
+    @property
+    def next_expiry(self) -> float | None:
+        """When to call ``clean_expired`` next; None when nothing will expire."""
+        return self._leaving[0][0] if self._leaving else None
+
     def get(self, client_id: str) -> Session | None:
         """Return the session of a client id."""
         return self._sessions.get(client_id)
 
-    def create(self, client_id: str, subscription: Subscription, window: Window) -> Session:
+    def create(self, client_id: str, window: Window) -> Session:
         """Make a new session in the place of any other of the same client id."""
-        session = Session(client_id, subscription, window, self._now())
+        session = Session(client_id, window, self._now())
         self._sessions[client_id] = session
         return session
 
-    def get_or_create(
-        self, client_id: str, subscription: Callable[[], Subscription], window: Window
-    ) -> tuple[Session, bool]:
+    def get_or_create(self, client_id: str) -> tuple[Session, bool]:
         """Return the session of a client id, and whether it was there before."""
         session = self._sessions.get(client_id)
         if session is not None:
             session.expires_at = None
             return session, True
-        return self.create(client_id, subscription(), window), False
+        return self.create(client_id, Window()), False
 
-    def leave(self, session: Session, expiry_seconds: float) -> None:
-        """Note that the client is gone; the session lasts this much longer."""
+    def add(self, session: Session) -> None:
+        """Put back a session that was on disk."""
+        self._sessions[session.client_id] = session
+
+    def leave(self, session: Session, expires_at: float) -> None:
+        """Note that the client is gone; the session lasts until then."""
         session.client = None
-        session.expires_at = self._now() + expiry_seconds
+        session.expires_at = expires_at
         self._departures += 1  # sessions are not compared
-        heappush(self._leaving, (session.expires_at, self._departures, session))
+        heappush(self._leaving, (expires_at, self._departures, session))
 
     def delete(self, session: Session) -> bool:
         """End a session, unless another has taken its place."""

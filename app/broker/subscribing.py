@@ -5,7 +5,7 @@ in the reason string.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.broker.forms import Form, media_type_wanted
 from app.broker.messages import user_properties
@@ -14,6 +14,7 @@ from app.core.errors import Code, Error
 from app.core.limits import MQTT_SUBSCRIPTIONS_MAX
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.subscription import Interest
+from app.engine.subscription import Subscription as LiveCursor
 from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
@@ -65,7 +66,7 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     properties = client.explain("; ".join(problems)) if problems else None
     if client.tells_seq:  # M1: the position that what follows begins at
         properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
-    client.send(Suback(packet.packet_id, tuple(reasons), properties))
+    client.send_saved(Suback(packet.packet_id, tuple(reasons), properties))
 
 
 def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None]:
@@ -94,12 +95,12 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
     topics = _filter(wanted.filter)
     session = wish.session
     known = _interest(session, topics)
-    if known is None and len(session.subscription.interests) >= MQTT_SUBSCRIPTIONS_MAX:
+    subscription = cast("LiveCursor", session.subscription)
+    if known is None and len(subscription.interests) >= MQTT_SUBSCRIPTIONS_MAX:
         raise Error(Code.BUSY, f"a client may have {MQTT_SUBSCRIPTIONS_MAX} subscriptions")
-    qos = min(wanted.qos, 1)  # MQTT-3.2.2-10: asking for 2 is no mistake
     interest = Interest(
         topics,
-        qos,
+        wanted.qos,
         wanted.no_local,
         wanted.retain_as_published,
         wish.identifiers,
@@ -108,15 +109,20 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
     )
     handling = wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
     fresh = handling == 0 or (handling == 1 and known is None)
-    wish.client.broker.engine.watch(
-        session.subscription,
+    broker = wish.client.broker
+    broker.engine.watch(
+        subscription,
         interest,
         wish.caller,
         wish.since,
         current=fresh,
     )
-    session.reliable += qos - (known.qos if known is not None else 0)
-    return Reason(qos)
+    before = known.qos if known is not None else 0
+    session.reliable += (interest.qos > 0) - (before > 0)
+    if session.kept:
+        broker.retain_for(session, topics, before, interest.qos)
+        broker.keeper.put_filter(session, interest)
+    return Reason(interest.qos)
 
 
 def _filter(text: str) -> TopicFilter:
@@ -127,10 +133,9 @@ def _filter(text: str) -> TopicFilter:
 
 
 def _interest(session: "Session", topics: TopicFilter) -> Interest | None:
-    interests = session.subscription.interests
-    if topics.text not in interests:
+    if session.subscription is None or topics.text not in session.subscription.interests:
         return None
-    return interests[topics.text]
+    return session.subscription.interests[topics.text]
 
 
 def _reason(error: Error) -> Reason:
@@ -145,7 +150,7 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     if session is None:  # the table of legal packets refuses it
         return
     reasons = tuple(_unsubscribe(client, session, text) for text in packet.filters)
-    client.send(Unsuback(packet.packet_id, reasons))
+    client.send_saved(Unsuback(packet.packet_id, reasons))
 
 
 def _unsubscribe(client: "Client", session: "Session", text: str) -> Reason:
@@ -156,6 +161,6 @@ def _unsubscribe(client: "Client", session: "Session", text: str) -> Reason:
     known = _interest(session, topics)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED
-    client.broker.engine.unwatch(session.subscription, topics)
-    session.reliable -= known.qos
+    client.broker.engine.unwatch(cast("LiveCursor", session.subscription), topics)
+    client.broker.forget_filter(session, known)
     return Reason.SUCCESS

@@ -135,9 +135,6 @@ HOOK_SECONDS_MAX = 5
 """Wait for one answer of an asynchronous hook: a slow database answers, a dead one does not."""
 HOOK_LOG_SECONDS = 10
 """Between two complaints about the same hook: one that fails with each message fills no disk."""
-HOOK_WRITES_MAX = 1_000
-"""Writes of one caller that wait for an asynchronous hook: as many as an MQTT client may have
-open."""
 HOOK_NOTICES_MAX = 1_000
 """Notices that wait for one asynchronous listener: a burst of connections, no more."""
 GROUP_AHEAD_EVENTS_MAX = 32
@@ -215,6 +212,15 @@ MQTT_REASON_CHARS_MAX = 1_000
 """Longest reason string: a person reads it, and it may hold what a stranger sent."""
 MQTT_KEEP_ALIVE_FACTOR = 1.5
 """A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
+SESSION_SAVE_SECONDS = 0.5
+"""Until a durable session's place and QoS 1 flights are on disk: what a kill of the server repeats
+at most."""
+SESSIONS_MAX = 1_000_000
+"""Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
+SESSION_TIMER_SECONDS_MAX = 3_600
+"""Longest wait for the end of a session before looking again: a clock may be set meanwhile."""
+MQTT_HELD_PACKETS_MAX = 1_024
+"""Packets that came before CONNACK and wait for it, before no more are read."""
 MQTT_CLOSE_SECONDS = 5
 """From the last packet of a connection to cutting it, when the peer does not take it."""
 

@@ -86,6 +86,10 @@ class Window:
         """Put a message in flight under an identifier of ``next_id``."""
         self._flights[packet_id] = Flight(item, sent_at)
 
+    def restore(self, packet_id: int, flight: Flight) -> None:
+        """Put a flight of an earlier run back, after those that were put back before."""
+        self._flights[packet_id] = flight
+
     def flight(self, packet_id: int) -> Flight | None:
         """Return what is in flight under an identifier."""
         if packet_id not in self._flights:

@@ -7,7 +7,6 @@ clock and the loop's clock are one number that a test moves.
 import asyncio
 from concurrent.futures import Future
 
-from app.auth.anonymous import anonymous_from
 from app.broker.broker import Broker
 from app.broker.client import Client
 from app.broker.settings import BrokerSettings
@@ -30,7 +29,10 @@ from app.mqtt.packets import (
     Pingreq,
     Pingresp,
     Puback,
+    Pubcomp,
     Publish,
+    Pubrec,
+    Pubrel,
     Suback,
     Subscribe,
     Subscription,
@@ -200,9 +202,10 @@ class Peer:
         return await self.hear()
 
     async def connect(self, client_id="c", **options):
-        """Send CONNECT; return the CONNACK."""
+        """Send CONNECT; return the CONNACK. What follows is left in ``later``."""
         answer = await self.ask(Connect(self.version, client_id, **options))
         assert isinstance(answer[0], Connack), answer
+        self.later = answer[1:]
         return answer[0]
 
     async def subscribe(self, *filters, qos=0, properties=None, **options):
@@ -229,20 +232,28 @@ class Peer:
 class World:
     """An engine in memory, a broker on it, and time."""
 
-    def __init__(self, **settings):
-        self.now = 1_700_000_000.0
-        self.store = MemoryStore(EPOCH)
+    def __init__(self, store=None, now=1_700_000_000.0, **settings):
+        self.now = now
+        self.store = store or MemoryStore(EPOCH)
         self.store.open(TABLES)
         self.writer, self.readers = Executor(), Executor()
         bus, cache = Bus(), RecordCache()
-        clock = HybridClock(lambda: self.now)
+        clock = HybridClock(lambda: self.now, self.store.last_version())
         self.committer = Committer(self.store, bus, cache, clock, self.writer)
         reader = Reader(self.store, cache, self.readers, TABLES, lambda: self.committer.announced)
         self.engine = Engine(Registry(TABLES), bus, self.committer, reader, lambda: self.now)
-        options = {"anonymous": anonymous_from("loopback"), **settings}
-        self.broker = Broker(self.engine, BrokerSettings(**options), lambda: self.now)
+        self.options = settings
+        self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
         self.loop = self.broker.loop = Loop(asyncio.get_running_loop())
         self.peers = []
+        self.broker.restore(self.store.states("session/"))
+
+    async def killed(self, seconds=0):
+        """Return the world after a kill and a restart: what was on disk is all that is left."""
+        await self.turn()
+        self.writer.hold()
+        self.readers.hold()
+        return World(self.store, self.now + seconds, **self.options)
 
     async def turn(self):
         """Let all happen that is due, without letting time pass."""
@@ -327,6 +338,7 @@ def topics(packets):
 
 __all__ = [
     "EPOCH", "OTHER", "TABLES", "VERSIONS", "Connack", "Connect", "Disconnect", "Peer", "Pingreq",
-    "Pingresp", "Puback", "Publish", "Suback", "Subscribe", "Subscription", "Transport", "Unsuback",
-    "Unsubscribe", "World", "payloads", "topics", "user", "users",
+    "Pingresp", "Puback", "Pubcomp", "Publish", "Pubrec", "Pubrel", "Suback", "Subscribe",
+    "Subscription", "Transport", "Unsuback", "Unsubscribe", "World", "payloads", "topics",
+    "user", "users",
 ]  # fmt: skip

@@ -11,6 +11,10 @@ async def world():
     yield made
     for peer in made.peers:
         peer.lose()
+    for executor in (made.writer, made.readers):  # a killed world's
+        if executor.held is not None:
+            executor.release()
+    await made.broker.stop()
     await made.engine.stop()
     await made.turn()
     assert (set(), 0, []) == (made.broker.clients, made.engine.bus.subscriptions, made.loop.due())

@@ -53,11 +53,9 @@ async def test_connack_says_what_is_offered(world):
     connack = await world.peer().connect(properties={"session_expiry_interval": 3600})
     assert {
         "receive_maximum": 1000,
-        "maximum_qos": 1,
         "maximum_packet_size": 2 * 1024 * 1024,
         "topic_alias_maximum": 32,
         "shared_subscription_available": 0,
-        "session_expiry_interval": 0,
         "user_property": (("seq", world.cursor(0)),),
     } == connack.properties
 
@@ -98,29 +96,12 @@ async def test_an_empty_identifier_is_refused(world, version, clean):
     assert ([b"\x20\x02\x00\x02"], True) == (peer.transport.sent, peer.closed)
 
 
-async def test_a_session_is_always_new(world):
-    """MQTT-3.1.2-5, MQTT-3.2.2-3: nothing is kept, so nothing is present."""
-    peer = world.peer(4)
-    await peer.connect(clean_start=False)
-    await peer.subscribe("a")
-    peer.lose()
-    assert not (await world.peer(4).connect(clean_start=False)).session_present
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_strangers_from_outside_are_refused(world, version):
     """DESIGN 10; MQTT-3.1.4-2: 0x87, or return code 0x05 before MQTT 5."""
     peer = world.peer(version, peer="192.0.2.7")
     connack = await peer.connect()
     assert (Reason.NOT_AUTHORIZED, True) == (connack.reason, peer.closed)
-
-
-async def test_a_will_of_qos_2_is_refused(world):
-    """MQTT-3.2.2-12."""
-    peer = world.peer()
-    connack = await peer.connect(will=Will("w", b"", 2))
-    assert (Reason.QOS_NOT_SUPPORTED, True) == (connack.reason, peer.closed)
-    assert "QoS 2" in connack.properties["reason_string"]
 
 
 async def test_extended_authentication_is_refused(world):

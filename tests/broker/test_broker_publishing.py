@@ -5,7 +5,6 @@ from broker_world import (
     EPOCH,
     OTHER,
     VERSIONS,
-    Disconnect,
     Puback,
     Publish,
     World,
@@ -17,7 +16,7 @@ from broker_world import (
 from app.core.errors import Code, Error
 from app.core.events import DELETE, Event
 from app.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
-from app.mqtt.packets import Pubcomp, Pubrec, Pubrel
+from app.mqtt.packets import Pubrec
 from app.mqtt.reasons import Reason
 
 ACKNOWLEDGED = Puback(1)
@@ -227,26 +226,6 @@ async def test_a_refusal_of_qos_0_is_counted(world):
     peer.publish("Dog/1", b"{")
     peer.publish("Dog/1", b"{}", **users(("if-match", "?")))
     assert ([], 2, False) == (await peer.hear(), peer.client.refused, peer.closed)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_qos_2_is_not_offered(world, version):
-    """MQTT-3.2.2-11: 0x9B; before MQTT 5 there is only the end of the connection."""
-    watcher = await world.subscribed("#")
-    peer = await world.connected(version=version)
-    peer.publish("a", b"x", qos=2)
-    answer = await peer.hear()
-    assert (True, []) == (peer.closed, await watcher.hear())
-    reasons = [packet.reason for packet in answer if isinstance(packet, Disconnect)]
-    assert ([Reason.QOS_NOT_SUPPORTED] if version == 5 else []) == reasons
-
-
-async def test_answers_to_a_qos_2_flow_that_never_was(world):
-    """MQTT 5, 3.6.2.1 and 3.7.2.1: 0x92."""
-    peer = await world.connected()
-    answer = await peer.ask(Pubrel(3), Pubrec(4), Pubrec(5, Reason.UNSPECIFIED_ERROR), Pubcomp(6))
-    unknown = Reason.PACKET_IDENTIFIER_NOT_FOUND
-    assert [Pubcomp(3, unknown), Pubrel(4, unknown)] == answer
 
 
 async def test_pubrec_for_qos_1_is_a_violation(world):

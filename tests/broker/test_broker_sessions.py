@@ -40,8 +40,8 @@ async def test_fields(world):
 
 def test_create_replaces(sessions):
     """D26: Create, Get."""
-    first = sessions.create("c", None, Window())
-    second = sessions.create("c", None, Window())
+    first = sessions.create("c", Window())
+    second = sessions.create("c", Window())
     assert (second, 1, [second]) == (sessions.get("c"), len(sessions), list(sessions))
     assert sessions.get("other") is None
     assert first is not second
@@ -49,27 +49,27 @@ def test_create_replaces(sessions):
 
 def test_get_or_create(sessions, clock):
     """D26: and one that was to expire stays."""
-    first, known = sessions.get_or_create("c", lambda: None, Window())
+    first, known = sessions.get_or_create("c")
     assert not known
-    sessions.leave(first, 10)
-    again, known = sessions.get_or_create("c", lambda: None, Window())
+    sessions.leave(first, clock.now + 10)
+    again, known = sessions.get_or_create("c")
     clock.now += 100
     assert (first, True, []) == (again, known, sessions.clean_expired())
 
 
 def test_delete(sessions):
     """D26: never the one that took its place."""
-    old = sessions.create("c", None, Window())
-    new = sessions.create("c", None, Window())
+    old = sessions.create("c", Window())
+    new = sessions.create("c", Window())
     assert (False, True, False) == tuple(map(sessions.delete, (old, new, new)))
     assert 0 == len(sessions)
 
 
 def test_clean_expired(sessions, clock):
     """D26: in the order of their ends, each once."""
-    made = {name: sessions.create(name, None, Window()) for name in "abc"}
+    made = {name: sessions.create(name, Window()) for name in "abc"}
     for name, seconds in (("a", 20), ("b", 10)):
-        sessions.leave(made[name], seconds)
+        sessions.leave(made[name], clock.now + seconds)
     assert (None, 120.0) == (made["a"].client, made["a"].expires_at)
     cleaned = []
     for _ in range(4):
@@ -81,11 +81,11 @@ def test_clean_expired(sessions, clock):
 
 def test_leaving_again_counts_from_then(sessions, clock):
     """D26: the last departure says when."""
-    session = sessions.create("c", None, Window())
-    sessions.leave(session, 10)
+    session = sessions.create("c", Window())
+    sessions.leave(session, clock.now + 10)
     clock.now += 5
-    sessions.get_or_create("c", lambda: None, Window())
-    sessions.leave(session, 10)
+    sessions.get_or_create("c")
+    sessions.leave(session, clock.now + 10)
     clock.now += 6
     assert [] == sessions.clean_expired()
     clock.now += 4

@@ -4,7 +4,6 @@ from sim_checks import require
 from sim_loop import SimExecutor
 from sim_store import number_of
 
-from app.auth.anonymous import anonymous_from
 from app.broker.broker import Broker
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
@@ -88,7 +87,7 @@ class Server:
         committer = Committer(store, bus, self.cache, clock, self.writer)
         self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
         self.engine = Engine(Registry(TABLES), bus, committer, self.reader, world.now)
-        settings = BrokerSettings(anonymous_from("loopback"), receive_maximum=6)
+        settings = BrokerSettings(receive_maximum=6)
         self.broker = Broker(self.engine, settings, world.now)
         keep = Keep(events=rng.choice((0, 5, 20)))
         self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
@@ -115,7 +114,7 @@ class Server:
             session.subscription.close()
         for end in self.ends:
             end()
-        for task in list(self.engine._handover._tasks):
+        for task in list(self.engine._tasks):
             task.cancel()
 
     def check_empty(self):
@@ -127,7 +126,7 @@ class Server:
             "backlog": committer.backlog,
             "relieved": committer._relieved,
             "subscriptions": engine.bus.subscriptions,
-            "tasks": engine._handover._tasks,
+            "tasks": engine._tasks,
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
             "writer": not self.writer.idle,

@@ -1,0 +1,136 @@
+"""Messages in flight to a client: what it takes to send one again, on this connection or another.
+
+QoS 1 and 2 are the same here but for one thing: a QoS 2 message that was answered with PUBREC is
+never sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
+"""
+
+from typing import TYPE_CHECKING
+
+from app.broker.forms import UNSENDABLE, Form, Parts
+from app.core.events import Event
+from app.engine.preludes import snapshot_of
+from app.mqtt.encode import encode
+from app.mqtt.packets import Pubrel
+from app.mqtt.window import Flight
+
+if TYPE_CHECKING:
+    from app.broker.client import Client
+    from app.broker.session import Session
+
+_DUP = 0x08
+
+
+class Sent:
+    """A message as it was sent to one client.
+
+    ``event`` is None for one that was in flight when the server ended, until it is read from the
+    log again; ``seq`` is 0 for what is not logged, which can be sent again only by this process.
+    """
+
+    __slots__ = ("event", "form", "identifiers", "order", "qos", "retain", "seq", "topic")
+
+    def __init__(
+        self,
+        event: Event | None,
+        form: Form,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        order: int,
+        seq: int = 0,
+        topic: str = "",
+    ) -> None:
+        self.event = event
+        self.form = form
+        self.qos = qos
+        self.retain = retain
+        self.identifiers = identifiers
+        self.order = order
+        self.seq = event.seq if event is not None else seq
+        self.topic = event.topic if event is not None else topic
+
+
+def sent_of(flight: Flight) -> Sent | None:
+    """Return what a flight carries; None for the light ones of clean sessions."""
+    return flight.item if isinstance(flight.item, Sent) else None
+
+
+def begin_again(session: "Session") -> None:
+    """Queue everything in flight to be sent again, in the order in which it was (MQTT-4.6.0-1)."""
+    session.resend.clear()
+    session.resend.extend(packet_id for packet_id, _ in session.window)
+
+
+def send_again(client: "Client", session: "Session") -> None:
+    """Send flights of an earlier connection again, as far as the Receive Maximum permits.
+
+    It counts anew on each connection (MQTT 5, 4.9); PUBRELs need no room.
+    """
+    window, waiting = session.window, session.resend
+    while waiting:
+        flight = window.flight(waiting[0])
+        if flight is None:
+            waiting.popleft()
+            continue
+        if not flight.released and len(window) - len(waiting) >= window.receive_maximum:
+            client.blocked = True  # an acknowledgement calls again
+            return
+        _send_one(client, session, waiting.popleft(), flight)
+
+
+def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flight) -> None:
+    sent = sent_of(flight)
+    flight.sent_again(client.broker.now())
+    if flight.released:
+        client.write(encode(Pubrel(packet_id), client.connection.version))
+        return
+    parts = UNSENDABLE if sent is None or sent.event is None else _parts(client, sent, sent.event)
+    size = len(parts[0]) + len(parts[1]) + 2
+    if not parts[0] or 0 < client.packet_bytes_max < size:  # nothing that could be sent
+        window = session.window
+        window.acknowledge(packet_id)
+        session.changed.add(packet_id)
+        return
+    head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
+    client.write(head + packet_id.to_bytes(2, "big") + parts[1])
+    client.sent += 1
+
+
+def _parts(client: "Client", sent: Sent, event: Event) -> Parts:
+    """Return the PUBLISH anew: its delivery has begun, so it is completed although it expired."""
+    left = -1
+    if event.expires_at:
+        left = max(0, int(event.expires_at - client.broker.now()))
+    return client.broker.forms.own_parts(
+        event,
+        sent.form,
+        sent.qos,
+        retain=sent.retain,
+        identifiers=sent.identifiers,
+        left_seconds=left,
+    )
+
+
+async def read_again(client: "Client", session: "Session") -> None:
+    """Read from the log what was in flight when the server ended.
+
+    What the log has no more is looked for among the current records; what is gone for good cannot
+    be sent, and its flight ends when its turn comes.
+    """
+    wanted: dict[int, list[Sent]] = {}
+    for _, flight in session.window:
+        sent = sent_of(flight)
+        if sent is not None and sent.event is None and sent.seq and not flight.released:
+            wanted.setdefault(sent.seq, []).append(sent)
+    if not wanted:
+        return
+    engine = client.broker.engine
+    found = await engine.reader.pick(sorted(wanted))
+    for seq, flights in wanted.items():
+        event = found.get(seq)
+        if event is None:
+            topic = flights[0].topic
+            record = await engine.reader.get(engine.registry.route(topic).table, topic)
+            event = snapshot_of(record) if record is not None and record.seq == seq else None
+        for sent in flights:
+            sent.event = event

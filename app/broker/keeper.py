@@ -1,0 +1,314 @@
+"""The keeper: sessions on disk, as facts that are committed with events.
+
+What must be on disk before a packet goes out is saved first, and the packet waits (``save``): the
+session itself before CONNACK, a subscription before SUBACK, a flight of QoS 2 before its PUBLISH,
+its release before PUBREL; an inbound QoS 2 identifier is one transaction with its event, and gone
+before PUBCOMP. That is what makes QoS 2 exactly once over a kill of the server. Place and QoS 1
+flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what was sent since, which
+QoS 1 permits, and cannot lose any of it.
+
+A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
+``will``, ``filter/<filter>``, ``out/<packet id>`` and ``in/<packet id>``.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from app.broker.flights import Sent, sent_of
+from app.broker.forms import DOOR
+from app.broker.session import Session
+from app.broker.wills import WILL
+from app.codecs import CBOR, decode, encode
+from app.core.callers import Caller, Grants
+from app.core.errors import Error
+from app.core.limits import SESSION_SAVE_SECONDS
+from app.core.topics import TopicFilter
+from app.engine.subscription import Interest
+from app.mqtt.packets import Will
+from app.mqtt.window import Flight, Window
+from app.store.store import Change
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from app.broker.broker import Broker
+    from app.broker.forms import Form
+
+log = logging.getLogger("rowcast.mqtt")
+
+OWNER = "session/"
+"""What the owners of all sessions' facts begin with."""
+_FILTER, _OUT, _IN = "filter/", "out/", "in/"
+
+Saved = Callable[[Error | None], None]
+
+
+class Keeper:
+    """Writes sessions down, and reads them when the server starts."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._committer = broker.engine.committer
+        self._dirty: dict[Session, None] = {}
+        self._timer: TimerHandle | None = None
+
+    @staticmethod
+    def owner(session: Session) -> str:
+        """Return the owner of a session's facts."""
+        return OWNER + session.client_id
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def touch(self, session: Session) -> None:
+        """Save a session soon."""
+        self._dirty[session] = None
+        if self._timer is None:
+            self._timer = self._broker.loop.call_later(SESSION_SAVE_SECONDS, self._save_dirty)
+
+    def _save_dirty(self) -> None:
+        self._timer = None
+        dirty, self._dirty = self._dirty, {}
+        for session in dirty:
+            self.save(session)
+
+    def stop(self) -> None:
+        """Save what is to be saved now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._save_dirty()
+
+    def begin(self, session: Session) -> None:
+        """Note that a session is to be on disk from now on: it, its will and its filters."""
+        owner = self.owner(session)
+        if session.durable:
+            session.kept = True
+            facts = {"created": session.created_at, "expiry": session.expiry_seconds}
+            session.unsaved.append(Change(owner, "session", encode(facts, CBOR)))
+        if session.will is not None and session.will_caller is not None:
+            value = encode(_facts_of_will(session.will, session.will_caller), CBOR)
+            session.unsaved.append(Change(owner, WILL, value))
+
+    def leave(self, session: Session) -> None:
+        """Note when a session whose client is gone will end, and where it stands; save it."""
+        facts = {
+            "created": session.created_at,
+            "expiry": session.expiry_seconds,
+            "expires": session.expires_at,
+        }
+        session.unsaved.append(Change(self.owner(session), "session", encode(facts, CBOR)))
+        for interest in session.filters:
+            if interest.current is not None or interest.since is not None:
+                self.put_filter(session, interest)
+        self.save(session)
+
+    def put_filter(self, session: Session, interest: Interest) -> None:
+        """Note a subscription."""
+        name = _FILTER + interest.topics.text
+        session.unsaved.append(Change(self.owner(session), name, encode(_facts(interest), CBOR)))
+
+    def drop_filter(self, session: Session, text: str) -> None:
+        """Note the end of a subscription."""
+        session.unsaved.append(Change(self.owner(session), _FILTER + text, None))
+
+    def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
+        """Return what is to be committed with an inbound QoS 2 message."""
+        if not session.kept:
+            return ()
+        return (Change(self.owner(session), f"{_IN}{packet_id}", b""),)
+
+    def released(self, session: Session, packet_id: int) -> None:
+        """Note that an inbound QoS 2 identifier is free again."""
+        session.unsaved.append(Change(self.owner(session), f"{_IN}{packet_id}", None))
+
+    def save(self, session: Session, done: Saved | None = None) -> None:
+        """Make what a session is now durable; ``done`` is called when it is.
+
+        What could not be written is written with the next save.
+        """
+        self._dirty.pop(session, None)
+        if not self._dirty and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        unsaved, session.unsaved = session.unsaved, []
+        changed, session.changed = session.changed, set()
+        changes = list(unsaved)
+        if session.kept:
+            changes += self._place(session)
+            changes += self._flights(session, changed)
+
+        def ended(error: Error | None) -> None:
+            if error is not None:
+                log.warning("the session of %r is not saved: %s", session.client_id, error.message)
+                session.unsaved[:0] = unsaved
+                session.changed |= changed
+                session.saved |= changed  # whatever is on disk is written over
+                session.saved_position = -1
+            if done is not None:
+                done(error)
+
+        if changes:
+            self._committer.keep(changes, ended)
+        elif done is not None:
+            self._committer.keep((), done)
+
+    def _place(self, session: Session) -> Iterable[Change]:
+        position = session.place
+        if position != session.saved_position:
+            session.saved_position = position
+            yield Change(self.owner(session), "place", encode(position, CBOR))
+
+    def _flights(self, session: Session, changed: set[int]) -> Iterable[Change]:
+        owner, saved = self.owner(session), session.saved
+        for packet_id in changed:
+            flight = session.window.flight(packet_id)
+            sent = sent_of(flight) if flight is not None else None
+            if flight is not None and sent is not None and sent.seq:
+                saved.add(packet_id)
+                value = encode(_facts_of_flight(flight, sent), CBOR)
+                yield Change(owner, f"{_OUT}{packet_id}", value)
+            elif packet_id in saved:
+                saved.discard(packet_id)
+                yield Change(owner, f"{_OUT}{packet_id}", None)
+
+    def forget(self, session: Session) -> None:
+        """Remove a session from the disk."""
+        self._dirty.pop(session, None)
+        session.unsaved.clear()
+        session.changed.clear()
+        session.saved.clear()
+        session.kept = False
+        self._committer.keep((Change(self.owner(session), "", None),))
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(self, facts: Iterable[tuple[str, str, bytes]]) -> list[Session]:
+        """Return the sessions that facts describe, in the order of their client ids."""
+        return [
+            self._session(owner.removeprefix(OWNER), {name: value for _, name, value in some})
+            for owner, some in groupby(facts, key=lambda fact: fact[0])
+        ]
+
+    def _session(self, client_id: str, facts: dict[str, bytes]) -> Session:
+        about: dict[str, Any] = _decoded(facts.get("session", b"\xa0"))
+        session = Session(client_id, Window(), about.get("created", self._broker.now()))
+        session.expiry_seconds = about.get("expiry", 0)
+        session.expires_at = about.get("expires")
+        session.kept = "session" in facts
+        session.position = session.saved_position = _decoded(facts.get("place", b"\0"))
+        if WILL in facts:
+            session.will, session.will_caller = _will(_decoded(facts[WILL]), client_id)
+        flights: list[tuple[int, int, Flight]] = []
+        for name, value in facts.items():
+            if name.startswith(_FILTER):
+                text = name.removeprefix(_FILTER)
+                session.filters.append(self._interest(text, _decoded(value)))
+            elif name.startswith(_IN):
+                session.inbound.add(int(name.removeprefix(_IN)))
+            elif name.startswith(_OUT):
+                packet_id = int(name.removeprefix(_OUT))
+                flight, order = self._flight(_decoded(value))
+                flights.append((order, packet_id, flight))
+        for order, packet_id, flight in sorted(flights, key=lambda item: item[:2]):
+            session.window.restore(packet_id, flight)
+            session.saved.add(packet_id)
+            session.orders = order
+        session.reliable = sum(1 for interest in session.filters if interest.qos)
+        return session
+
+    def _form(self, facts: dict[str, Any]) -> "Form":
+        """Return a form; the version is that of the next connection, which sets it."""
+        return self._broker.forms.form(5, facts["media"], tells_seq=facts["tells"])
+
+    def _interest(self, text: str, facts: dict[str, Any]) -> Interest:
+        form = self._form(facts)
+        interest = Interest(
+            TopicFilter(text),
+            facts["qos"],
+            facts["no_local"],
+            facts["as_published"],
+            tuple(facts["ids"]),
+            marks=form.tells_seq,
+            form=form,
+        )
+        interest.floor = facts["floor"]
+        interest.current, interest.since = facts["current"], facts["since"]
+        return interest
+
+    def _flight(self, facts: dict[str, Any]) -> tuple[Flight, int]:
+        sent = Sent(
+            None,
+            self._form(facts),
+            facts["qos"],
+            facts["retain"],
+            tuple(facts["ids"]),
+            facts["order"],
+            facts["seq"],
+            facts["topic"],
+        )
+        flight = Flight(sent, facts["at"])
+        flight.released = facts["released"]
+        flight.retries = facts["retries"]
+        return flight, sent.order
+
+
+def _decoded(value: bytes) -> Any:
+    return decode(value, CBOR)
+
+
+def _facts(interest: Interest) -> dict[str, object]:
+    form: Form = interest.form  # type: ignore[assignment]
+    return {
+        "qos": interest.qos,
+        "no_local": interest.no_local,
+        "as_published": interest.retain_as_published,
+        "ids": list(interest.identifiers),
+        "media": form.media_type,
+        "tells": form.tells_seq,
+        "floor": interest.floor,
+        "current": interest.current,
+        "since": interest.since,
+    }
+
+
+def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
+    return {
+        "seq": sent.seq,
+        "topic": sent.topic if sent.retain else "",
+        "qos": sent.qos,
+        "retain": sent.retain,
+        "ids": list(sent.identifiers),
+        "media": sent.form.media_type,
+        "tells": sent.form.tells_seq,
+        "order": sent.order,
+        "at": flight.sent_at,
+        "retries": flight.retries,
+        "released": flight.released,
+    }
+
+
+def _facts_of_will(will: Will, caller: Caller) -> dict[str, object]:
+    properties = dict(will.properties or {})
+    if "user_property" in properties:
+        pairs: Any = properties["user_property"]
+        properties["user_property"] = [list(pair) for pair in pairs]
+    return {
+        "topic": will.topic,
+        "payload": will.payload,
+        "qos": will.qos,
+        "retain": will.retain,
+        "properties": properties or None,
+        "user": caller.user,
+        "read": caller.grants.read,
+        "write": caller.grants.write,
+    }
+
+
+def _will(facts: dict[str, Any], client_id: str) -> tuple[Will, Caller]:
+    properties = facts["properties"]
+    if properties and "user_property" in properties:
+        properties["user_property"] = tuple(map(tuple, properties["user_property"]))
+    will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
+    grants = Grants(read=facts["read"], write=facts["write"])
+    return will, Caller(facts["user"], grants, DOOR, client_id)
