@@ -224,6 +224,36 @@ MQTT_HELD_PACKETS_MAX = 1_024
 MQTT_CLOSE_SECONDS = 5
 """From the last packet of a connection to cutting it, when the peer does not take it."""
 
+# Guard of the broker ------------------------------------------------------------------------------
+RATE_BURST_SECONDS = 1
+"""How much of a rate may come at once: what a client saved up while it was silent."""
+GUARD_ENTRIES_MAX = 16_384
+"""Peers and client ids remembered for each purpose: some megabytes, however many strangers call."""
+GUARD_NAME_CHARS_MAX = 128
+"""Of a longer client id only its beginning and a digest are remembered: an id may have 64 KiB."""
+BAN_PEER_FACTOR = 10
+"""A peer is banned for so many times the offences of one client id: a site shares an address."""
+REFUSED_CONNECTIONS_MAX = 256
+"""Connections that are being told why they are refused; any more are closed without a word."""
+REFUSED_SECONDS = 2
+"""What one of them has to say CONNECT, take the answer and go."""
+REFUSED_PACKET_BYTES_MAX = 4 * 1024
+"""The CONNECT that is read from one of them: 1 MB for all; longer ones get no answer."""
+TCP_PROBE_SECONDS = 10
+"""Between two probes of a silent peer that has not answered the first."""
+TCP_PROBES = 4
+"""Probes without an answer after which a peer is gone: a lost packet or two is no death."""
+REWRITE_RULES_MAX = 100
+"""Rules for rewriting topics: each is looked at for every publish and every filter."""
+REWRITE_EXPRESSION_CHARS_MAX = 500
+"""A regular expression over topics, written by a person."""
+REWRITE_REPEATS_MAX = 4
+"""Repetitions in one expression: with REWRITE_TOPIC_CHARS_MAX it bounds how long it may try."""
+REWRITE_TOPIC_CHARS_MAX = 256
+"""A topic or filter that an expression is tried on; longer ones that a rule selects are refused."""
+AUTO_SUBSCRIPTIONS_MAX = 100
+"""Filters that every client is subscribed to when it connects."""
+
 # Command line -------------------------------------------------------------------------------------
 CLIENT_ANSWER_SECONDS = 30
 """Wait for an answer of a server: longer than any commit, shorter than a person's patience."""

@@ -1,0 +1,158 @@
+"""Refusing connections with an answer (FEATURES D6): little is read or kept, and not for long."""
+
+from types import SimpleNamespace
+
+import pytest
+from broker_world import VERSIONS, Loop, Transport
+
+from app.broker.guard import Refusal
+from app.broker.refusing import Refusals
+from app.broker.settings import BrokerSettings
+from app.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
+from app.mqtt.connection import Connection
+from app.mqtt.encode import encode
+from app.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
+from app.mqtt.reasons import Reason
+
+FULL = Refusal(Reason.QUOTA_EXCEEDED, "the server has as many connections as it takes")
+
+
+class Clock:
+    """What a loop is made of here: time, and no callbacks of a turn."""
+
+    call_soon = None
+
+
+@pytest.fixture
+def loop():
+    return Loop(Clock())
+
+
+@pytest.fixture
+def refusals(loop):
+    return Refusals(SimpleNamespace(loop=loop, settings=BrokerSettings()))
+
+
+def refuse(refusals, refusal=FULL):
+    transport = Transport()
+    return refusals.refuse(transport, "10.0.0.1", refusal), transport
+
+
+def answer(transport, version=5):
+    return Connection("client", version=version).receive(b"".join(transport.sent))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_version_is_told(refusals, version):
+    """D6: 0x97 in MQTT 5, return code 3 before; then closed, after what was written."""
+    refused, transport = refuse(refusals)
+    refused.receive(encode(Connect(version, "c"), version))
+    (connack,) = answer(transport, version)
+    reason = Reason.QUOTA_EXCEEDED if version == 5 else Reason.SERVER_UNAVAILABLE
+    assert (reason, True, False) == (connack.reason, transport.closed, transport.aborted)
+    if version == 5:
+        assert {"reason_string": FULL.message} == connack.properties
+    else:
+        assert b"\x20\x02\x00\x03" == b"".join(transport.sent)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [(Reason.BANNED, 5), (Reason.CONNECTION_RATE_EXCEEDED, 3), (Reason.USE_ANOTHER_SERVER, 3)],
+)
+def test_return_codes_of_other_reasons(refusals, reason, code):
+    refused, transport = refuse(refusals, Refusal(reason, "no"))
+    refused.receive(encode(Connect(4, "c"), 4))
+    assert bytes((0x20, 2, 0, code)) == b"".join(transport.sent)
+
+
+def test_byte_by_byte(refusals):
+    """The whole CONNECT is taken first: an answer before would be lost in a reset."""
+    refused, transport = refuse(refusals)
+    data = encode(Connect(5, "c", username="u", password=b"p"), 5)
+    for byte in data[:-1]:
+        refused.receive(bytes((byte,)))
+    assert [] == transport.sent
+    refused.receive(data[-1:])
+    assert [Reason.QUOTA_EXCEEDED] == [packet.reason for packet in answer(transport)]
+
+
+def test_what_follows_is_ignored(refusals):
+    """MQTT 5, 3.1.4: a client need not wait for CONNACK."""
+    refused, transport = refuse(refusals)
+    more = encode(Subscribe(1, (Subscription("#"),)), 5) + encode(Publish("a", b"x"), 5)
+    refused.receive(encode(Connect(5, "c"), 5) + more)
+    refused.receive(encode(Pingreq(), 5) + b"\xff\xff\xff\xff\xff")
+    assert [Connack] == [type(packet) for packet in answer(transport)]
+
+
+def test_another_version_is_told_so(refusals):
+    """D9, MQTT-3.1.2-2."""
+    refused, transport = refuse(refusals)
+    refused.receive(b"\x10\x0c\x00\x04MQTT\x09\x02\x00\x00\x00\x00")
+    assert ([b"\x20\x03\x00\x84\x00"], True) == (transport.sent, transport.closed)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        encode(Pingreq(), 5),
+        encode(Connect(5, "c" * REFUSED_PACKET_BYTES_MAX), 5)[:20],
+    ],
+    ids=["http", "ping", "too long"],
+)
+def test_anything_else_is_closed(refusals, data):
+    refused, transport = refuse(refusals)
+    refused.receive(data)
+    assert ([], True) == (transport.sent, transport.closed)
+
+
+def test_silence_is_short(refusals, loop):
+    """D6, D7: less than an accepted connection has."""
+    refused, transport = refuse(refusals)
+    refused.receive(b"\x10")
+    loop.advance(REFUSED_SECONDS + 0.1)
+    assert transport.aborted
+    refused.lost()
+    assert (0, []) == (len(refusals), loop.due())
+
+
+def test_only_so_many_are_answered(refusals, loop):
+    """D6: those beyond are closed at once, and there is room again when some are gone."""
+    some = [refuse(refusals)[0] for _ in range(REFUSED_CONNECTIONS_MAX)]
+    nobody, transport = refuse(refusals)
+    assert (None, True, 1) == (nobody, transport.aborted, refusals.unanswered)
+    some[0].lost()
+    assert refuse(refusals)[0] is not None
+    assert REFUSED_CONNECTIONS_MAX == len(refusals) == len(loop.due())
+
+
+def test_where_else_to_go(loop):
+    """D46: Server Reference, only with the reasons that it is for."""
+    settings = BrokerSettings(server_reference="other.example:1883")
+    elsewhere = Refusals(SimpleNamespace(loop=loop, settings=settings))
+    refused, transport = refuse(elsewhere, Refusal(Reason.USE_ANOTHER_SERVER, "full"))
+    refused.receive(encode(Connect(5, "c"), 5))
+    (connack,) = answer(transport)
+    assert "other.example:1883" == connack.properties["server_reference"]
+    refused, transport = refuse(elsewhere)
+    refused.receive(encode(Connect(5, "c"), 5))
+    assert "server_reference" not in answer(transport)[0].properties
+
+
+@pytest.mark.parametrize(
+    "asked", [{"request_problem_information": 0}, {"maximum_packet_size": 20}], ids=str
+)
+def test_no_more_is_said_than_is_wanted(refusals, asked):
+    """MQTT-3.1.2-29, MQTT-3.2.2-19."""
+    refused, transport = refuse(refusals)
+    refused.receive(encode(Connect(5, "c", properties=asked), 5))
+    assert [Connack(False, Reason.QUOTA_EXCEEDED)] == answer(transport)
+
+
+def test_a_full_socket_is_no_matter(refusals):
+    refused, transport = refuse(refusals)
+    refused.pause_writing()
+    refused.resume_writing()
+    assert transport.reading
