@@ -1,0 +1,45 @@
+"""Exclusive subscriptions: ``$exclusive/topic`` belongs to one client at a time (FEATURES D53).
+
+As in EMQX: the prefix is no part of the filter, so publishers and other subscribers use the plain
+topic; a second client that asks for the same filter with the prefix is refused (0x97); wildcards
+are allowed, and two filters exclude each other only if they are the same text. What a session
+holds, it holds until it unsubscribes or ends, also while its client is away.
+"""
+
+EXCLUSIVE_PREFIX = "$exclusive/"
+
+
+class Exclusives:
+    """Which client id has which filters for itself."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}
+        self._held: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def may_take(self, topics: str, client_id: str) -> bool:
+        """Tell whether no other client has a filter."""
+        return self._owners.get(topics, client_id) == client_id
+
+    def take(self, topics: str, client_id: str) -> None:
+        """Give a filter that may be taken to a client."""
+        self._owners[topics] = client_id
+        self._held.setdefault(client_id, set()).add(topics)
+
+    def release(self, topics: str, client_id: str) -> bool:
+        """Take a filter back; tell whether this client had it."""
+        if self._owners.get(topics) != client_id:
+            return False
+        del self._owners[topics]
+        held = self._held[client_id]
+        held.discard(topics)
+        if not held:
+            del self._held[client_id]
+        return True
+
+    def release_all(self, client_id: str) -> None:
+        """Take back all that a session which ends has."""
+        for topics in self._held.pop(client_id, ()):
+            del self._owners[topics]
