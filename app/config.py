@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -24,6 +24,11 @@ from app.core.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from app.core.suggestions import did_you_mean
+from app.mqtt_limits import MqttLimits
+from app.sections import Count as _Count
+from app.sections import Number as _Number
+from app.sections import Seconds as _Seconds
+from app.sections import Section
 
 DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
@@ -31,12 +36,6 @@ PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
 SECRET: Final = frozenset({"store.url"})
 """Settings whose value may hold a password, so that no message repeats it."""
-
-
-def _not_a_switch(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("should be a number")  # noqa: TRY004 - pydantic's protocol
-    return value
 
 
 def _origin(value: str) -> str:
@@ -51,17 +50,8 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-_Number = Annotated[int, BeforeValidator(_not_a_switch)]
-_Seconds = Annotated[float, BeforeValidator(_not_a_switch), Field(gt=0, allow_inf_nan=False)]
 _Port = Annotated[_Number, Field(ge=0, le=65_535)]
-_Count = Annotated[_Number, Field(ge=0)]
 _Place = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
-class Section(BaseModel):
-    """Settings that belong together; frozen, and closed to names that it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class Http(Section):
@@ -84,7 +74,7 @@ class Network(Section):
     port: _Port = Field(default=1883, description="Port of MQTT over TCP; 0 takes a free one.")
 
 
-class Mqtt(Section):
+class Mqtt(MqttLimits):
     """The door for MQTT."""
 
     network: Network = Network()
@@ -97,9 +87,6 @@ class Mqtt(Section):
         default=True,
         alias="requireAuthentication",
         description="Whether MQTT clients must sign in as soon as there are users.",
-    )
-    max_connections: _Count = Field(
-        default=0, description="MQTT connections at a time; 0 means no limit."
     )
     max_packet_bytes: Annotated[_Number, Field(ge=256, le=268_435_460)] = Field(
         default=MQTT_PACKET_BYTES_MAX, description="Largest packet taken from a client."
@@ -380,10 +367,20 @@ def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str
 
 
 def _split(value: object) -> object:
-    """Read a list: in the environment or a flag it is written with commas."""
+    """Read a list: in the environment or a flag it is written with commas, or as in the file."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return _items(value)
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
+
+
+def _items(text: str) -> object:
+    """Read a list of sections in YAML, or JSON, which is YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
@@ -392,4 +389,5 @@ def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
     key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
     message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
     value = "" if key in SECRET else f", not {details['input']!r}"
-    return f"{winners[key].where}: {key} {message}{value}"
+    name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections
+    return f"{winners[key].where}: {name} {message}{value}"

@@ -44,6 +44,7 @@ from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.http.heads import BoundedHeads
 from app.logs import configure_logging
+from app.mqtt_limits import auto_subscriptions, rewriting
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
 from app.store.store import Keep
@@ -147,12 +148,20 @@ class Application:
     def _make_broker(self) -> Broker:
         mqtt = self.config.mqtt
         settings = BrokerSettings(
-            mqtt.max_packet_bytes,
-            mqtt.connect_timeout_seconds,
-            mqtt.receive_maximum,
-            mqtt.max_connections,
-            mqtt.max_session_expiry_seconds,
-            self._authenticator,
+            packet_bytes_max=mqtt.max_packet_bytes,
+            connect_timeout_seconds=mqtt.connect_timeout_seconds,
+            receive_maximum=mqtt.receive_maximum,
+            inflight_max=mqtt.max_inflight,
+            subscriptions_max=mqtt.max_subscriptions,
+            keep_alive_seconds_max=mqtt.max_keep_alive_seconds,
+            tcp_keep_alive_seconds=mqtt.tcp_keep_alive_seconds,
+            session_expiry_seconds_max=mqtt.max_session_expiry_seconds,
+            authenticator=self._authenticator,
+            guard=mqtt.guard,
+            rates=mqtt.rate.settings,
+            rewriting=rewriting(mqtt.rewrite),
+            auto_subscriptions=auto_subscriptions(mqtt.auto_subscribe),
+            server_reference=mqtt.server_reference,
         )
         return Broker(self.engine, settings, self._now)
 

@@ -33,7 +33,7 @@ FLOORS = {
 }
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {"main", "config", "cli", "cli_users", "client", "logs"}
+WIRING = {"main", "config", "sections", "mqtt_limits", "cli", "cli_users", "client", "logs"}
 """The modules of the top floor: one room."""
 
 

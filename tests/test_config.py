@@ -6,6 +6,7 @@ import pytest
 
 from app.config import Config, config_keys, load_config
 from app.core.errors import Code, Error
+from app.mqtt.reasons import Reason
 from house import sources
 
 
@@ -148,7 +149,8 @@ def test_a_switch_is_not_a_number(write):
 
 def test_a_section_is_not_a_value(write):
     (line,) = problems(write("mqtt: 1883"))
-    assert "mqtt is a section; it has mqtt.network.host, mqtt.network.port" in line
+    assert "mqtt is a section; it has " in line
+    assert "mqtt.network.host, mqtt.network.port" in line
 
 
 def test_a_value_is_not_a_section(write):
@@ -219,3 +221,66 @@ def test_no_setting_does_nothing():
     }
     read = {key: names.get(key, key.split(".")[-1]) for key in config_keys()}
     assert [] == [key for key, name in read.items() if f".{name}" not in text]
+
+
+RULE = '{action: all, source: "a/#", expression: "^a/(.+)$", destination: "b/$1"}'
+
+
+def test_rules_and_subscriptions_are_lists_of_sections(write):
+    """D54: in a file, or as YAML in the environment and in a flag."""
+    text = f"[{RULE}]"
+    listed = load_config(write(f"mqtt:\n  rewrite: {text}\n"), {})
+    spelt = load_config(write(""), {"ROWCAST_MQTT__REWRITE": text})
+    (rule,) = listed.mqtt.rewrite
+    assert (listed.mqtt.rewrite, "b/$1") == (spelt.mqtt.rewrite, rule.destination)
+    wanted = load_config(write(""), {}, {"mqtt.auto_subscribe": '[{"topic": "a", "qos": 1}]'})
+    assert [("a", 1)] == [(item.topic, item.qos) for item in wanted.mqtt.auto_subscribe]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("rewrite", f"[{RULE.replace('$1', '$2')}]", "mqtt.rewrite cannot be followed: 'b/$2'"),
+        ("rewrite", f"[{RULE.replace('all', 'both')}]", "mqtt.rewrite.0.action should be"),
+        ("rewrite", "[{action: all}]", "mqtt.rewrite.0.source"),
+        ("rewrite", "[", "mqtt.rewrite should be"),
+        ("rewrite", "all", "mqtt.rewrite should be"),
+        ("auto_subscribe", '[{topic: "a/#/b"}]', "mqtt.auto_subscribe cannot be followed"),
+        ("auto_subscribe", "[{topic: a, qos: 3}]", "mqtt.auto_subscribe.0.qos should be"),
+    ],
+)
+def test_a_rule_that_is_wrong_is_told_at_the_start(write, key, text, words):
+    """D54: with its place among the others."""
+    lines = problems(write(""), {}, {f"mqtt.{key}": text})
+    assert any(words in line for line in lines), lines
+
+
+def test_limits_of_mqtt_become_those_of_the_broker(write):
+    """D6, D46, D56, D57."""
+    config = load_config(
+        write(
+            "mqtt:\n  max_connections: 7\n  max_connections_per_peer: 6\n  draining: temporarily\n"
+            "  server_reference: other.example\n  ban: {drops: 5, failed_logins: 4, seconds: 3,"
+            " within_seconds: 2}\n  rate: {messages: 9, over: disconnect, connections: 8,"
+            " connections_per_peer: 1}\n"
+        ),
+        {},
+    )
+    guard = config.mqtt.guard
+    assert (Reason.USE_ANOTHER_SERVER,) * 2 == (guard.sent_away, guard.full)
+    assert (7, 6, 8, 1) == (
+        guard.connections_max,
+        guard.connections_per_peer_max,
+        guard.connects_per_second,
+        guard.connects_per_peer_per_second,
+    )
+    assert (5, 4, 2, 3) == (
+        guard.drops,
+        guard.failed_logins,
+        guard.within_seconds,
+        guard.ban_seconds,
+    )
+    rates = config.mqtt.rate.settings
+    assert (9, 0, True) == (rates.messages, rates.bytes, rates.disconnects)
+    usual = Config().mqtt.guard
+    assert (None, Reason.QUOTA_EXCEEDED) == (usual.sent_away, usual.full)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from app.broker import wills
+from app.broker.exclusive import Exclusives
 from app.broker.forms import Forms
+from app.broker.guard import Guard
 from app.broker.keeper import Keeper
+from app.broker.refusing import Refusals
 from app.broker.session import NEVER, Session, Sessions
 from app.broker.settings import BrokerSettings
 from app.core.errors import Error
@@ -40,13 +43,16 @@ class Broker:
         self.forms = Forms(engine.contents, engine.cursor)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)
+        self.guard = Guard(settings.guard, self.clock)
+        self.refused = Refusals(self)
+        self.exclusives = Exclusives()
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: dict[bytes, str] = {}
         """Topics by their bytes, shared by all connections."""
         self.clients: set[Client] = set()
         self._emptied = asyncio.Event()
-        self._stopping = False
+        self.stopping = False
         self.connections = 0
         """Connections ever."""
         self.takeovers = 0
@@ -61,14 +67,14 @@ class Broker:
         """Messages over a client's Maximum Packet Size."""
         self.expired = 0
         """Messages whose time was over before they could be sent."""
+        self.throttled = 0
+        """How often a client was over its rate."""
         self.received = self.sent = 0
         """Packets from, and messages to, the connections that are gone."""
 
-    @property
-    def full(self) -> bool:
-        """Whether no further connection is taken (FEATURES D6)."""
-        most = self.settings.connections_max
-        return self._stopping or (bool(most) and len(self.clients) >= most)
+    def clock(self) -> float:
+        """Return the time that limits are counted in."""
+        return self.loop.time()
 
     def admit(self, client: "Client") -> None:
         """Note a new connection, before its CONNECT."""
@@ -106,6 +112,7 @@ class Broker:
     def end(self, session: Session) -> None:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
+        self.exclusives.release_all(session.client_id)
         wills.publish(self, session)
         self.withdraw(session)
 
@@ -128,9 +135,21 @@ class Broker:
     def forget_filter(self, session: Session, interest: Interest) -> None:
         """Note that a session has one filter less."""
         session.reliable -= interest.qos > 0
+        self.release_exclusive(session, interest.topics.text)
         if session.kept:
             self.retain_for(session, interest.topics, interest.qos, 0)
             self.keeper.drop_filter(session, interest.topics.text)
+
+    def take_exclusive(self, session: Session, topics: str) -> None:
+        """Give a filter to one session (FEATURES D53)."""
+        self.exclusives.take(topics, session.client_id)
+        if session.kept:
+            self.keeper.put_exclusive(session, topics)
+
+    def release_exclusive(self, session: Session, topics: str) -> None:
+        """Let others have a filter, if this session had it."""
+        if self.exclusives.release(topics, session.client_id) and session.kept:
+            self.keeper.drop_exclusive(session, topics)
 
     def _watch_expiry(self) -> None:
         """Look for sessions whose time is over when the next one's is."""
@@ -138,7 +157,7 @@ class Broker:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         at = self.sessions.next_expiry
-        if at is None or at == math.inf or self._stopping:
+        if at is None or at == math.inf or self.stopping:
             return
         seconds = min(max(0.0, at - self.now()), SESSION_TIMER_SECONDS_MAX)
         self._expiry_timer = self.loop.call_later(seconds, self._clean_expired)
@@ -182,6 +201,9 @@ class Broker:
             self.clients.discard(client)
             self.received += client.received
             self.sent += client.sent
+            self.guard.exit(client.peer)
+            if client.caller is not None and not client.polite and not self.stopping:
+                self.guard.dropped(client.peer, client.name)  # D56
         if not self.clients:
             self._emptied.set()
 
@@ -191,7 +213,7 @@ class Broker:
         Their wills are published: the connections end, and the clients did not wish it
         (MQTT-3.1.2-8).
         """
-        self._stopping = True
+        self.stopping = True
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):

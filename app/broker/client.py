@@ -13,7 +13,7 @@ its socket takes nothing for long.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from app.broker.delivery import deliver
 from app.broker.forms import Form
 from app.broker.handlers import HANDLERS
 from app.broker.publishing import on_puback, on_publish
+from app.broker.rates import Meter
 from app.broker.session import Session
 from app.broker.transport import Transport, fitted
 from app.core.callers import Caller
@@ -54,6 +55,7 @@ class Client:
         "_paused",
         "_scheduled",
         "_stall_timer",
+        "_throttle_timer",
         "_timer",
         "answered",
         "blocked",
@@ -68,10 +70,12 @@ class Client:
         "last_seen",
         "later",
         "loop",
+        "meter",
         "opening",
         "out",
         "packet_bytes_max",
         "peer",
+        "polite",
         "problems",
         "quota",
         "received",
@@ -129,12 +133,15 @@ class Client:
         self.later: list[bytes] = []
         """What is due when the session is saved as it is now."""
         self.saving = False
+        self.meter = broker.settings.rates.meter(self.last_seen)
+        """Counts what it sends; None when nothing is limited (D57)."""
+        self.polite = False
+        """Whether it said DISCONNECT."""
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
         self.closing = False
-        self._scheduled = False
-        self._paused = False
-        self._crowded = False
+        self._scheduled = self._paused = self._crowded = False
+        self._throttle_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._timer = self.loop.call_later(
@@ -153,6 +160,8 @@ class Client:
         if self.closing:
             return
         packets = self.connection.receive(data)
+        if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
+            return
         if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
             self.last_seen = self.loop.time()
             self.received += len(packets)
@@ -162,6 +171,26 @@ class Client:
             self._crowded = True
             self.transport.pause_reading()
             committer.when_relieved(self._relieved)
+
+    def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
+        """Count what was read; over the rate, read no more for a while, or end it (D57)."""
+        messages = sum(type(packet) is Publish for packet in packets)
+        seconds = meter.read(size, messages, self.loop.time())
+        if not seconds:
+            return True
+        self.broker.throttled += 1
+        if meter.disconnects:
+            self.disconnect(Reason.MESSAGE_RATE_TOO_HIGH, "more than the rate that is allowed")
+            return False
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._throttle_timer = self.loop.call_later(seconds, self._unthrottled)
+        self.transport.pause_reading()
+        return True
+
+    def _unthrottled(self) -> None:
+        self._throttle_timer = None
+        self._read_again()
 
     def _guarded(self, packets: list[Packet | Violation]) -> None:
         try:
@@ -212,9 +241,14 @@ class Client:
         self._crowded = False
         self._read_again()
 
+    @property
+    def _silenced(self) -> bool:
+        """Whether it is not read from: then its silence is ours."""
+        return self._crowded or self._paused or self._throttle_timer is not None
+
     def _read_again(self) -> None:
-        held = len(self.held) >= MQTT_HELD_PACKETS_MAX
-        if not self.closing and not self._crowded and not self._paused and not held:
+        full = self._silenced or len(self.held) >= MQTT_HELD_PACKETS_MAX
+        if not self.closing and not full:
             self.last_seen = self.loop.time()  # it was not heard: its silence was ours
             self.transport.resume_reading()
 
@@ -364,7 +398,7 @@ class Client:
     def _keep_alive(self) -> None:
         """Close when nothing came for one and a half times the Keep Alive (MQTT-3.1.2-22)."""
         left = self.last_seen + self.keep_alive_seconds - self.loop.time()
-        if self._crowded or self._paused:  # it is not read from: its silence is ours
+        if self._silenced:
             left = self.keep_alive_seconds
         if left > 0:
             self._timer = self.loop.call_later(left, self._keep_alive)
@@ -436,7 +470,8 @@ class Client:
         """Hear that the transport is closed: release everything, let the session wait or end."""
         self.closing = True
         self.held.clear()
-        for timer in (self._timer, self._close_timer, self._stall_timer):
+        timers = (self._timer, self._close_timer, self._stall_timer, self._throttle_timer)
+        for timer in timers:
             if timer is not None:
                 timer.cancel()
         self.out.clear()

@@ -8,7 +8,7 @@ flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what w
 QoS 1 permits, and cannot lose any of it.
 
 A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
-``will``, ``filter/<filter>``, ``out/<packet id>`` and ``in/<packet id>``.
+``will``, ``filter/<filter>``, ``exclusive/<filter>``, ``out/<packet id>`` and ``in/<packet id>``.
 """
 
 import logging
@@ -40,7 +40,7 @@ log = logging.getLogger("rowcast.mqtt")
 
 OWNER = "session/"
 """What the owners of all sessions' facts begin with."""
-_FILTER, _OUT, _IN = "filter/", "out/", "in/"
+_FILTER, _EXCLUSIVE, _OUT, _IN = "filter/", "exclusive/", "out/", "in/"
 
 Saved = Callable[[Error | None], None]
 
@@ -111,6 +111,14 @@ class Keeper:
     def drop_filter(self, session: Session, text: str) -> None:
         """Note the end of a subscription."""
         session.unsaved.append(Change(self.owner(session), _FILTER + text, None))
+
+    def put_exclusive(self, session: Session, text: str) -> None:
+        """Note that a filter belongs to this session alone."""
+        session.unsaved.append(Change(self.owner(session), _EXCLUSIVE + text, b""))
+
+    def drop_exclusive(self, session: Session, text: str) -> None:
+        """Note that others may have a filter again."""
+        session.unsaved.append(Change(self.owner(session), _EXCLUSIVE + text, None))
 
     def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
         """Return what is to be committed with an inbound QoS 2 message."""
@@ -204,6 +212,8 @@ class Keeper:
             if name.startswith(_FILTER):
                 text = name.removeprefix(_FILTER)
                 session.filters.append(self._interest(text, _decoded(value)))
+            elif name.startswith(_EXCLUSIVE):
+                self._broker.exclusives.take(name.removeprefix(_EXCLUSIVE), session.client_id)
             elif name.startswith(_IN):
                 session.inbound.add(int(name.removeprefix(_IN)))
             elif name.startswith(_OUT):

@@ -15,12 +15,14 @@ from app.broker import wills
 from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import DOOR, Form, media_type_wanted
 from app.broker.messages import user_properties
+from app.broker.rewrite import rewritten_submit
 from app.broker.session import NEVER, Session
+from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from app.engine.subscription import Subscription
-from app.mqtt.packets import MQTT_5, Connack, Connect
+from app.mqtt.packets import MQTT_5, Connack, Connect, Will
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
 from app.mqtt.window import PACKET_ID_MAX
@@ -38,6 +40,9 @@ REASONS: dict[Code, Reason] = {
     Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
 }
 """Codes as the reasons of a CONNACK; all else is 0x80 (DESIGN, section 9)."""
+
+
+_NOT_BELIEVED = frozenset({Code.UNAUTHENTICATED, Code.DENIED})
 
 
 def on_connect(client: "Client", packet: Connect) -> None:
@@ -67,11 +72,16 @@ async def _accept(client: "Client", packet: Connect) -> None:
     _check(packet)
     client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
+    refusal = broker.guard.identify(client.peer, client_id)
+    if refusal is not None:  # D56
+        raise Violation(*refusal)
     caller = await _identify(client, packet, client_id)
     await broker.engine.hooks.connect(caller, packet)
     if client.closing:
         return
     client.caller = caller
+    if broker.settings.rewriting is not None:
+        client.submit = rewritten_submit(broker.settings.rewriting, client.submit)
     v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
@@ -83,13 +93,21 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
-    client.connected(packet.keep_alive_seconds)
+    client.connected(_keep_alive(client, packet))
     client.send(Connack(present, properties=_offer(client, packet) if v5 else None))
     client.connection.accept()
     _watch(client, session, caller)
+    if not present:
+        auto_subscribe(client, session, caller)
     hooks = broker.engine.hooks
     (hooks.session_resumed if present else hooks.session_created)(caller)
     hooks.connected(caller)
+
+
+def _keep_alive(client: "Client", packet: Connect) -> int:
+    """Return the Keep Alive that holds; before MQTT 5 nothing but the client's can be told."""
+    most, asked = client.broker.settings.keep_alive_seconds_max, packet.keep_alive_seconds
+    return most if most and packet.version == MQTT_5 and not 0 < asked <= most else asked
 
 
 def _number(value: object, otherwise: int) -> int:
@@ -108,6 +126,9 @@ async def _identify(client: "Client", packet: Connect, client_id: str) -> Caller
     try:
         caller = await client.broker.settings.authenticator.identify(shown)
     except Error as error:
+        guessed = packet.username is not None or packet.password is not None
+        if guessed and error.code in _NOT_BELIEVED:
+            client.broker.guard.failed(client.peer, client_id)  # D56
         nobody = Caller(packet.username or "anonymous", door=DOOR, client_id=client_id)
         client.broker.engine.hooks.auth_failed(replace(nobody, peer=client.peer), error.message)
         raise
@@ -176,15 +197,27 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     wills.disarm(session)  # MQTT-3.1.3-9
     session.client, client.session = client, session
     asked = packet.properties or {}
-    session.window.receive_maximum = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
+    taken = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
+    session.window.receive_maximum = min(taken, broker.settings.inflight_max)
     session.expiry_seconds = _expiry(client, packet)
     if session.kept and not session.durable:  # it ends with this connection
         broker.withdraw(session)
     wills.forget(broker, session)
-    session.will, session.will_caller = packet.will, client.caller
+    session.will, session.will_caller = _will(client, packet.will), client.caller
     if session.durable or session.will is not None:
         broker.keeper.begin(session)
     return session, present
+
+
+def _will(client: "Client", will: Will | None) -> Will | None:
+    """Return a will with the topic that it is for (D54)."""
+    rewriting, caller = client.broker.settings.rewriting, client.caller
+    if will is None or rewriting is None or caller is None:
+        return will
+    try:
+        return replace(will, topic=rewriting.topic(will.topic, caller.client_id, caller.user))
+    except Error as error:
+        raise Violation(Reason.TOPIC_NAME_INVALID, error.message) from None
 
 
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
@@ -231,6 +264,8 @@ def _offer(client: "Client", packet: Connect) -> dict[str, object]:
     }
     if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):
         offer["session_expiry_interval"] = session.expiry_seconds  # MQTT 5, 3.2.2.3.2
+    if _keep_alive(client, packet) != packet.keep_alive_seconds:
+        offer["server_keep_alive"] = _keep_alive(client, packet)  # MQTT-3.2.2-21
     if asked.get("request_response_information"):
         offer["response_information"] = f"response/{client.name}"  # MQTT-3.1.2-28
     if not packet.client_id:

@@ -3,11 +3,16 @@
 from dataclasses import dataclass, field
 
 from app.auth.authenticator import Authenticator
+from app.broker.guard import GuardSettings
+from app.broker.rates import RateSettings
+from app.broker.rewrite import AutoSubscriptions, Rewriting
 from app.core.limits import (
     MQTT_CONNECT_TIMEOUT_SECONDS,
     MQTT_PACKET_BYTES_MAX,
     MQTT_RECEIVE_MAXIMUM,
+    MQTT_SUBSCRIPTIONS_MAX,
 )
+from app.mqtt.window import PACKET_ID_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +22,21 @@ class BrokerSettings:
     packet_bytes_max: int = MQTT_PACKET_BYTES_MAX
     connect_timeout_seconds: float = MQTT_CONNECT_TIMEOUT_SECONDS
     receive_maximum: int = MQTT_RECEIVE_MAXIMUM
-    connections_max: int = 0
-    """0 is no limit."""
+    inflight_max: int = PACKET_ID_MAX
+    """How many messages of QoS 1 and 2 are on their way to one client, if it takes as many."""
+    subscriptions_max: int = MQTT_SUBSCRIPTIONS_MAX
+    """How many filters one client may have."""
+    keep_alive_seconds_max: int = 0
+    """Longest Keep Alive, told to clients that ask for more or none (MQTT 5); 0 is any."""
+    tcp_keep_alive_seconds: int = 0
+    """Silence after which the kernel probes a peer; 0 is never."""
     session_expiry_seconds_max: int = 0
     """Longest that a session outlives its connection; 0 is as long as its client asks."""
     authenticator: Authenticator = field(default_factory=Authenticator)
     """Says who a client is."""
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    rates: RateSettings = field(default_factory=RateSettings)
+    rewriting: Rewriting | None = None
+    auto_subscriptions: AutoSubscriptions | None = None
+    server_reference: str = ""
+    """Another server, told to those who are sent away (MQTT 5, 4.11)."""

@@ -4,14 +4,15 @@ A filter that is refused costs nothing but itself: its reason stands in SUBACK, 
 in the reason string.
 """
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from app.broker.exclusive import EXCLUSIVE_PREFIX
 from app.broker.forms import Form, media_type_wanted
 from app.broker.messages import user_properties
 from app.core.callers import Caller
 from app.core.errors import Code, Error
-from app.core.limits import MQTT_SUBSCRIPTIONS_MAX
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.subscription import Interest
 from app.engine.subscription import Subscription as LiveCursor
@@ -22,6 +23,8 @@ from app.mqtt.violations import Violation
 if TYPE_CHECKING:
     from app.broker.client import Client
     from app.broker.session import Session
+
+log = logging.getLogger("rowcast.mqtt")
 
 _REASONS: dict[Code, Reason] = {
     Code.DENIED: Reason.NOT_AUTHORIZED,
@@ -59,7 +62,8 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     else:
         for wanted in packet.subscriptions:
             try:
-                reasons.append(_subscribe(wish, wanted))
+                _count(client)
+                reasons.append(_subscribe(wish, _meant(client, caller, wanted)))
             except Error as error:
                 reasons.append(_reason(error))
                 problems.append(f"{wanted.filter[:100]!r}: {error.message}")
@@ -67,6 +71,42 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     if client.tells_seq:  # M1: the position that what follows begins at
         properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
     client.send_saved(Suback(packet.packet_id, tuple(reasons), properties))
+
+
+def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None:
+    """Subscribe a new session to what every client gets (D54)."""
+    wanted, form = client.broker.settings.auto_subscriptions, client.form
+    if wanted is None or form is None:
+        return
+    wish = Wish(client, session, caller, form, (), None)
+    for item in wanted.of(caller.client_id, caller.user):
+        try:
+            _subscribe(wish, item)
+        except Error as error:
+            log.warning("%s is not subscribed to %s: %s", client.name, item.filter, error.message)
+    if session.unsaved:
+        client.broker.keeper.save(session)
+
+
+def _count(client: "Client") -> None:
+    """Count a filter (D57)."""
+    if client.meter is not None and not client.meter.may_subscribe(1, client.loop.time()):
+        raise Violation(Reason.QUOTA_EXCEEDED, "more subscriptions at once than are allowed")
+
+
+def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscription:
+    """Return what a client subscribes to: its filter may be rewritten (D54)."""
+    return replace(wanted, filter=_rewritten(client, caller, wanted.filter))
+
+
+def _rewritten(client: "Client", caller: Caller, text: str) -> str:
+    rewriting = client.broker.settings.rewriting
+    if rewriting is None:
+        return text
+    try:
+        return rewriting.filter(text, caller.client_id, caller.user)
+    except Error as error:
+        raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
 
 
 def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None]:
@@ -92,12 +132,16 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
         raise Violation(
             Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED, "shared subscriptions are not offered"
         )
-    topics = _filter(wanted.filter)
-    session = wish.session
+    topics = _filter(wanted.filter.removeprefix(EXCLUSIVE_PREFIX))
+    session, broker = wish.session, wish.client.broker
+    exclusive = wanted.filter.startswith(EXCLUSIVE_PREFIX)
+    if exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
+        raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
     known = _interest(session, topics)
     subscription = cast("LiveCursor", session.subscription)
-    if known is None and len(subscription.interests) >= MQTT_SUBSCRIPTIONS_MAX:
-        raise Error(Code.BUSY, f"a client may have {MQTT_SUBSCRIPTIONS_MAX} subscriptions")
+    most = broker.settings.subscriptions_max
+    if known is None and len(subscription.interests) >= most:
+        raise Error(Code.BUSY, f"a client may have {most} subscriptions")
     interest = Interest(
         topics,
         wanted.qos,
@@ -109,7 +153,6 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
     )
     handling = wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
     fresh = handling == 0 or (handling == 1 and known is None)
-    broker = wish.client.broker
     broker.engine.watch(
         subscription,
         interest,
@@ -117,6 +160,10 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
         wish.since,
         current=fresh,
     )
+    if exclusive:
+        broker.take_exclusive(session, topics.text)
+    else:
+        broker.release_exclusive(session, topics.text)
     before = known.qos if known is not None else 0
     session.reliable += (interest.qos > 0) - (before > 0)
     if session.kept:
@@ -146,16 +193,16 @@ def _reason(error: Error) -> Reason:
 
 def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     """End interests; each filter is told whether there was one (MQTT-3.10.4-1, MQTT-3.11.3-1)."""
-    session = client.session
-    if session is None:  # the table of legal packets refuses it
+    session, caller = client.session, client.caller
+    if session is None or caller is None:  # the table of legal packets refuses it
         return
-    reasons = tuple(_unsubscribe(client, session, text) for text in packet.filters)
+    reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
     client.send_saved(Unsuback(packet.packet_id, reasons))
 
 
-def _unsubscribe(client: "Client", session: "Session", text: str) -> Reason:
+def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
     try:
-        topics = TopicFilter(text)
+        topics = TopicFilter(_rewritten(client, caller, text).removeprefix(EXCLUSIVE_PREFIX))
     except Error:
         return Reason.TOPIC_FILTER_INVALID
     known = _interest(session, topics)

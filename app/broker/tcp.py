@@ -6,6 +6,9 @@ from typing import cast
 
 from app.broker.broker import Broker
 from app.broker.client import Client
+from app.broker.entrance import enter
+from app.broker.refusing import Refused
+from app.broker.sockets import probe_peer
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 
 log = logging.getLogger("rowcast.mqtt")
@@ -16,18 +19,16 @@ class TcpConnection(asyncio.Protocol):
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._client: Client | None = None
+        self._client: Client | Refused | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection; over the limit it is closed before anything is kept (D6)."""
         stream = cast("asyncio.Transport", transport)
-        if self._broker.full:
-            stream.abort()
-            return
-        stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)
         peer = stream.get_extra_info("peername")
-        self._client = Client(self._broker, stream, peer[0] if peer else "")
-        self._broker.admit(self._client)
+        self._client = enter(self._broker, stream, peer[0] if peer else "")
+        if self._client is not None:
+            stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)
+            probe_peer(stream, self._broker.settings.tcp_keep_alive_seconds)
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""

@@ -11,7 +11,9 @@ from typing import Any
 
 from app.broker.broker import Broker
 from app.broker.client import Client
+from app.broker.entrance import enter
 from app.broker.forms import Form, media_type_wanted
+from app.broker.refusing import Refused
 from app.core.errors import Error
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from app.mqtt.packets import MQTT_3_1_1
@@ -41,7 +43,7 @@ class WebSocketTransport:
         self._reading.set()
         self._closing = False
         self._full = False
-        self.client: Client | None = None
+        self.client: Client | Refused | None = None
         self.aborted = asyncio.Event()
 
     def write(self, data: bytes) -> None:
@@ -110,19 +112,21 @@ class WebSocketEndpoint:
         """Serve one connection until either side closes it."""
         await receive()  # websocket.connect
         chosen = [name for name in scope["subprotocols"] if name in SUBPROTOCOLS]
-        if self._broker.full or not chosen:
+        if self._broker.stopping or not chosen:
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
             return
         await send({"type": "websocket.accept", "subprotocol": chosen[0]})  # MQTT-6.0.0-4
         transport = WebSocketTransport(send)
         peer = scope["client"][0] if scope.get("client") else ""
-        client = Client(self._broker, transport, peer, self._form(scope["headers"]))
+        client = enter(self._broker, transport, peer, self._form(scope["headers"]))
+        if client is None:
+            await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
+            return
         transport.client = client
-        self._broker.admit(client)
         await self._serve(client, transport, receive, send)
 
     async def _serve(
-        self, client: Client, transport: WebSocketTransport, receive: Receive, send: Send
+        self, client: Client | Refused, transport: WebSocketTransport, receive: Receive, send: Send
     ) -> None:
         """Read and write until one of the two ends; then the other one does."""
         name = f"mqtt websocket {client.peer}"
@@ -150,7 +154,9 @@ class WebSocketEndpoint:
             return
 
     @staticmethod
-    async def _read(client: Client, transport: WebSocketTransport, receive: Receive) -> int:
+    async def _read(
+        client: Client | Refused, transport: WebSocketTransport, receive: Receive
+    ) -> int:
         """Pass frames on; return the close code to send, 0 when the peer has closed."""
         while True:
             await transport.may_read()

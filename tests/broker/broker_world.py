@@ -8,7 +8,7 @@ import asyncio
 from concurrent.futures import Future
 
 from app.broker.broker import Broker
-from app.broker.client import Client
+from app.broker.entrance import enter
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.core.callers import ALL, SERVER, Caller
@@ -164,8 +164,7 @@ class Peer:
         self.world = world
         self.version = version
         self.transport = Transport()
-        self.client = Client(world.broker, self.transport, peer, form)
-        world.broker.admit(self.client)
+        self.client = enter(world.broker, self.transport, peer, form)
         self.decoder = Connection("client", packet_bytes_max=300_000_000, version=version)
         self.read = 0
         self.ended = False
@@ -190,7 +189,8 @@ class Peer:
         """Lose the connection, without any packet."""
         if not self.ended:
             self.ended = True
-            self.client.lost()
+            if self.client is not None:  # None: it was closed at the door
+                self.client.lost()
 
     async def hear(self):
         await self.world.turn()

@@ -183,7 +183,7 @@ async def test_the_server_goes_down(world, version):
     await world.turn()
     told = [packet.reason for packet in peer.heard()]
     assert [Reason.SERVER_SHUTTING_DOWN] * (version == 5) == told
-    assert (False, True) == (stopping.done(), world.broker.full)
+    assert (False, True) == (stopping.done(), world.broker.stopping)
     silent.lose()
     await stopping
     assert set() == world.broker.clients
@@ -202,7 +202,7 @@ async def test_wills_when_the_server_goes_down(world):
 
 async def test_stopping_without_clients(world):
     await world.broker.stop()
-    assert world.broker.full
+    assert world.broker.stopping
 
 
 # -- faults --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from broker_world import (
     Publish,
     Subscribe,
     Subscription,
-    World,
     user,
     users,
 )
@@ -174,16 +173,6 @@ async def test_a_client_that_takes_no_packet_is_closed(world):
         await peer.ask(Connect(5, "c", properties={"maximum_packet_size": 4})),
         peer.closed,
     )
-
-
-async def test_connections_are_limited():
-    """D6: over the limit nothing is taken."""
-    world = World(connections_max=1)
-    assert not world.broker.full
-    peer = world.peer()
-    assert world.broker.full
-    peer.lose()
-    assert not world.broker.full
 
 
 async def test_anonymous_callers_keep_their_identifier(world):

@@ -14,7 +14,6 @@ from broker_world import (
     users,
 )  # fmt: skip
 
-from app.core import limits
 from app.mqtt.reasons import Reason
 
 GRANTED = (Reason.GRANTED_QOS_0,)
@@ -64,14 +63,6 @@ async def test_shared_subscriptions_are_not_offered(world, version, reason):
     """MQTT 5, 3.2.2.3.13: 0x9E; the session goes on."""
     peer = await world.connected(version=version)
     assert ((reason, 0), False) == (await peer.subscribe("$share/g/a", "a"), peer.closed)
-
-
-async def test_filters_are_counted(world, monkeypatch):
-    """A stranger's filters cost memory: 0x97; replacing one is always possible."""
-    monkeypatch.setattr("app.broker.subscribing.MQTT_SUBSCRIPTIONS_MAX", 2)
-    peer = await world.connected()
-    assert (0, 0, 0x97, 0) == await peer.subscribe("a", "b", "c", "a")
-    assert limits.MQTT_SUBSCRIPTIONS_MAX > 2
 
 
 async def test_a_form_that_is_not_written_here(world):

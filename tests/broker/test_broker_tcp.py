@@ -1,6 +1,7 @@
 """MQTT over real TCP connections, on a free port."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,6 +17,7 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
+from app.broker.guard import GuardSettings
 from app.broker.tcp import TcpListener
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
@@ -143,13 +145,28 @@ async def test_a_lost_connection_leaves_nothing():
 
 
 async def test_connections_over_the_limit():
-    """D6: closed at once; the others stay."""
-    async with listening(connections_max=1) as net:
+    """D6: told why and closed; the others stay, and there is room again when one of them goes."""
+    async with listening(guard=GuardSettings(connections_max=1)) as net:
         first = await net.socket("first")
         second = await net.socket()
-        assert b"" == await second.ended()
+        second.send(Connect(5, "second"))
+        (connack,) = await second.hear()
+        assert (Reason.QUOTA_EXCEEDED, b"") == (connack.reason, await second.ended())
         first.send(Pingreq())
         assert [Pingresp()] == await first.hear()
+        first.send(Disconnect())
+        await net.gone()
+        assert await net.socket("third")
+
+
+async def test_the_kernel_looks_for_peers_that_vanished():
+    """D57: a peer without FIN and without keep-alive is noticed by probes."""
+    async with listening(tcp_keep_alive_seconds=77) as net:
+        await net.socket("c")
+        (client,) = net.world.broker.clients
+        server = client.transport.get_extra_info("socket")
+        assert 1 == server.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert 77 == server.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
 
 
 async def test_the_connect_timeout_in_real_time():

@@ -13,9 +13,11 @@ from broker_world import (
     Publish,
     Subscribe,
     Subscription,
+    World,
     payloads,
 )  # fmt: skip
 
+from app.broker.guard import GuardSettings
 from app.broker.websocket import WebSocketEndpoint
 from app.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
 from app.mqtt.connection import Connection
@@ -265,3 +267,32 @@ async def test_while_the_server_goes_down(world):
     web = Web(world)
     await web.task
     assert ["websocket.close"] == [item["type"] for item in web.outgoing]
+
+
+async def test_over_the_limit():
+    """D6: CONNACK 0x97 in a frame, then the close; nothing is kept."""
+    world = World(guard=GuardSettings(connections_max=1))
+    await world.connected("first")
+    web = Web(world)
+    await opened_with(web, Reason.QUOTA_EXCEEDED)
+    await web.task
+    assert ([1000], 1, 0) == (web.codes, len(world.broker.clients), len(world.broker.refused))
+
+
+async def test_over_the_limit_of_answers(monkeypatch):
+    """D6: those beyond are closed at once."""
+    monkeypatch.setattr("app.broker.refusing.REFUSED_CONNECTIONS_MAX", 1)
+    world = World(guard=GuardSettings(connections_max=1))
+    await world.connected("first")
+    waiting, web = Web(world), Web(world)
+    await web.task
+    assert ([1013], 1) == (web.codes, world.broker.refused.unanswered)
+    waiting.leave()
+    await waiting.task
+    assert 0 == len(world.broker.refused)
+
+
+async def opened_with(web, reason):
+    web.frame(CONNECT)
+    (connack,) = await web.hear()
+    assert reason == connack.reason
