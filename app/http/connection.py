@@ -33,6 +33,7 @@ class Connection:
         self.media_type = media_type
         self._goodbye: tuple[int, str] | None = None
         self._gone = False
+        self._cut_off = False
         self._closing_since = 0.0
         self._lane: SocketLane
         self._asgi_send: Send
@@ -41,6 +42,13 @@ class Connection:
     def busy_since(self) -> float:
         """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
         raise NotImplementedError
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the connection ended, if the peer did not wish it."""
+        if self._cut_off:
+            return "it took nothing for too long"
+        return self._goodbye[1] or None if self._goodbye is not None else None
 
     def end(self, code: int, reason: str = "") -> None:
         """Close, for this reason; the first one counts."""
@@ -81,6 +89,7 @@ class Connection:
             self._closing_since = self._closing_since or now
         for since in (self.busy_since, self._closing_since):
             if since and now - since > STREAM_SEND_SECONDS:
+                self._cut_off = True
                 self.left()
                 cut(self._asgi_send)
 

@@ -10,13 +10,17 @@ writes and little else. A resource's own stream is in ``custom_events``.
 """
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
     STREAM_SEND_SECONDS,
 )
+from app.engine.hooks import Hooks
 from app.engine.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at
@@ -39,13 +43,17 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     """Answer a request for an event stream."""
     headers = headers_of(scope)
     caller = edge.caller(scope, "sse")
+    hooks = edge.engine.hooks
     stream = EventStream(edge, scope["path"], send)
+    hooks.connection(caller)
     try:
+        await hooks.connect(caller)
         request = request_of(scope, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
         resource = resource_at(edge.engine, request, caller)
         if resource is not None:
-            await serve_resource(edge, resource, media_type, scope, receive, send)
+            with present(hooks, caller):
+                await serve_resource(edge, resource, media_type, scope, receive, send)
             return
         beginning = await begin(
             edge.engine, stream.subscription, interests_of(request), request.place, caller
@@ -54,7 +62,18 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         edge.engine.close(stream.subscription)
         await send_problem(edge.engine, error, headers, scope, send)
         return
-    await stream.run(receive, beginning, media_type)
+    with present(hooks, caller):
+        await stream.run(receive, beginning, media_type)
+
+
+@contextlib.contextmanager
+def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
+    """Tell that a reader came, and that it is gone."""
+    hooks.connected(caller)
+    try:
+        yield
+    finally:
+        hooks.disconnected(caller)
 
 
 def interests_of(request: Request) -> list[Interest]:

@@ -46,9 +46,12 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     """Serve one WebSocket; a refusal is told after the handshake, where browsers can read it."""
     await receive()  # websocket.connect
     caller = edge.caller(scope, "ws")
+    hooks = edge.engine.hooks
     protocol, media_type = _spoken(scope)
     socket: Socket | None = None
+    hooks.connection(caller)
     try:
+        await hooks.connect(caller)
         request = request_of(scope)
         media_type = request.format or media_type
         resource = resource_at(edge.engine, request, caller)
@@ -67,10 +70,16 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
     lane = socket_lane_of(send, binary=media_type != JSON)
-    if resource is not None:
-        await ResourceSocket(edge, resource, media_type, lane, send).run(receive)
-    else:
-        await socket.run(receive, lane, send)
+    hooks.connected(caller)
+    connection: Socket | ResourceSocket = socket
+    try:
+        if resource is not None:
+            connection = ResourceSocket(edge, resource, media_type, lane, send)
+            await connection.run(receive)
+        else:
+            await socket.run(receive, lane, send)
+    finally:
+        hooks.disconnected(caller, connection.trouble)
 
 
 def _spoken(scope: Scope) -> tuple[str | None, str]:

@@ -49,7 +49,8 @@ async def refuse_fixed(scope, receive, send):
 class Doors:
     """A running server; ``engine`` is its inside."""
 
-    def __init__(self, resources=(), settings=None, undeclared=True, grants=ALL):
+    def __init__(self, resources=(), settings=None, undeclared=True, grants=ALL, hooks=None):
+        self.hooks = hooks
         self.store = MemoryStore("0badcafe")
         self.store.open(TABLES)
         self.writer = ThreadPoolExecutor(1)
@@ -66,7 +67,7 @@ class Doors:
         self.committer = Committer(self.store, bus, cache, clock, self.writer)
         committer = self.committer
         reader = Reader(self.store, cache, self.readers, TABLES, lambda: committer.announced)
-        self.engine = Engine(self.registry, bus, committer, reader, time.time)
+        self.engine = Engine(self.registry, bus, committer, reader, time.time, hooks=self.hooks)
         settings = {
             "title": "Rowcast",
             "version": "0",

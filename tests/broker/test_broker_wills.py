@@ -1,0 +1,187 @@
+"""Wills: published when a client is lost, in time, once, and over the server (D31, D45)."""
+
+import pytest
+from broker_world import Connect, Disconnect, Puback, Publish, payloads, topics
+
+from app.mqtt.packets import Will
+
+LASTING = {"session_expiry_interval": 1000}
+
+
+async def leaving(world, delay=0, properties=LASTING, client_id="w", **options):
+    """Return a connection that has left a will."""
+    will = Will("w", b"gone", 1, False, {"will_delay_interval": delay})
+    peer = world.peer()
+    options = {"clean_start": False, "properties": properties, "will": will, **options}
+    await peer.connect(client_id, **options)
+    return peer
+
+
+@pytest.fixture
+def heard(world):
+    """Return a function that tells what a durable subscriber of the will was sent since."""
+    peers = []
+
+    async def subscribe():
+        peer = world.peer()
+        await peer.connect("s", clean_start=False, properties=LASTING)
+        await peer.subscribe("w", qos=1)
+        peers.append(peer)
+
+    async def hear(where=world):
+        if where is not world and len(peers) == 1:
+            peers.append(where.peer())
+            await peers[-1].connect("s", clean_start=False, properties=LASTING)
+            packets = peers[-1].later + await peers[-1].hear()
+        else:
+            packets = await peers[-1].hear()
+        peers[-1].send(*(Puback(item.packet_id) for item in packets if isinstance(item, Publish)))
+        await where.pass_time(1)  # place and QoS 1 flights are on disk
+        return payloads(packets)
+
+    hear.subscribe = subscribe
+    return hear
+
+
+@pytest.mark.parametrize(("delay", "early", "late"), [(0, [b"gone"], []), (60, [], [b"gone"])])
+async def test_the_delay(world, heard, delay, early, late):
+    """D31, MQTT-3.1.2-8; MQTT 5, 3.1.3.2.2: at once, or when the delay is over; once."""
+    await heard.subscribe()
+    (await leaving(world, delay)).lose()
+    assert early == await heard()
+    await world.pass_time(50)
+    assert [] == await heard()
+    await world.pass_time(10)
+    assert late == await heard()
+    await world.pass_time(5000)
+    assert [] == await heard()
+
+
+async def test_a_return_in_time_cancels_it(world, heard):
+    """D31, MQTT-3.1.3-9."""
+    await heard.subscribe()
+    (await leaving(world, 60)).lose()
+    await world.pass_time(59)
+    again = world.peer()
+    await again.connect("w", clean_start=False, properties=LASTING)
+    await world.pass_time(500)
+    again.lose()
+    await world.pass_time(500)
+    assert [] == await heard()
+
+
+async def test_a_clean_start_ends_the_session_and_publishes_it(world, heard):
+    """MQTT 5, 3.1.3.2.2: the session ends, so its will waits no longer."""
+    await heard.subscribe()
+    (await leaving(world, 60)).lose()
+    await world.peer().connect("w", clean_start=True)
+    assert [b"gone"] == await heard()
+
+
+async def test_the_end_of_the_session_publishes_it(world, heard):
+    """MQTT 5, 3.1.3.2.2: whichever happens first."""
+    await heard.subscribe()
+    (await leaving(world, 600, {"session_expiry_interval": 100})).lose()
+    await world.pass_time(99)
+    assert [] == await heard()
+    await world.pass_time(2)
+    assert [b"gone"] == await heard()
+
+
+@pytest.mark.parametrize(("reason", "told"), [(0x00, []), (0x04, [b"gone"])])
+async def test_goodbye(world, heard, reason, told):
+    """D31, MQTT-3.14.4-3, MQTT-3.1.2-10: a normal end forgets it, on disk too; 0x04 asks for it."""
+    await heard.subscribe()
+    peer = await leaving(world)
+    peer.send(Disconnect(reason))
+    await peer.hear()
+    assert told == await heard()
+    assert [] == await heard(await world.killed(50))
+    assert "will" not in [name for _, name, _ in world.store.states("session/w")]
+
+
+@pytest.mark.parametrize(("resume", "told"), [(True, []), (False, [b"gone"])])
+async def test_take_over(world, heard, resume, told):
+    """D29; MQTT 5, 3.1.4.3: with a delay it waits for a session that goes on, else it goes out."""
+    await heard.subscribe()
+    await leaving(world, 60)
+    again = world.peer()
+    await again.connect("w", clean_start=not resume, properties=LASTING)
+    await world.pass_time(500)
+    assert told == await heard()
+
+
+async def test_take_over_without_delay_publishes_it(world, heard):
+    """D29: the connection is closed without a goodbye."""
+    await heard.subscribe()
+    await leaving(world)
+    await world.peer().connect("w", clean_start=False, properties=LASTING)
+    assert [b"gone"] == await heard()
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+async def test_a_killed_server_publishes_it_when_it_is_back(world, heard, lasting):
+    """D31: survives restart, also the will of a clean session; and once."""
+    await heard.subscribe()
+    await leaving(world, 0, LASTING if lasting else None, clean_start=not lasting)
+    other = await world.killed()
+    assert [b"gone"] == await heard(other)
+    last = await other.killed()
+    peer = last.peer()
+    await peer.connect("s", clean_start=False, properties=LASTING)
+    assert [] == [packet for packet in peer.later if isinstance(packet, Publish)]
+    assert [] == [name for _, name, _ in last.store.states("session/w") if name == "will"]
+
+
+async def test_a_delay_goes_on_over_a_restart(world, heard):
+    """D31: what was left of the delay is left of it; a return cancels it."""
+    await heard.subscribe()
+    (await leaving(world, 60)).lose()
+    await world.pass_time(20)
+    other = await world.killed(20)
+    assert [] == await heard(other)
+    await other.pass_time(30)
+    assert [b"gone"] == await heard(other)
+
+
+async def test_properties_of_a_will(world):
+    """D45, MQTT-3.3.2-15 to -18: they travel with it, over a restart too."""
+    properties = {
+        "payload_format_indicator": 1,
+        "content_type": "text/plain",
+        "response_topic": "answer",
+        "correlation_data": b"\0\1",
+        "user_property": (("a", "1"), ("a", "2")),
+        "message_expiry_interval": 100,
+    }
+    peer = world.peer()
+    await peer.ask(Connect(5, "w", will=Will("w", b"gone", 0, True, properties)))
+    other = await world.killed()
+    reader = other.peer()
+    await reader.connect("s")
+    await reader.subscribe("w")
+    told = [p for p in [*reader.later, *await reader.hear()] if isinstance(p, Publish)]
+    assert (["w"], properties) == (topics(told), told[0].properties)
+
+
+async def test_a_refused_will_is_not_published(world):
+    """The engine judges it as any write; the refusal is counted."""
+    peer = world.peer()
+    await peer.ask(Connect(5, "w", will=Will("Strict/1", b"no object", 1, True)))
+    peer.lose()
+    await world.turn()
+    assert (1, 1) == (world.broker.wills_sent, world.broker.refusals)
+
+
+async def test_stopping_publishes_the_wills_that_wait_for_nothing(world, heard):
+    """D31, MQTT-3.1.2-8: the server ends the connection, which the client did not wish."""
+    await heard.subscribe()
+    await leaving(world)
+    await leaving(world, 60, client_id="later")
+    for peer in world.peers[1:]:
+        peer.client.disconnect(0x8B)
+        peer.lose()
+    await world.broker.stop()
+    await world.turn()
+    names = [(owner, name) for owner, name, _ in world.store.states("session/") if name == "will"]
+    assert [("session/later", "will")] == names
