@@ -170,9 +170,11 @@ class Client:
             yield from read_frames(response.iter_bytes())
 
     def _nobody(self, error: httpx.TransportError) -> Error:
+        parts = urlsplit(self._url)
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # no password
         return Error(
             Code.BUSY,
-            f"no server answers at {self._url} ({error}); start one with 'rowcast serve', or name "
+            f"no server answers at {shown} ({error}); start one with 'rowcast serve', or name "
             "another with --url",
         )
 

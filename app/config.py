@@ -34,7 +34,7 @@ DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
-SECRET: Final = frozenset({"store.url"})
+SECRET: Final = frozenset({"store.url", "url"})
 """Settings whose value may hold a password, so that no message repeats it."""
 
 

@@ -184,6 +184,7 @@ class Application:
             cors_origins=config.http.cors,
             body_bytes_max=config.http.max_body_bytes,
             anonymous=anonymous_from(config.security.anonymous),
+            authenticator=self._authenticator,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
         edge = Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)

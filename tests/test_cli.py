@@ -104,6 +104,17 @@ def test_nobody_there_is_told_with_what_to_do(server):
     assert "rowcast serve" in message
 
 
+def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, monkeypatch):
+    monkeypatch.setattr(app.cli, "Client", server.client)
+    server.answers = [httpx.Response(200, text="{}"), httpx.ConnectError("refused")]
+    who = "ann:pencil"
+    url = f"http://{who}@127.0.0.1:9926"
+    run("get", "Dog/1", "--url", url)
+    assert "Basic YW5uOnBlbmNpbA==" == server.asked[0].headers["authorization"]
+    message = str(run("get", "Dog/1", "--url", url).exception)
+    assert message.startswith("no server answers at http://127.0.0.1:9926 ")
+
+
 def test_the_server_is_that_of_the_settings(server, monkeypatch, tmp_path):
     urls = []
     monkeypatch.setattr(app.cli, "Client", lambda url: urls.append(url) or server.client(url))

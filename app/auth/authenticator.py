@@ -13,6 +13,7 @@ from app.auth.exchange import Exchange, ScramExchange
 from app.auth.passwords import Passwords
 from app.auth.scram import METHOD
 from app.auth.users import User, Users, user_name
+from app.auth.verifier import wrong_password
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 
@@ -113,6 +114,8 @@ class Authenticator:
         if users and credentials.door in self._required:
             raise Error(Code.DENIED, "a user name and a password are needed; sign in")
         if not caller.grants.read and not caller.grants.write:
+            if credentials.username is not None:
+                raise wrong_password()
             raise Error(
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"
             )

@@ -32,6 +32,10 @@ class Step:
 class Exchange(Protocol):
     """One dialogue with one client."""
 
+    @property
+    def claimed(self) -> str:
+        """Who the client says it is; empty before it has."""
+
     async def step(self, data: bytes) -> Step:
         """Take what the client said. Raises INVALID or UNAUTHENTICATED, and is over then."""
 
@@ -39,12 +43,13 @@ class Exchange(Protocol):
 class ScramExchange:
     """SCRAM-SHA-256: the server learns no password, and proves that it knows the user too."""
 
-    __slots__ = ("_asked", "_challenge", "_random", "_secret", "_user", "_users")
+    __slots__ = ("_asked", "_challenge", "_random", "_secret", "_user", "_users", "claimed")
 
     def __init__(self, users: Users, secret: bytes, random: Callable[[int], bytes]) -> None:
         self._users = users
         self._secret = secret
         self._random = random
+        self.claimed = ""
         self._asked = False
         self._challenge: Challenge | None = None
         self._user: User | None = None
@@ -60,6 +65,7 @@ class ScramExchange:
             self._asked = True
             return Step(b"")
         first = read_client_first(data)
+        self.claimed = first.username
         nonce = b64encode(self._random(SCRAM_NONCE_BYTES)).decode()
         name, user = await self._find(first.username)
         verifier = user.verifier if user is not None else None

@@ -104,6 +104,18 @@ class Event:
     def __repr__(self) -> str:
         return f"Event({self.kind} {self.topic!r} seq={self.seq} {self.payload[:60]!r})"
 
+    def changed(self, **facts: object) -> "Event":
+        """Return a copy with other facts, such as ``payload``; it shares no cache with this one."""
+        copy = Event(self.topic, self.kind, self.payload)
+        for name in self.__slots__:
+            setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
+        if facts:
+            raise TypeError(f"an event has no {', '.join(facts)}")
+        copy.encodings = None
+        if copy.payload is not self.payload or copy.content_type != self.content_type:
+            copy.decoded = MISSING
+        return copy
+
     @property
     def fields(self) -> tuple[object, ...]:
         """All that makes two events the same, without caches: to compare in tests and stores."""

@@ -135,6 +135,9 @@ HOOK_SECONDS_MAX = 5
 """Wait for one answer of an asynchronous hook: a slow database answers, a dead one does not."""
 HOOK_LOG_SECONDS = 10
 """Between two complaints about the same hook: one that fails with each message fills no disk."""
+HOOK_WRITES_MAX = 1_000
+"""Writes of one caller that wait for an asynchronous hook: as many as an MQTT client may have
+open."""
 HOOK_NOTICES_MAX = 1_000
 """Notices that wait for one asynchronous listener: a burst of connections, no more."""
 GROUP_AHEAD_EVENTS_MAX = 32

@@ -3,23 +3,22 @@
 A write takes six steps, in this order and no other (DESIGN, section 4):
 
 1. route: what is at this topic?
-2. authorise: may the caller write it?
-3. transform: a resource class may change or refuse it.
+2. authorise: may the caller write it? A hook may refuse it.
+3. transform: hooks may change or drop it, a resource class may change or refuse it.
 4. validate: are the values of the table's types?
 5. commit: the record and the log, durable (``commit.py``).
 6. announce: the bus offers it to every matching subscription (``commit.py``).
 
-A watch takes the same first two steps for each filter, then registers with the bus and gives the
-subscription its place in the log. The engine knows no protocol: an edge translates its own verbs
-into these, and Errors into its own answers.
+A watch takes the same first two steps for each filter (a hook may change it), then registers
+with the bus and gives the subscription its place in the log. The engine knows no protocol: an edge
+translates its own verbs into these, and Errors into its own answers.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
-from uuid import uuid4
+from typing import TypeVar
 
 from app.bus.bus import Bus
 from app.bus.durable import Durable
@@ -29,17 +28,20 @@ from app.core.clock import WallClock
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
-from app.core.limits import PAYLOAD_BYTES_MAX
+from app.core.limits import PAYLOAD_BYTES_MAX, SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.admission import EXPIRY, Admission
 from app.engine.cache import Unknown
-from app.engine.commit import Committer, stopping
+from app.engine.commit import Committer
 from app.engine.contents import Contents
 from app.engine.creation import Creation
+from app.engine.gate import Gate
 from app.engine.group_table import Groups
+from app.engine.handover import Handover
 from app.engine.hooks import Hooks
+from app.engine.passage import Passage
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry, Route
 from app.engine.resource import Incoming, Resource
@@ -80,7 +82,8 @@ class Engine:
         self.groups = Groups(reader, bus, committer.keep, self.durable)
         self._admission = Admission(now, payload_bytes_max, self.durable)
         self._creation = Creation(self)
-        self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._passage = Passage(self)
+        self._handover = Handover(self)
 
     # -- positions
     # -------------------------------------------------------------------------------------
@@ -108,12 +111,16 @@ class Engine:
     ) -> None:
         """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
 
-        Synchronous up to the commit: writes of one caller stay in the order in which they came.
+        Synchronous up to the commit: writes of one caller stay in the order in which they came,
+        also where a hook must be awaited. ``passed``: the hooks have had their say.
 
         ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
         before it is announced; where a resource class carries it out, after what that class wrote.
         ``done`` may be called before this returns.
         """
+        if self.hooks.writing and not passed and caller.door != "server":
+            self._passage.submit(event, caller, done, condition, changes)
+            return
         try:
             route = self.registry.route(event.topic)
             plain = route.plain and event.kind is MESSAGE and condition is None
@@ -123,8 +130,7 @@ class Engine:
                 return
             check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                work = self._through_resource(route, event, caller, condition, changes)
-                self._start(work, done)
+                self._handover.start(route, event, caller, done, condition, changes)
                 return
             write = self._admission.admit(route, event, caller, done, condition)
             write.changes = changes
@@ -173,20 +179,41 @@ class Engine:
             for event, future in zip(events, futures, strict=True):
                 self.submit(event, caller, _resolver(future))
             return list(await asyncio.gather(*futures))
+        if self.hooks.writing and caller.door != "server":
+
+            def go_on(became: Sequence[Event | None]) -> None:
+                for event, left, future in zip(events, became, futures, strict=True):
+                    if left is None:
+                        future.set_result(Receipt(event))
+                self._submit_group(became, caller, futures)
+
+            await self._passage.together(events, caller, go_on)
+        else:
+            self._submit_group(events, caller, futures)
+        return list(await asyncio.gather(*futures))
+
+    def _submit_group(
+        self,
+        events: Sequence[Event | None],
+        caller: Caller,
+        futures: "Sequence[asyncio.Future[Outcome]]",
+    ) -> None:
+        """Submit writes that stand or fall together; None is one that a hook has dropped."""
         writes = []
         for event, future in zip(events, futures, strict=True):
+            if event is None:
+                continue
             route = self.registry.route(event.topic)
             check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
                 raise _not_atomic(route, event)
-            writes.append(self._admission.admit(route, event, caller, _resolver(future)))
-        if not writes:
-            return []
+            done = self._passage.telling(caller, _resolver(future))
+            writes.append(self._admission.admit(route, event, caller, done))
         group = Group(writes)
         for write in writes:
             write.group = group
-        self.committer.submit(writes)
-        return list(await asyncio.gather(*futures))
+        if writes:
+            self.committer.submit(writes)
 
     # -- resources
     # -------------------------------------------------------------------------------------
@@ -197,54 +224,6 @@ class Engine:
         if route.entry is None or route.entry.resource is None:
             return None
         return route.entry.resource(self, topic, route.record_id, caller)
-
-    def _start(self, work: Coroutine[object, object, Outcome], done: Done) -> None:
-        def ended(task: asyncio.Task[Outcome]) -> None:
-            self._tasks.discard(task)
-            done(stopping() if task.cancelled() else task.result())
-
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(ended)
-
-    async def _through_resource(
-        self,
-        route: Route,
-        event: Event,
-        caller: Caller,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> Outcome:
-        """Let a resource class carry out a write that it overrides, then keep its changes.
-
-        They come after it, because the class may write much or nothing, and may fail having
-        written: then they must not be true.
-        """
-        verb = VERB_OF_KIND[event.kind]
-        try:
-            resource = cast("Resource", self.resource(route.topic, caller))
-            resource.sent, resource.condition = event, condition
-            if event.kind == DELETE:
-                await resource.delete()
-            else:
-                value = self.contents.value(event)
-                await getattr(resource, verb)(value)
-            if changes:
-                await self._keep(changes)
-        except Error as error:
-            return error
-        except Exception:
-            incident = uuid4().hex[:8]
-            log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
-            return Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
-        return resource.receipt or Receipt(event)
-
-    async def _keep(self, changes: Sequence[Change]) -> None:
-        future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
-        self.committer.keep(changes, _resolver(future))
-        error = await future
-        if error is not None:
-            raise error
 
     async def write_value(
         self,
@@ -264,16 +243,24 @@ class Engine:
         if sent is not None:
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain = sent.retain
-        route = self.registry.route(topic)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        done: Done = _resolver(future)
+        asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
+        if self.hooks.writing and not asked and caller.door != "server":
+            became = await self._passage.one(event, caller)
+            if became is None:
+                return Receipt(event)
+            event, done = became, self._passage.telling(caller, done)
+        route = self.registry.route(event.topic)
         check_write(route.topic, caller)
         plain = replace(route, entry=None) if route.shape is None else route
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        write = self._admission.admit(plain, event, caller, _resolver(future), condition)
+        write = self._admission.admit(plain, event, caller, done, condition)
         if write.logged or condition is not None or caller in self.committer.pending:
             self.committer.submit((write,))
-            return _receipt(await future)
-        self.committer.publish(event)
-        return Receipt(event)
+        else:
+            self.committer.publish(event)
+            done(Receipt(event))
+        return _receipt(await future)
 
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
         """Write ``event`` as a new record of the collection at ``topic``, under a new id."""
@@ -289,12 +276,12 @@ class Engine:
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        check_read(topic, caller)
+        self.authorise_read(topic, caller)
         return self.reader.peek(topic)
 
     async def read(self, topic: str, caller: Caller) -> Record:
         """Return the current record at a topic; raises NOT_FOUND."""
-        check_read(topic, caller)
+        self.authorise_read(topic, caller)
         route = self.registry.route(topic)
         record = await self.reader.get(route.table, topic)
         if record is None or 0 < record.expires_at <= self._now():
@@ -315,16 +302,44 @@ class Engine:
             raise
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
-        """Return one page of whole records that a query selects, in its order."""
+        """Return one page of whole records that a query selects, in its order.
+
+        It has fewer than there are where hooks keep some from the caller.
+        """
         check_read(table.path or table.name, caller)
-        return await self.reader.search(table, query)
+        page = await self.reader.search(table, query)
+        if not self.hooks.reading:
+            return page
+        may_read = self.hooks.may_read
+        return replace(
+            page, records=[item for item in page.records if may_read(caller, item.topic)]
+        )
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
         check_read(table.path or table.name, caller)
+        if self.hooks.reading:
+            return await self._count_readable(table, query, caller)
         if query.where is None:
             return await self.reader.count(table)
         return await self.reader.matching(table, query)
+
+    async def _count_readable(self, table: Table, query: Query, caller: Caller) -> int:
+        """Count what hooks let the caller read: a page at a time, as each record is asked about."""
+        count, after = 0, query.after
+        while True:
+            part = Query(query.where, limit=SCAN_PAGE_RECORDS, after=after)
+            page = await self.search(table, part, caller)
+            count += len(page.records)
+            after = page.after
+            if not after:
+                return count
+
+    def authorise_read(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may be given what is at a topic."""
+        check_read(topic, caller)
+        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+            raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
 
     # -- watch
     # -----------------------------------------------------------------------------------------
@@ -344,16 +359,25 @@ class Engine:
         for the records as they are. A cursor of another log, or beyond its head, gives one RESET
         and then the current records (FEATURES C11). Raises INVALID, DENIED.
         """
+        asked = interest.topics
+        self.authorise_watch(asked, caller)
+        self.hooks.subscribe(caller, interest)
         topics = interest.topics
-        self.authorise_watch(topics, caller)
+        if topics is not asked:
+            self.authorise_watch(topics, caller)
+            subscription.renamed[asked.text] = topics
+        subscription.caller = caller
+        subscription.gate = Gate(self.hooks, caller) if self.hooks.delivering else None
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
+            self.hooks.subscribed(caller, interest)
             return False
         position = self._position(subscription, interest, since)
         self.bus.add(topics, subscription)
         # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
+        self.hooks.subscribed(caller, interest)
         return True
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
@@ -378,13 +402,18 @@ class Engine:
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """End one interest of a subscription; return whether there was one."""
+        topics = subscription.renamed.pop(topics.text, topics)
         self.bus.remove(topics, subscription)
-        return subscription.discard(topics)
+        ended = subscription.discard(topics)
+        if ended:
+            self.hooks.unsubscribed(subscription.caller, topics.text)
+        return ended
 
     def close(self, subscription: Subscription) -> None:
         """End a subscription: nothing of it is left on the bus."""
         for interest in list(subscription):
-            self.bus.remove(interest.topics, subscription)
+            if self.bus.remove(interest.topics, subscription):
+                self.hooks.unsubscribed(subscription.caller, interest.topics.text)
         subscription.close()
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[Interest]]:
@@ -430,15 +459,14 @@ class Engine:
         self, resource: Resource, incoming: Incoming | None = None
     ) -> AsyncIterable[object]:
         """Return what a resource class sends to a connected client."""
-        check_read(resource.topic, resource.caller)
+        self.authorise_read(resource.topic, resource.caller)
         return resource.connect(incoming)
 
     async def stop(self) -> None:
-        """Let running resource code end, and wait until every write is answered."""
+        """Let running hooks and resource code end, and wait until every write is answered."""
         self.groups.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._passage.stop()
+        await self._handover.stop()
         await self.committer.settle()
 
 

@@ -68,6 +68,8 @@ class Hooks:
         """Whether anyone listens to writes; without it a write costs this one look."""
         self.write_waits = False
         """Whether any of them must be awaited."""
+        self.told_of_writes = False
+        """Whether anyone hears of writes that were carried out."""
         self.reading = False
         """Whether anyone decides what may be read."""
         self.delivering = False
@@ -114,7 +116,8 @@ class Hooks:
         for call in calls:
             of[call.point] = (*of[call.point], call)
         writing = (*of["on_publish"], *of["on_publish_received"], *of["store_retained"])
-        self.writing = bool(writing or of["publish"])
+        self.told_of_writes = bool(of["publish"])
+        self.writing = bool(writing) or self.told_of_writes
         self.write_waits = any(call.waits for call in writing)
         self.reading = bool(of["can_read"])
         self.delivering = bool(of["can_read"] or of["on_publish_deliver"])

@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from app.core.callers import SERVER
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
@@ -41,6 +42,7 @@ from app.core.limits import (
 )
 from app.core.tables import Table
 from app.core.topics import TopicFilter
+from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
 from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot
 from app.engine.reader import Reader
@@ -86,6 +88,12 @@ class Subscription:
         self._failure: Error | None = None
         self._generation = 0
         self.closed = False
+        self.caller = SERVER
+        """Who reads: whoever watched last."""
+        self.gate: Gate | None = None
+        """What hooks have between this and its reader; nothing, nearly always."""
+        self.renamed: dict[str, TopicFilter] = {}
+        """Filters that a hook put in the place of those that were asked for."""
         self.position = 0
         self._read_to = 0
         """The position when the page has been handed over."""
@@ -295,6 +303,16 @@ class Subscription:
         An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
         bytes. Raises the Error that ended the subscription.
         """
+        out = self._take(limit)
+        if self.gate is None or not out:
+            return out
+        through = self.gate.let(out)
+        if not through and self._signalled:  # there may be more, but this turn had its share
+            self._signalled = False
+            asyncio.get_running_loop().call_soon(self._signal)
+        return through
+
+    def _take(self, limit: int) -> list[Pair]:
         out: list[Pair] = []
         if self._page:
             self._take_page(out, limit)

@@ -14,7 +14,6 @@ from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.engine.resource import Resource
-from app.engine.rights import check_read
 from app.http.asgi import HeaderList, path_of
 from app.http.bodies import content_type_of
 from app.http.problems import as_error
@@ -24,7 +23,7 @@ from app.http.request import VALUE_TYPES, Request, position_headers
 
 async def get(request: Request) -> None:
     """Answer GET with what the class's ``get`` returns; None is NOT_FOUND."""
-    check_read(request.topic, request.caller)
+    request.engine.authorise_read(request.topic, request.caller)
     resource = _resource(request)
     query = _query(request)
     value = await _call(request, lambda: resource.get(query))

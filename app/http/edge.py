@@ -6,9 +6,10 @@ data-driven and hot, so it does not pass through a framework (DESIGN, section 9)
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from app.auth.authenticator import Authenticator
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
@@ -17,7 +18,9 @@ from app.http import rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
 from app.http.outlet import Flusher
+from app.http.problems import FACES
 from app.http.replies import send_empty, send_problem
+from app.http.signing_in import SIGNED_IN, sign_in
 from app.http.watch import Watch
 
 FIXED_PATHS: Final = frozenset(
@@ -41,6 +44,8 @@ class HttpSettings:
     anonymous: Callable[[str, str], Caller]
     """Makes the caller of a peer's address and a door, for those who do not sign in."""
     body_seconds_max: float = HTTP_BODY_SECONDS_MAX
+    authenticator: Authenticator = field(default_factory=Authenticator)
+    """Says who signs in."""
 
 
 class Edge:
@@ -83,9 +88,14 @@ class Edge:
     async def _serve(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FIXED_PATHS:
             await self.fixed(scope, receive, send)
-        elif (
-            scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
-        ):
+            return
+        if b"authorization" in headers:
+            try:
+                await sign_in(self, headers, scope, "http")
+            except Error as error:
+                await send_problem(self.engine, error, headers, scope, send)
+                return
+        if scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower():
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)
@@ -117,10 +127,18 @@ class Edge:
         elif speaks_mqtt or scope["path"] == MQTT_PATH:
             await _refuse(scope, receive, send, 400)
         else:
+            try:
+                await sign_in(self, headers_of(scope), scope, "ws")
+            except Error as error:
+                await _refuse(scope, receive, send, FACES[error.code].status)
+                return
             await websocket.serve(self, scope, receive, send)
 
     def caller(self, scope: Scope, door: str) -> Caller:
-        """Return who asks; requests from one address over plain HTTP share one."""
+        """Return who asks; without a name, requests from one address over plain HTTP share one."""
+        signed_in: Caller | None = scope.get(SIGNED_IN)
+        if signed_in is not None:
+            return signed_in if signed_in.door == door else replace(signed_in, door=door)
         client = scope.get("client")
         peer = client[0] if client else ""
         if door != "http":

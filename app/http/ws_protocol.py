@@ -225,6 +225,7 @@ async def _get(socket: "Socket", fields: Fields) -> Fields:
     engine, topic = socket.engine, _topic(fields)
     route = engine.registry.route(topic)
     if route.overrides("get"):
+        engine.authorise_read(topic, socket.caller)
         resource = engine.resource(topic, socket.caller)
         value = None if resource is None else await resource.get()
         return {"cursor": None, "version": None, "value": value}

@@ -1,12 +1,12 @@
 """Credentials become a Caller, or a refusal with a sentence (FEATURES L1, L2, L3)."""
 
 import pytest
-from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
 
 from app.auth.authenticator import Authenticator, Credentials
 from app.auth.users import User
 from app.core.callers import ALL, Grants
 from app.core.errors import Code, Error
+from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
 
 NEAR, FAR = "127.0.0.1", "10.0.0.1"
 READ = Grants(read=True)

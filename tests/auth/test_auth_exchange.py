@@ -1,12 +1,12 @@
 """Signing in by SCRAM: known and unknown users are asked alike (FEATURES D44)."""
 
 import pytest
-from auth_world import SECRET, MemoryUsers, ScramClient, ann_and_bob
 
 from app.auth.exchange import ScramExchange
 from app.auth.users import User
 from app.core.callers import ALL
 from app.core.errors import Code, Error
+from auth_world import SECRET, MemoryUsers, ScramClient, ann_and_bob
 
 
 def exchange(users=None, nonce=b"nonce"):

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from auth_world import SECRET, ann_and_bob, user
 
 from app.auth import passwords
 from app.auth.passwords import Passwords
 from app.core.errors import Code, Error
+from auth_world import SECRET, ann_and_bob, user
 
 
 class Runner:

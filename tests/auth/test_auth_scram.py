@@ -3,13 +3,13 @@
 from base64 import b64decode, b64encode
 
 import pytest
-from auth_world import ScramClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.auth.scram import Challenge, read_client_first
 from app.auth.verifier import make_verifier
 from app.core.errors import Code, Error
+from auth_world import ScramClient
 
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 VERIFIER = make_verifier("pencil", SALT, 4096)

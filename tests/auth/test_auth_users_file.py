@@ -6,12 +6,12 @@ import os
 import stat
 
 import pytest
-from auth_world import user
 
 from app.auth.users import User
 from app.auth.users_file import UsersFile, add_user, read_users, remove_user
 from app.core.callers import ALL, Grants
 from app.core.errors import Code, Error
+from auth_world import user
 
 ANN, BOB = user("ann"), user("bob", grants=Grants(read=True))
 

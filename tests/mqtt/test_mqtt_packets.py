@@ -7,6 +7,8 @@ from peers import decode, peer_for
 from app.mqtt.encode import encode
 from app.mqtt.packets import Pingreq, Pingresp
 from app.mqtt.reasons import PacketType
+from app.mqtt.violations import Violation
+from app.mqtt.wire import remaining_length, varint
 
 EACH = pytest.mark.parametrize(("row", "version"), CASES, ids=case_id)
 SHORT = pytest.mark.parametrize(
@@ -42,6 +44,18 @@ def test_every_prefix_waits_for_the_rest(row, version):
         peer = peer_for(row, version)
         assert peer.receive(row.data[:size]) == []
         assert peer.receive(row.data[size:]) == [row.received or row.packet]
+
+
+@SHORT
+def test_every_truncation_is_refused_or_is_a_packet_of_its_own(row, version):
+    """Every shorter Remaining Length, and one byte too many (D61)."""
+    size, start = remaining_length(row.data, 1)
+    for shorter in (*range(size), size + 1):
+        body = (row.data[start:] + b"\0")[:shorter]
+        received = peer_for(row, version).receive(row.data[:1] + varint(shorter) + body)
+        assert len(received) == 1
+        if not isinstance(received[0], Violation):
+            assert decode(encode(received[0], version), version) == received[0]
 
 
 @EACH

@@ -114,7 +114,7 @@ class Server:
             session.subscription.close()
         for end in self.ends:
             end()
-        for task in list(self.engine._tasks):
+        for task in list(self.engine._handover._tasks):
             task.cancel()
 
     def check_empty(self):
@@ -126,7 +126,7 @@ class Server:
             "backlog": committer.backlog,
             "relieved": committer._relieved,
             "subscriptions": engine.bus.subscriptions,
-            "tasks": engine._tasks,
+            "tasks": engine._handover._tasks,
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
             "writer": not self.writer.idle,

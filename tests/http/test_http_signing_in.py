@@ -1,0 +1,126 @@
+"""Signing in over HTTP: Basic, at every door of this room (FEATURES L2, L9; RFC 7617)."""
+
+from base64 import b64encode
+
+import httpx
+import pytest
+from doors import STREAM, Doors
+from rest_world import world
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from app.auth.authenticator import Authenticator
+from app.core.callers import NONE, Caller
+from app.core.errors import Code, Error
+from app.http.signing_in import basic
+from auth_world import MemoryUsers, ann_and_bob
+
+
+def authorization(name, password):
+    return "Basic " + b64encode(f"{name}:{password}".encode()).decode()
+
+
+ANN, BOB = authorization("ann", "pencil"), authorization("bob", "eraser")
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    """Return a server that lets nobody in without a name."""
+    settings = {
+        "authenticator": Authenticator("nobody", ann_and_bob()),
+        "anonymous": lambda peer, door: Caller("anonymous", NONE, door, peer=peer),
+    }
+    async with world(folder=tmp_path, **settings) as rest:
+        yield rest
+
+
+async def test_a_user_reads_and_writes(rest):
+    assert 201 == (await rest.put("/Dog/1", b'{"name":"Rex"}', authorization=ANN)).status
+    for _ in range(2):  # the second from memory
+        assert "Rex" == (await rest.get("/Dog/1", authorization=BOB)).value["name"]
+    assert "ann" == (await rest.get("/Dog/1?meta=true", authorization=BOB)).value["_client"]
+
+
+async def test_a_user_may_do_no_more_than_it_may(rest):
+    answer = await rest.put("/Dog/1", b'{"name":"Rex"}', authorization=BOB)
+    assert (403, "denied") == (answer.status, answer.code)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"authorization": authorization("ann", "x")}, id="wrong password"),
+        pytest.param({"authorization": authorization("eve", "pencil")}, id="unknown"),
+        pytest.param({"authorization": "Bearer abc"}, id="another scheme"),
+        pytest.param({"authorization": "Basic !"}, id="no base64"),
+        pytest.param({"authorization": f"{ANN}, {ANN}"}, id="twice"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/", "/Dog/?count"])
+async def test_anybody_else_is_asked_to_sign_in(rest, header, path):
+    answer = await rest.get(path, **header)
+    assert (401, "unauthenticated") == (answer.status, answer.code)
+    assert 'Basic realm="Rowcast", charset="UTF-8"' == answer.headers["www-authenticate"]
+
+
+async def test_fixed_pages_need_no_name(rest):
+    assert 200 == (await rest.get("/health", authorization="Basic !")).status
+
+
+async def test_a_refusal_is_told_to_listeners(rest):
+    """L9, X2."""
+    told = []
+    rest.engine.hooks.on("auth-failed", lambda *facts: told.append(facts))
+    await rest.get("/Dog/1", authorization=authorization("eve", "x"))
+    assert 1 == len(told)
+    assert "eve" in repr(told)
+
+
+async def test_without_users_a_name_means_nothing(tmp_path):
+    settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
+    async with world(folder=tmp_path, **settings) as rest:
+        answer = await rest.put("/Dog/1", b'{"name":"Rex"}', authorization=ANN)
+        assert 201 == answer.status
+
+
+@pytest.mark.parametrize(
+    ("header", "parts"),
+    [
+        (b"Basic YW5uOnBlbmNpbA==", ("ann", b"pencil")),
+        (b"basic  YW5uOnBlbmNpbA==", ("ann", b"pencil")),
+        (b"Basic YTpiOmM=", ("a", b"b:c")),
+        (b"Basic Og==", ("", b"")),
+        (b"Basic YTr/", ("a", b"\xff")),
+    ],
+)
+def test_a_header_is_taken_apart(header, parts):
+    assert parts == basic(header)
+
+
+@pytest.mark.parametrize(
+    "header", [b"", b"Basic", b"Basic ", b"Basic YQ==", b"Basic /zph", b"Basic \xff", b"Digest x"]
+)
+def test_a_header_of_anything_else_is_refused(header):
+    with pytest.raises(Error) as caught:
+        basic(header)
+    assert Code.UNAUTHENTICATED is caught.value.code
+
+
+async def test_streams_and_sockets_take_a_name_too():
+    settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
+    async with (
+        Doors(settings=settings, grants=NONE) as doors,
+        httpx.AsyncClient(timeout=10) as client,
+    ):
+        url = f"http://127.0.0.1:{doors.port}/Dog/1"
+        async with client.stream("GET", url, headers={**STREAM, "authorization": BOB}) as answer:
+            assert 200 == answer.status_code
+        denied = await client.get(url, headers={**STREAM, "authorization": "Basic !"})
+        assert 401 == denied.status_code
+        socket = url.replace("http", "ws")
+        async with connect(socket, additional_headers={"authorization": BOB}) as stream:
+            assert "current" in await stream.recv()
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(socket, additional_headers={"authorization": "Basic !"})
+        assert 401 == caught.value.response.status_code
