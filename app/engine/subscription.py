@@ -33,7 +33,7 @@ from typing import Final
 from app.core.callers import SERVER
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
+from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, Event
 from app.core.limits import (
     LOG_PAGE_EVENTS,
     SUBSCRIPTION_QUEUE_BYTES_MAX,
@@ -44,7 +44,7 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
-from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot
+from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot, told
 from app.engine.reader import Reader
 
 __all__ = ["Interest", "Pair", "Subscription"]
@@ -52,8 +52,7 @@ __all__ = ["Interest", "Pair", "Subscription"]
 log = logging.getLogger("rowcast.subscription")
 
 READ_TO: Final = "read to"
-"""Not for readers: the log was read up to here, and the rest of the page was not for this
-reader."""
+"""Not for readers: the log was read up to here; the rest of the page was for others."""
 LOGGED: Final = frozenset({PUT, PATCH, DELETE, MESSAGE, READ_TO})
 """Kinds whose number moves the position."""
 
@@ -376,7 +375,7 @@ class Subscription:
             taken_bytes += len(event.payload)
             if event.kind in LOGGED and self.position < event.seq <= self._read_to:
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
-            if event.kind != READ_TO and (event.kind in LOGGED or _told(pair)):
+            if event.kind != READ_TO and (event.kind in LOGGED or told(pair)):
                 out.append(pair)
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
@@ -499,12 +498,3 @@ class Subscription:
 
     def __iter__(self) -> Iterator[Interest]:
         return iter(self.interests)
-
-
-def _told(pair: Pair) -> bool:
-    """Note how far current records were handed over; return whether the reader is told."""
-    event, interest = pair
-    if interest is None or event.kind not in {SNAPSHOT, CURRENT}:
-        return True
-    interest.current = event.topic or None
-    return bool(event.topic) or interest.marks
