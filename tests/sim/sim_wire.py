@@ -8,7 +8,7 @@ from collections import deque
 
 from sim_checks import Violation
 
-from app.broker.client import Client
+from app.broker.entrance import enter
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.violations import Violation as Breach
@@ -40,8 +40,7 @@ class Link:
         server.links.append(self)
         self.number = len(server.links)
         """Its place among the connections of this server."""
-        self.client = Client(server.broker, self, "127.0.0.1")
-        server.broker.admit(self.client)
+        self.client = enter(server.broker, self, "127.0.0.1")
 
     # -- the server's transport --------------------------------------------------------------------
 
