@@ -35,6 +35,7 @@ from app.core.limits import (
     MQTT_STALL_SECONDS,
 )
 from app.engine.write import Outcome, Unheard
+from app.mqtt.aliases import Aliases
 from app.mqtt.connection import Connection
 from app.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
 from app.mqtt.reasons import Reason
@@ -57,6 +58,7 @@ class Client:
         "_stall_timer",
         "_throttle_timer",
         "_timer",
+        "aliases",
         "answered",
         "blocked",
         "broker",
@@ -111,6 +113,8 @@ class Client:
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
         """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
+        self.aliases: Aliases | None = None
+        """Topic Aliases towards the client; None if it keeps none (MQTT-3.1.2-27)."""
         self.problems = True
         """Whether the client wants to be told why (Request Problem Information)."""
         self.tells_seq = False

@@ -5,10 +5,11 @@ share of the loop's turn. What has no room stays in the subscription, where it i
 is logged, never lost. One PUBLISH is a dictionary lookup and an append: the frame is shared.
 """
 
+from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from app.broker.flights import Sent, send_again
-from app.broker.forms import Form, Parts
+from app.broker.forms import Form, Frame, Parts
 from app.broker.session import Session
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, GAP, RESET, SNAPSHOT, Event
@@ -59,7 +60,8 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
-    out, begin, most = frames.append, session.window.begin, client.packet_bytes_max
+    out, begin = frames.append, session.window.begin
+    asks_more = client.packet_bytes_max > 0 or client.aliases is not None
     light, certain = not session.kept, False
     make = client.broker.forms.frame
     last: Interest | None = None
@@ -89,8 +91,10 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
             frame = encodings.get(keys[qos * 2 + retain]) if encodings is not None else None
             if frame is None:
                 frame = make(event, form, qos, retain)
-        if most and _is_large(client, frame):
-            continue
+        if asks_more:
+            frame = _fitted(client, event, form, cast("Frame", frame))
+            if frame is None:
+                continue
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if pair[0]:  # not UNSENDABLE
@@ -132,8 +136,8 @@ def _own(
     """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
     left = -1
     if event.expires_at:
-        left = int(event.expires_at - client.broker.now())
-        if left < 0 or event.expires_at <= client.broker.now():
+        left = ceil(event.expires_at - client.broker.now())
+        if left <= 0:
             client.broker.expired += 1
             return None
     return client.broker.forms.own_parts(
@@ -146,13 +150,33 @@ def _own(
     )
 
 
-def _is_large(client: "Client", frame: object) -> bool:
-    """Tell whether a packet is over the client's limit: then it counts as sent (MQTT-3.1.2-25)."""
-    size = len(frame) if isinstance(frame, bytes) else sum(map(len, cast("Parts", frame))) + 2
-    if size <= client.packet_bytes_max:
-        return False
-    client.broker.dropped_large += 1
-    return True
+def _fitted(client: "Client", event: Event, form: Form, frame: Frame) -> Frame | None:
+    """Return a frame as this client takes it: with a Topic Alias if it keeps some (FEATURES D42).
+
+    None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
+    """
+    aliases = client.aliases
+    if aliases is not None and frame and frame[0]:  # not UNSENDABLE
+        topic = event.topic
+        number = aliases.find(topic)
+        known = number > 0
+        if known or (number := aliases.assign(topic)):
+            aliased = client.broker.forms.aliased(event, form, frame, number, known=known)
+            if not _is_large(client, aliased):
+                return aliased
+            if not known:
+                aliases.forget(topic)
+    if _is_large(client, frame):
+        client.broker.dropped_large += 1
+        return None
+    return frame
+
+
+def _is_large(client: "Client", frame: Frame) -> bool:
+    """Tell whether a packet is over the client's limit (MQTT-3.1.2-24)."""
+    most = client.packet_bytes_max
+    size = len(frame) if isinstance(frame, bytes) else len(frame[0]) + len(frame[1]) + 2
+    return 0 < most < size
 
 
 def _mark(
@@ -182,5 +206,7 @@ def _mark(
     topic = f"{MARKS[event.kind]}/{name}"
     payload = encode(facts, form.media_type or JSON)
     head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
-    if not client.packet_bytes_max or not _is_large(client, head + tail):
+    if _is_large(client, head + tail):
+        client.broker.dropped_large += 1
+    else:
         frames.append(head + tail)

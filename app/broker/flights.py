@@ -4,6 +4,7 @@ QoS 1 and 2 are the same here but for one thing: a QoS 2 message that was answer
 never sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
 """
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from app.broker.forms import UNSENDABLE, Form, Parts
@@ -100,7 +101,7 @@ def _parts(client: "Client", sent: Sent, event: Event) -> Parts:
     """Return the PUBLISH anew: its delivery has begun, so it is completed although it expired."""
     left = -1
     if event.expires_at:
-        left = max(0, int(event.expires_at - client.broker.now()))
+        left = max(0, ceil(event.expires_at - client.broker.now()))
     return client.broker.forms.own_parts(
         event,
         sent.form,

@@ -15,6 +15,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.engine.contents import Contents
+from app.mqtt.aliases import alias_frame, alias_parts
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
 from app.mqtt.wire import text, varint
@@ -40,6 +41,8 @@ _FIRST_BYTES = tuple(
 
 _LAST = 6
 """Where the last frame that few clients share is kept: after three QoS, retained or not."""
+_ALIASED = 7
+"""Where the last frame with a Topic Alias is kept."""
 
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds that need no ``op``: the packet itself says what they are."""
@@ -50,7 +53,8 @@ class Form:
     """A version of the protocol, a media type (None: as it came), and whether ``seq`` is told.
 
     Compared by identity: ``Forms`` makes one of each. ``keys`` are where its frames are kept on an
-    event: at ``qos * 2 + retain``, and one more for the last frame that few clients share.
+    event: at ``qos * 2 + retain``, one more for the last frame that few clients share, and one for
+    the last with a Topic Alias.
     """
 
     version: int
@@ -77,7 +81,7 @@ class Forms:
         name = (version, media_type, tells_seq)
         form = self._forms.get(name)
         if form is None:
-            keys = tuple(object() for _ in range(_LAST + 1))
+            keys = tuple(object() for _ in range(_ALIASED + 1))
             plain = media_type is None and not tells_seq
             no_properties = b"\0" if version == MQTT_5 else b""
             form = Form(version, media_type, tells_seq, keys, plain, no_properties)
@@ -138,6 +142,23 @@ class Forms:
         parts = self._make(event, form, qos, retain, added)
         event.encodings[form.keys[_LAST]] = (wanted, parts)
         return parts
+
+    @staticmethod
+    def aliased(event: Event, form: Form, frame: Frame, number: int, *, known: bool) -> Frame:
+        """Return a frame with a Topic Alias; clients that know a topic by one number share it."""
+        if event.encodings is None:
+            event.encodings = {}
+        wanted = (number, known)
+        last = event.encodings.get(form.keys[_ALIASED])
+        if isinstance(last, tuple) and last[0] is frame and last[1] == wanted:
+            return last[2]  # type: ignore[no-any-return]
+        made: Frame
+        if isinstance(frame, bytes):
+            made = alias_frame(frame, number, known=known)
+        else:
+            made = alias_parts(frame, number, known=known)
+        event.encodings[form.keys[_ALIASED]] = (frame, wanted, made)
+        return made
 
     def _make(
         self, event: Event, form: Form, qos: int, retain: bool, added: dict[str, object]

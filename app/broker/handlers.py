@@ -108,8 +108,14 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
 def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
     """End a QoS 2 flight; an unknown identifier is ignored, as a late one may be."""
     session = client.session
-    if session is not None:  # the table of legal packets refuses it
-        _complete(client, session, packet.packet_id)
+    if session is None:  # the table of legal packets refuses it
+        return
+    flight = session.window.flight(packet.packet_id)
+    if flight is None:
+        return
+    if not flight.released:  # MQTT 5, 4.3
+        raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")
+    _complete(client, session, packet.packet_id)
 
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:

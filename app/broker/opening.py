@@ -22,6 +22,7 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from app.engine.subscription import Subscription
+from app.mqtt.aliases import Aliases
 from app.mqtt.packets import MQTT_5, Connack, Connect, Will
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
@@ -69,6 +70,8 @@ async def _accept(client: "Client", packet: Connect) -> None:
     asked = packet.properties or {}
     client.problems = asked.get("request_problem_information", 1) == 1
     client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
+    if asked.get("topic_alias_maximum"):
+        client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
     _check(packet)
     client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7

@@ -160,6 +160,11 @@ MQTT_FILTERS_MAX = 16_384
 """Topic filters in one SUBSCRIBE or UNSUBSCRIBE: 2 MB of them would take a second."""
 MQTT_PROPERTIES_MAX = 4_096
 """Properties in one packet, nearly all of them user properties: a few milliseconds of reading."""
+MQTT_ALIASES_SENT_MAX = 32
+"""Topic Aliases that are used towards one client, however many it keeps: the topics of a busy
+client, and a few kilobytes for one that announces 65,535."""
+MQTT_ALIAS_IDLE_FACTOR = 4
+"""Messages, for each alias, that must pass before a topic loses its alias to another."""
 
 # Users --------------------------------------------------------------------------------------------
 USER_NAME_BYTES_MAX = 255

@@ -144,6 +144,17 @@ async def test_expiry_is_counted_down(world, qos):
     assert [18] == [item.properties["message_expiry_interval"] for item in await peer.hear()]
 
 
+@pytest.mark.parametrize(("waited", "left"), [(0.004, 30), (0.999, 30), (1.001, 29), (29.5, 1)])
+async def test_only_whole_seconds_of_waiting_count(world, waited, left):
+    """MQTT-3.3.2-6: what goes on at once tells what it came with."""
+    peer = await world.subscribed("open")
+    peer.client.pause_writing()
+    (await world.connected()).publish("open", b"x", message_expiry_interval=30)
+    await world.pass_time(waited)
+    peer.client.resume_writing()
+    assert [left] == [item.properties["message_expiry_interval"] for item in await peer.hear()]
+
+
 @pytest.mark.parametrize("version", [4, 5])
 async def test_what_has_expired_is_not_sent(world, version):
     """D42, MQTT-3.3.2-5; the interval 0 is over at once."""

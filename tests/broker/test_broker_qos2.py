@@ -200,7 +200,7 @@ async def test_unknown_identifiers(world):
     assert [] == await peer.ask(Pubcomp(9))
 
 
-@pytest.mark.parametrize(("qos", "answer"), [(1, Pubrec), (2, Puback)])
+@pytest.mark.parametrize(("qos", "answer"), [(1, Pubrec), (1, Pubcomp), (2, Puback), (2, Pubcomp)])
 async def test_the_wrong_answer(world, qos, answer):
     """MQTT 5, 4.3: PUBACK for QoS 1, PUBREC for QoS 2, nothing else."""
     peer = await world.subscribed("a", qos=qos)
