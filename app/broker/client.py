@@ -113,8 +113,7 @@ class Client:
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
         """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
-        self.aliases: Aliases | None = None
-        """Topic Aliases towards the client; None if it keeps none (MQTT-3.1.2-27)."""
+        self.aliases: Aliases | None = None  # if it keeps some (MQTT-3.1.2-27)
         self.problems = True
         """Whether the client wants to be told why (Request Problem Information)."""
         self.tells_seq = False
@@ -139,8 +138,7 @@ class Client:
         self.saving = False
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
-        self.polite = False
-        """Whether it said DISCONNECT."""
+        self.polite = False  # whether it said DISCONNECT
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
         self.closing = False
