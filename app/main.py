@@ -35,6 +35,7 @@ from app.core.limits import HTTP_BACKLOG, READER_THREADS, SHUTDOWN_SECONDS_MAX, 
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
+from app.engine.group_table import OWNER as GROUPS
 from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.reader import Reader
@@ -94,6 +95,7 @@ class Application:
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()
+            self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             self.broker.restore(await self._on_writer(self.store.states, OWNER))
             await self._open_http()
             self._closing.push_async_callback(self.broker.stop)

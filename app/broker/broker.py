@@ -18,6 +18,7 @@ from app.broker.keeper import Keeper
 from app.broker.refusing import Refusals
 from app.broker.session import NEVER, Session, Sessions
 from app.broker.settings import BrokerSettings
+from app.broker.sharing import Sharing
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.topics import TopicFilter
@@ -102,6 +103,8 @@ class Broker:
         if not session.durable or self.sessions.get(session.client_id) is not session:
             self.end(session)
             return
+        if session.sharing is not None:
+            session.sharing.rest()
         never = session.expiry_seconds >= NEVER
         expires_at = math.inf if never else self.now() + session.expiry_seconds
         self.sessions.leave(session, expires_at)
@@ -113,6 +116,8 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         self.exclusives.release_all(session.client_id)
+        if session.sharing is not None:
+            session.sharing.end()
         wills.publish(self, session)
         self.withdraw(session)
 
@@ -150,6 +155,15 @@ class Broker:
         """Let others have a filter, if this session had it."""
         if self.exclusives.release(topics, session.client_id) and session.kept:
             self.keeper.drop_exclusive(session, topics)
+
+    def forget_share(self, sharing: Sharing, text: str) -> bool:
+        """Note that a session shares a subscription no more; return whether it did."""
+        session = sharing.session
+        if sharing.unsubscribe(text) is None:
+            return False
+        if session.kept:
+            self.keeper.drop_share(session, text)
+        return True
 
     def _watch_expiry(self) -> None:
         """Look for sessions whose time is over when the next one's is."""
@@ -190,6 +204,7 @@ class Broker:
             self.sessions.leave(session, session.expires_at)
             wills.arm(self, session, left_at + wills.will_delay(session) - self.now())
         self._clean_expired()
+        self.engine.groups.clean()
 
     def _will_refused(self, error: Error) -> None:
         self.refusals += 1

@@ -155,6 +155,11 @@ class Client:
         """The client id, for logs; a dash before CONNECT."""
         return self.caller.client_id if self.caller is not None else "-"
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is sent no messages now: its socket is full, or it is going."""
+        return self._paused or self.closing
+
     # -- read side ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:

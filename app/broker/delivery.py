@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 from app.broker.flights import Sent, send_again
 from app.broker.forms import Form, Frame, Parts
 from app.broker.session import Session
+from app.broker.sharing import Sharing
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, GAP, RESET, SNAPSHOT, Event
 from app.core.limits import MQTT_FLUSH_EVENTS
+from app.engine.deals import Deal
 from app.engine.subscription import Interest, Pair
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
@@ -35,6 +37,8 @@ def deliver(client: "Client", session: Session) -> None:
         send_again(client, session)
         if session.resend:
             return  # what was sent before goes first (MQTT-4.6.0-1)
+    if session.sharing is not None:
+        _send_deals(client, session, session.sharing)
     limit = MQTT_FLUSH_EVENTS
     if session.reliable:
         limit = min(limit, session.window.receive_maximum - len(session.window))
@@ -45,14 +49,73 @@ def deliver(client: "Client", session: Session) -> None:
     if pairs:
         frames: list[bytes] = []
         certain = _encode(client, session, pairs, frames)
-        if session.kept:
-            client.broker.keeper.touch(session)
-            if certain or client.later or client.saving:  # QoS 2, or in order behind it
-                client.later += frames
-                frames = []
-        client.out += frames
+        _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()
+
+
+def _post(client: "Client", session: Session, frames: list[bytes], *, certain: bool) -> None:
+    """Send frames now, or, if that is to be certain, when what they are is on disk."""
+    if session.kept:
+        client.broker.keeper.touch(session)
+    if certain or client.later or client.saving:  # QoS 2, or in order behind it
+        client.later += frames
+    else:
+        client.out += frames
+
+
+def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
+    """Send what groups dealt; what cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5)."""
+    frames: list[bytes] = []
+    certain = False
+    while sharing.given:
+        deal = sharing.given.popleft()
+        event, interest, qos = deal.event, deal.interest, deal.qos
+        if event is None or interest is None:  # what is dealt has both
+            continue
+        retain = interest.retain_as_published and event.retain
+        frame = _frame(client, event, interest, qos, retain=retain)
+        if frame is None:
+            deal.group.done(deal)
+            continue
+        client.sent += 1
+        if not qos:
+            frames.append(cast("bytes", frame))
+            deal.group.done(deal)
+            continue
+        deal.sent = True
+        head, tail = cast("Parts", frame)
+        number = _begin(client, session, event, interest, qos, retain=retain, deal=deal)
+        sharing.sent(deal, number)
+        frames.append(head + number.to_bytes(2, "big") + tail)
+        # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
+        certain |= qos == 2 and (session.kept or deal.group.durable)
+    if frames:
+        _post(client, session, frames, certain=certain)
+    sharing.ready()
+
+
+def _frame(
+    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+) -> Frame | None:
+    """Return what to send; None when it expired, is too large, or cannot be written."""
+    frame: Frame
+    if interest.identifiers or event.expires_at:
+        parts = _own(client, event, interest, qos, retain=retain)
+        if parts is None:
+            return None
+        frame = parts if qos else parts[0] + parts[1]
+    else:
+        form = cast("Form", interest.form)
+        key = form.keys[qos * 2 + retain]
+        known = event.encodings.get(key) if event.encodings is not None else None
+        if known is None:
+            frame = client.broker.forms.frame(event, form, qos, retain)
+        else:
+            frame = cast("Frame", known)
+    if not frame[0]:  # UNSENDABLE
+        return None
+    return _fitted(client, event, cast("Form", interest.form), frame)
 
 
 def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
@@ -119,11 +182,13 @@ def _begin(
     qos: int,
     *,
     retain: bool,
+    deal: Deal | None = None,
 ) -> int:
     """Put a message in flight with all it takes to send it again; return its identifier."""
     wanted = cast("Interest", interest)
     form = cast("Form", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
+    sent.deal = deal
     number = session.window.begin(Flight(sent, client.broker.now()))
     if session.kept:
         session.changed.add(number)

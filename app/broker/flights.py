@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.broker.forms import UNSENDABLE, Form, Parts
 from app.core.events import Event
+from app.engine.deals import Deal
 from app.engine.preludes import snapshot_of
 from app.mqtt.encode import encode
 from app.mqtt.packets import Pubrel
@@ -28,7 +29,7 @@ class Sent:
     log again; ``seq`` is 0 for what is not logged, which can be sent again only by this process.
     """
 
-    __slots__ = ("event", "form", "identifiers", "order", "qos", "retain", "seq", "topic")
+    __slots__ = ("deal", "event", "form", "identifiers", "order", "qos", "retain", "seq", "topic")
 
     def __init__(
         self,
@@ -49,6 +50,8 @@ class Sent:
         self.order = order
         self.seq = event.seq if event is not None else seq
         self.topic = event.topic if event is not None else topic
+        self.deal: Deal | None = None
+        """What a group dealt and is to be told of."""
 
 
 def sent_of(flight: Flight) -> Sent | None:
@@ -91,6 +94,8 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
         window = session.window
         window.acknowledge(packet_id)
         session.changed.add(packet_id)
+        if session.sharing is not None and sent is not None:
+            session.sharing.done(sent)
         return
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])

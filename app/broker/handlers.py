@@ -7,7 +7,7 @@ about rights, types or storage.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from app.broker.flights import sent_of
+from app.broker.flights import Sent, sent_of
 from app.broker.opening import on_connect
 from app.broker.publishing import on_puback, on_publish
 from app.broker.subscribing import on_subscribe, on_unsubscribe
@@ -99,6 +99,8 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
         _complete(client, session, packet_id)
         return
     session.window.release(packet_id, client.broker.now())
+    if session.sharing is not None:
+        session.sharing.done(sent)
     sent.order = session.next_order()
     if session.kept:
         session.changed.add(packet_id)
@@ -119,7 +121,9 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
 
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
-    session.window.acknowledge(packet_id)
+    item = session.window.acknowledge(packet_id)
+    if session.sharing is not None and isinstance(item, Sent):
+        session.sharing.done(item)
     if session.kept:
         session.changed.add(packet_id)
         client.broker.keeper.touch(session)

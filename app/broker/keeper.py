@@ -8,23 +8,26 @@ flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what w
 QoS 1 permits, and cannot lose any of it.
 
 A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
-``will``, ``filter/<filter>``, ``exclusive/<filter>``, ``out/<packet id>`` and ``in/<packet id>``.
+``will``, ``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
+``in/<packet id>``.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from app.broker.flights import Sent, sent_of
 from app.broker.forms import DOOR
 from app.broker.session import Session
+from app.broker.sharing import Sharing, filter_of, share_of
 from app.broker.wills import WILL
 from app.codecs import CBOR, decode, encode
 from app.core.callers import Caller, Grants
 from app.core.errors import Error
 from app.core.limits import SESSION_SAVE_SECONDS
 from app.core.topics import TopicFilter
+from app.engine.groups import Group
 from app.engine.subscription import Interest
 from app.mqtt.packets import Will
 from app.mqtt.window import Flight, Window
@@ -40,7 +43,7 @@ log = logging.getLogger("rowcast.mqtt")
 
 OWNER = "session/"
 """What the owners of all sessions' facts begin with."""
-_FILTER, _EXCLUSIVE, _OUT, _IN = "filter/", "exclusive/", "out/", "in/"
+_FILTER, _EXCLUSIVE, _SHARE, _OUT, _IN = "filter/", "exclusive/", "share/", "out/", "in/"
 
 Saved = Callable[[Error | None], None]
 
@@ -120,6 +123,15 @@ class Keeper:
         """Note that others may have a filter again."""
         session.unsaved.append(Change(self.owner(session), _EXCLUSIVE + text, None))
 
+    def put_share(self, session: Session, text: str, interest: Interest) -> None:
+        """Note a shared subscription."""
+        change = Change(self.owner(session), _SHARE + text, encode(_facts(interest), CBOR))
+        session.unsaved.append(change)
+
+    def drop_share(self, session: Session, text: str) -> None:
+        """Note the end of a shared subscription."""
+        session.unsaved.append(Change(self.owner(session), _SHARE + text, None))
+
     def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
         """Return what is to be committed with an inbound QoS 2 message."""
         if not session.kept:
@@ -145,6 +157,8 @@ class Keeper:
         if session.kept:
             changes += self._place(session)
             changes += self._flights(session, changed)
+        groups, table = self._groups(session), self._broker.engine.groups
+        changes += table.changes(groups)  # what a flight is, its group must not deal again
 
         def ended(error: Error | None) -> None:
             if error is not None:
@@ -153,6 +167,7 @@ class Keeper:
                 session.changed |= changed
                 session.saved |= changed  # whatever is on disk is written over
                 session.saved_position = -1
+                table.failed(groups)
             if done is not None:
                 done(error)
 
@@ -160,6 +175,13 @@ class Keeper:
             self._committer.keep(changes, ended)
         elif done is not None:
             self._committer.keep((), done)
+
+    @staticmethod
+    def _groups(session: Session) -> list[Group]:
+        """Return the groups whose states changed with the session."""
+        if session.sharing is None:
+            return []
+        return [group for group in session.sharing.groups if group.changed]
 
     def _place(self, session: Session) -> Iterable[Change]:
         position = session.place
@@ -208,33 +230,46 @@ class Keeper:
         if WILL in facts:
             session.will, session.will_caller = _will(_decoded(facts[WILL]), client_id)
         flights: list[tuple[int, int, Flight]] = []
+        shares: dict[str, Interest] = {}
+        shared: list[tuple[int, str, Sent]] = []
         for name, value in facts.items():
             if name.startswith(_FILTER):
                 text = name.removeprefix(_FILTER)
-                session.filters.append(self._interest(text, _decoded(value)))
+                session.filters.append(self._interest(TopicFilter(text), _decoded(value)))
             elif name.startswith(_EXCLUSIVE):
                 self._broker.exclusives.take(name.removeprefix(_EXCLUSIVE), session.client_id)
+            elif name.startswith(_SHARE):
+                text = name.removeprefix(_SHARE)
+                share = share_of(text)
+                if share is not None:
+                    shares[text] = self._interest(share.topics, _decoded(value))
             elif name.startswith(_IN):
                 session.inbound.add(int(name.removeprefix(_IN)))
             elif name.startswith(_OUT):
                 packet_id = int(name.removeprefix(_OUT))
-                flight, order = self._flight(_decoded(value))
+                about_it = _decoded(value)
+                flight, order = self._flight(about_it)
                 flights.append((order, packet_id, flight))
+                if about_it.get("share") and not flight.released:
+                    shared.append((packet_id, about_it["share"], cast("Sent", flight.item)))
         for order, packet_id, flight in sorted(flights, key=lambda item: item[:2]):
             session.window.restore(packet_id, flight)
             session.saved.add(packet_id)
             session.orders = order
         session.reliable = sum(1 for interest in session.filters if interest.qos)
+        if shares:
+            session.sharing = Sharing(self._broker, session)
+            session.sharing.restore(shares, sorted(shared, key=lambda item: item[2].order))
         return session
 
     def _form(self, facts: dict[str, Any]) -> "Form":
         """Return a form; the version is that of the next connection, which sets it."""
         return self._broker.forms.form(5, facts["media"], tells_seq=facts["tells"])
 
-    def _interest(self, text: str, facts: dict[str, Any]) -> Interest:
+    def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> Interest:
         form = self._form(facts)
         interest = Interest(
-            TopicFilter(text),
+            topics,
             facts["qos"],
             facts["no_local"],
             facts["as_published"],
@@ -295,6 +330,7 @@ def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
         "at": flight.sent_at,
         "retries": flight.retries,
         "released": flight.released,
+        "share": filter_of(sent.deal.group) if sent.deal is not None else "",
     }
 
 

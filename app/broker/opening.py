@@ -17,6 +17,7 @@ from app.broker.forms import DOOR, Form, media_type_wanted
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
 from app.broker.session import NEVER, Session
+from app.broker.sharing import Sharing
 from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -234,6 +235,8 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
         if sent is not None:
             sent.form = _of_version(client, sent.form, form.version)
     begin_again(session)
+    if session.sharing is not None:
+        _share(client, session.sharing, caller, form.version)
     if not session.filters:
         if session.resend:
             client.ready()
@@ -245,6 +248,18 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     for interest in refused:
         broker.forget_filter(session, interest)
     client.ready()
+
+
+def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> None:
+    """Take part in groups again, in those that the caller may still watch."""
+    for text, (share, interest) in list(sharing.shares.items()):
+        try:
+            client.broker.engine.authorise_watch(share.topics, caller)
+        except Error:
+            client.broker.forget_share(sharing, text)
+        else:
+            interest.form = _of_version(client, cast("Form", interest.form), version)
+    sharing.connect()
 
 
 def _of_version(client: "Client", form: Form, version: int) -> Form:
@@ -262,7 +277,6 @@ def _offer(client: "Client", packet: Connect) -> dict[str, object]:
         "receive_maximum": settings.receive_maximum,
         "maximum_packet_size": settings.packet_bytes_max,
         "topic_alias_maximum": MQTT_TOPIC_ALIAS_MAXIMUM,
-        "shared_subscription_available": 0,
         "user_property": (("seq", client.broker.engine.head),),  # M1
     }
     if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):

@@ -216,6 +216,8 @@ def on_puback(client: "Client", packet: Puback) -> None:
     item = session.window.acknowledge(packet.packet_id)
     if type(item) is Sent and item.qos == 2:
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+    if session.sharing is not None and type(item) is Sent:
+        session.sharing.done(item)
     if session.kept:
         session.changed.add(packet.packet_id)
         client.broker.keeper.touch(session)

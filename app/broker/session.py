@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from app.broker.client import Client
+    from app.broker.sharing import Sharing
 
 NEVER = 0xFFFFFFFF
 """A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""
@@ -50,6 +51,7 @@ class Session:
         "resend",
         "saved",
         "saved_position",
+        "sharing",
         "subscription",
         "unsaved",
         "will",
@@ -71,6 +73,8 @@ class Session:
         """Where in the log to go on; holds while there is no subscription."""
         self.filters: list[Interest] = []
         """The subscriptions; hold while there is no subscription."""
+        self.sharing: Sharing | None = None
+        """Its part in shared subscriptions; None while it has none."""
         self.reliable = 0
         """How many filters were granted QoS 1 or 2: with none nothing waits for the window."""
         self.inbound: set[int] = set()

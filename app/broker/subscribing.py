@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, cast
 from app.broker.exclusive import EXCLUSIVE_PREFIX
 from app.broker.forms import Form, media_type_wanted
 from app.broker.messages import user_properties
+from app.broker.sharing import Share, Sharing, share_of
 from app.core.callers import Caller
 from app.core.errors import Code, Error
-from app.core.topics import SHARE_PREFIX, TopicFilter
+from app.core.topics import TopicFilter
 from app.engine.subscription import Interest
 from app.engine.subscription import Subscription as LiveCursor
 from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
@@ -21,6 +22,7 @@ from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
 
 if TYPE_CHECKING:
+    from app.broker.broker import Broker
     from app.broker.client import Client
     from app.broker.session import Session
 
@@ -128,10 +130,9 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
 
 def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
     """Begin one interest; return the reason of success: the QoS that is granted."""
-    if wanted.filter.startswith(SHARE_PREFIX):  # CONNACK said they are not available
-        raise Violation(
-            Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED, "shared subscriptions are not offered"
-        )
+    share = share_of(wanted.filter)
+    if share is not None:
+        return _share(wish, wanted, share)
     topics = _filter(wanted.filter.removeprefix(EXCLUSIVE_PREFIX))
     session, broker = wish.session, wish.client.broker
     exclusive = wanted.filter.startswith(EXCLUSIVE_PREFIX)
@@ -139,9 +140,8 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
         raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
     known = _interest(session, topics)
     subscription = cast("LiveCursor", session.subscription)
-    most = broker.settings.subscriptions_max
-    if known is None and len(subscription.interests) >= most:
-        raise Error(Code.BUSY, f"a client may have {most} subscriptions")
+    if known is None:
+        _check_count(broker, session)
     interest = Interest(
         topics,
         wanted.qos,
@@ -170,6 +170,36 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
         broker.retain_for(session, topics, before, interest.qos)
         broker.keeper.put_filter(session, interest)
     return Reason(interest.qos)
+
+
+def _share(wish: Wish, wanted: Subscription, share: Share) -> Reason:
+    """Take part in a group, or change how; return the QoS that is granted."""
+    session, text, broker = wish.session, wanted.filter, wish.client.broker
+    broker.engine.authorise_watch(share.topics, wish.caller)
+    sharing = session.sharing
+    if sharing is None:
+        sharing = session.sharing = Sharing(broker, session)
+    if text not in sharing.shares:
+        _check_count(broker, session)
+    interest = Interest(
+        share.topics,
+        wanted.qos,
+        retain_as_published=wanted.retain_as_published,
+        identifiers=wish.identifiers,
+        form=wish.form,
+    )
+    sharing.subscribe(text, share, interest, wish.since)
+    if session.kept:
+        broker.keeper.put_share(session, text, interest)
+    return Reason(wanted.qos)
+
+
+def _check_count(broker: "Broker", session: "Session") -> None:
+    """Raise when a client has as many subscriptions as it may."""
+    count = len(session.interests) + (len(session.sharing.shares) if session.sharing else 0)
+    most = broker.settings.subscriptions_max
+    if count >= most:
+        raise Error(Code.BUSY, f"a client may have {most} subscriptions")
 
 
 def _filter(text: str) -> TopicFilter:
@@ -202,9 +232,15 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
 
 def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
     try:
-        topics = TopicFilter(_rewritten(client, caller, text).removeprefix(EXCLUSIVE_PREFIX))
+        text = _rewritten(client, caller, text)
+        shared = share_of(text) is not None
+        topics = TopicFilter(text.removeprefix(EXCLUSIVE_PREFIX))
     except Error:
         return Reason.TOPIC_FILTER_INVALID
+    if shared:
+        sharing = session.sharing
+        known_share = sharing is not None and client.broker.forget_share(sharing, text)
+        return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
     known = _interest(session, topics)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED

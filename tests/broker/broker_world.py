@@ -246,6 +246,7 @@ class World:
         self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
         self.loop = self.broker.loop = Loop(asyncio.get_running_loop())
         self.peers = []
+        self.engine.groups.restore(self.store.states("group/"))
         self.broker.restore(self.store.states("session/"))
 
     async def killed(self, seconds=0):

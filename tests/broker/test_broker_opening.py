@@ -54,7 +54,6 @@ async def test_connack_says_what_is_offered(world):
         "receive_maximum": 1000,
         "maximum_packet_size": 2 * 1024 * 1024,
         "topic_alias_maximum": 32,
-        "shared_subscription_available": 0,
         "user_property": (("seq", world.cursor(0)),),
     } == connack.properties
 

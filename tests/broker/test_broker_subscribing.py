@@ -58,13 +58,6 @@ async def test_suback_tells_the_position(world):
     assert world.cursor(event.seq) == user(suback, "seq")
 
 
-@pytest.mark.parametrize(("version", "reason"), [(5, 0x9E), (4, 0x80)])
-async def test_shared_subscriptions_are_not_offered(world, version, reason):
-    """MQTT 5, 3.2.2.3.13: 0x9E; the session goes on."""
-    peer = await world.connected(version=version)
-    assert ((reason, 0), False) == (await peer.subscribe("$share/g/a", "a"), peer.closed)
-
-
 async def test_a_form_that_is_not_written_here(world):
     """X19: the filter is in order, so it is 0x83 for all of them."""
     peer = await world.connected()

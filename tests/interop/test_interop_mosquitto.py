@@ -1,5 +1,6 @@
 """mosquitto_pub and mosquitto_sub against the whole program, versions 3.1, 3.1.1 and 5."""
 
+import contextlib
 import json
 
 import pytest
@@ -118,6 +119,32 @@ def test_the_will_of_a_lost_client(server):
             assert "gone" == message(heir)[3]
 
 
+@pytest.mark.parametrize("share", ["$share/g/a/#", "$queue/a/#"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_workers_share_and_killed_ones_are_missed_by_nobody(server, version, share):
+    """D36, D55: each line once, evenly; then all of them to the one that is left."""
+    command = ("mosquitto_pub", *to(server, version), "-t", "a/b", "-q", 1, "-l")
+    lines = [str(number) for number in range(30)]
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(listen(server, version, share, "-q", 1)) for _ in range(3)
+        ]  # fmt: skip
+        for program in workers:
+            subscribed(program)
+        run(*command, given="\n".join(lines).encode())
+        found = [[message(program)[3] for _ in range(10)] for program in workers]
+        assert [lines[0::3], lines[1::3], lines[2::3]] == sorted(
+            found, key=lambda part: int(part[0])
+        )
+        for program in workers[1:]:
+            program.process.kill()
+            program.process.wait()
+        run(*command, given="\n".join(lines).encode())
+        left = [message(workers[0])[3] for _ in lines]
+        assert sorted(lines) == sorted(left)
+
+
 def test_a_refused_filter_is_told(server):
-    with running("mosquitto_sub", *to(server, "mqttv5"), "-t", "$share/g/x") as program:
+    with running("mosquitto_sub", *to(server, "mqttv5"), "-t", "$share/+/x") as program:
         assert b"All subscription requests were denied." == program.line()
+        assert b"(the program has ended)" == program.line()
