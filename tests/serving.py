@@ -61,12 +61,15 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ROWCAST_")}
 
 
-def rowcast(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def rowcast(
+    *arguments: object, folder: Path | None = None, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
         [ROWCAST, *map(str, arguments)],
         cwd=folder,
         env=environment(),
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

@@ -72,15 +72,18 @@ class Mqtt:
         version: int = MQTT_5,
         client_id: str = "",
         properties: dict[str, object] | None = None,
+        **who: object,
     ) -> None:
         self.version = version
         self.socket = open_socket(port)
-        self._connection = Connection("client", version=version)
+        method = "authentication_method" in (properties or {})
+        self._connection = Connection("client", version=version, authentication=method)
         self._packets: deque[Packet | Violation] = deque()
         self._messages: deque[Publish] = deque()
         self._packet_id = 0
-        self.send(Connect(version, client_id, properties=properties))
-        self.connack: Connack = self._answer(Connack)
+        self.send(Connect(version, client_id, properties=properties, **who))
+        self.connack: Connack | None = None if method else self._answer(Connack)
+        """The answer; with an Authentication Method, that is the caller's to receive."""
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.broker.authentication import Dialogue
 from app.broker.delivery import deliver
 from app.broker.forms import Form
 from app.broker.handlers import HANDLERS
@@ -65,6 +66,7 @@ class Client:
         "caller",
         "closing",
         "connection",
+        "dialogue",
         "early",
         "form",
         "held",
@@ -92,6 +94,9 @@ class Client:
         "unheard",
         "unreleased",
     )
+    _throttle_timer: asyncio.TimerHandle | None
+    _stall_timer: asyncio.TimerHandle | None
+    _close_timer: asyncio.TimerHandle | None
 
     def __init__(
         self, broker: "Broker", transport: Transport, peer: str, form: Form | None = None
@@ -107,6 +112,7 @@ class Client:
         """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
         self.opening: asyncio.Task[None] | None = None
         """Answers CONNECT."""
+        self.dialogue: Dialogue | None = None  # with an Authentication Method only
         self.held: list[Packet | Violation] = []
         """Packets that came while CONNECT was being answered."""
         self.keep_alive_seconds = 0.0
@@ -135,17 +141,14 @@ class Client:
         """What is due at the end of this turn."""
         self.later: list[bytes] = []
         """What is due when the session is saved as it is now."""
-        self.saving = False
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
         self.polite = False  # whether it said DISCONNECT
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
-        self.closing = False
+        self.saving = self.closing = False
         self._scheduled = self._paused = self._crowded = False
-        self._throttle_timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
-        self._close_timer: asyncio.TimerHandle | None = None
+        self._throttle_timer = self._stall_timer = self._close_timer = None
         self._timer = self.loop.call_later(
             broker.settings.connect_timeout_seconds, self._connect_timeout
         )
@@ -230,7 +233,8 @@ class Client:
 
     def _hold(self, packets: list[Packet | Violation]) -> None:
         """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1)."""
-        while packets and isinstance(packets[0], Auth | Disconnect):
+        at_once = Auth | Disconnect | Violation if self.dialogue is not None else Auth | Disconnect
+        while packets and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += packets
         if len(self.held) >= MQTT_HELD_PACKETS_MAX:
@@ -468,6 +472,8 @@ class Client:
             self.out.clear()
         self.later.clear()
         self.held.clear()
+        if self.dialogue is not None:
+            self.dialogue.abandon()
         self.transport.close()
         self._close_timer = self.loop.call_later(MQTT_CLOSE_SECONDS, self.transport.abort)
         # Not within this call: it may come from the middle of an announcement.
@@ -477,6 +483,8 @@ class Client:
         """Hear that the transport is closed: release everything, let the session wait or end."""
         self.closing = True
         self.held.clear()
+        if self.dialogue is not None:
+            self.dialogue.abandon()
         timers = (self._timer, self._close_timer, self._stall_timer, self._throttle_timer)
         for timer in timers:
             if timer is not None:

@@ -132,9 +132,11 @@ def _complete(client: "Client", session: "Session", packet_id: int) -> None:
         client.ready()
 
 
-def on_auth(_client: "Client", _packet: Auth) -> None:
-    """Refuse AUTH: no method was accepted in CONNACK (MQTT-4.12.0-7)."""
-    raise protocol_error("AUTH must not be sent: no authentication method is in use")
+def on_auth(client: "Client", packet: Auth) -> None:
+    """Lead AUTH to the client's authentication; without a method there is none (MQTT-4.12.0-7)."""
+    if client.dialogue is None:
+        raise protocol_error("AUTH must not be sent: no authentication method is in use")
+    client.dialogue.take(packet)
 
 
 HANDLERS: dict[type, Callable[..., None]] = {

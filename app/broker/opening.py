@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from app.auth.authenticator import Credentials
 from app.broker import wills
+from app.broker.authentication import authenticate
 from app.broker.flights import begin_again, read_again, sent_of
-from app.broker.forms import DOOR, Form, media_type_wanted
+from app.broker.forms import Form, media_type_wanted
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
 from app.broker.session import NEVER, Session
@@ -44,9 +44,6 @@ REASONS: dict[Code, Reason] = {
 """Codes as the reasons of a CONNACK; all else is 0x80 (DESIGN, section 9)."""
 
 
-_NOT_BELIEVED = frozenset({Code.UNAUTHENTICATED, Code.DENIED})
-
-
 def on_connect(client: "Client", packet: Connect) -> None:
     """Begin to answer CONNECT."""
     client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
@@ -73,13 +70,12 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
     if asked.get("topic_alias_maximum"):
         client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
-    _check(packet)
     client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
     refusal = broker.guard.identify(client.peer, client_id)
     if refusal is not None:  # D56
         raise Violation(*refusal)
-    caller = await _identify(client, packet, client_id)
+    caller, proof = await authenticate(client, packet, client_id)
     await broker.engine.hooks.connect(caller, packet)
     if client.closing:
         return
@@ -98,7 +94,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
     client.connected(_keep_alive(client, packet))
-    client.send(Connack(present, properties=_offer(client, packet) if v5 else None))
+    client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
     client.connection.accept()
     _watch(client, session, caller)
     if not present:
@@ -116,27 +112,6 @@ def _keep_alive(client: "Client", packet: Connect) -> int:
 
 def _number(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
-
-
-def _check(packet: Connect) -> None:
-    """Raise what a CONNECT is refused with, if it is not acceptable."""
-    if packet.properties and "authentication_method" in packet.properties:  # MQTT-4.12.0-1
-        raise Violation(Reason.BAD_AUTHENTICATION_METHOD, "no authentication method is offered")
-
-
-async def _identify(client: "Client", packet: Connect, client_id: str) -> Caller:
-    """Return who it is; a refusal is told to the hooks (FEATURES L9)."""
-    shown = Credentials(packet.username, packet.password, None, client_id, client.peer, DOOR)
-    try:
-        caller = await client.broker.settings.authenticator.identify(shown)
-    except Error as error:
-        guessed = packet.username is not None or packet.password is not None
-        if guessed and error.code in _NOT_BELIEVED:
-            client.broker.guard.failed(client.peer, client_id)  # D56
-        nobody = Caller(packet.username or "anonymous", door=DOOR, client_id=client_id)
-        client.broker.engine.hooks.auth_failed(replace(nobody, peer=client.peer), error.message)
-        raise
-    return replace(caller, client_id=client_id)
 
 
 async def _saved(client: "Client", session: Session) -> None:
