@@ -87,20 +87,14 @@ class Keeper:
         owner = self.owner(session)
         if session.durable:
             session.kept = True
-            facts = {"created": session.created_at, "expiry": session.expiry_seconds}
-            session.unsaved.append(Change(owner, "session", encode(facts, CBOR)))
+            session.unsaved.append(Change(owner, "session", _facts_of(session)))
         if session.will is not None and session.will_caller is not None:
             value = encode(_facts_of_will(session.will, session.will_caller), CBOR)
             session.unsaved.append(Change(owner, WILL, value))
 
     def leave(self, session: Session) -> None:
         """Note when a session whose client is gone will end, and where it stands; save it."""
-        facts = {
-            "created": session.created_at,
-            "expiry": session.expiry_seconds,
-            "expires": session.expires_at,
-        }
-        session.unsaved.append(Change(self.owner(session), "session", encode(facts, CBOR)))
+        session.unsaved.append(Change(self.owner(session), "session", _facts_of(session)))
         for interest in session.filters:
             if interest.current is not None or interest.since is not None:
                 self.put_filter(session, interest)
@@ -225,6 +219,7 @@ class Keeper:
         session = Session(client_id, Window(), about.get("created", self._broker.now()))
         session.expiry_seconds = about.get("expiry", 0)
         session.expires_at = about.get("expires")
+        session.user = about.get("user", session.user)
         session.kept = "session" in facts
         session.position = session.saved_position = _decoded(facts.get("place", b"\0"))
         if WILL in facts:
@@ -358,3 +353,13 @@ def _will(facts: dict[str, Any], client_id: str) -> tuple[Will, Caller]:
     will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
     grants = Grants(read=facts["read"], write=facts["write"])
     return will, Caller(facts["user"], grants, DOOR, client_id)
+
+
+def _facts_of(session: Session) -> bytes:
+    facts = {
+        "created": session.created_at,
+        "expiry": session.expiry_seconds,
+        "expires": session.expires_at,
+        "user": session.user,
+    }
+    return encode(facts, CBOR)

@@ -16,7 +16,7 @@ from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import Form, media_type_wanted
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
-from app.broker.session import NEVER, Session
+from app.broker.session import ANONYMOUS, NEVER, Session
 from app.broker.sharing import Sharing
 from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
@@ -160,7 +160,13 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
     """
     broker = client.broker
+    user = client.caller.user if client.caller is not None else ANONYMOUS
     old = broker.sessions.get(client_id)
+    if old is not None and old.user not in {user, ANONYMOUS}:
+        raise Violation(
+            Reason.CLIENT_IDENTIFIER_NOT_VALID,
+            "the session of this client identifier is another user's; choose another identifier",
+        )
     if old is not None and old.client is not None:
         broker.takeovers += 1
         old.client.disconnect(
@@ -174,7 +180,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
         raise Violation(Reason.QUOTA_EXCEEDED, "the server holds as many sessions as it may")
     session, present = broker.sessions.get_or_create(client_id)
     wills.disarm(session)  # MQTT-3.1.3-9
-    session.client, client.session = client, session
+    session.client, client.session, session.user = client, session, user
     asked = packet.properties or {}
     taken = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
     session.window.receive_maximum = min(taken, broker.settings.inflight_max)

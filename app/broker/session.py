@@ -28,6 +28,9 @@ NEVER = 0xFFFFFFFF
 """A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""
 
 
+ANONYMOUS = Caller().user
+
+
 class Session:
     """One client's state. Times are in seconds since 1970; ``expires_at`` is None while connected.
 
@@ -54,6 +57,7 @@ class Session:
         "sharing",
         "subscription",
         "unsaved",
+        "user",
         "will",
         "will_caller",
         "will_timer",
@@ -68,6 +72,8 @@ class Session:
         self.expiry_seconds = 0
         """How long it outlives its connection; 0 ends it with that."""
         self.client: Client | None = None
+        self.user = ANONYMOUS
+        """Whose it is: nobody else goes on with it, or ends it; if anonymous, it is anybody's."""
         self.subscription: Subscription | None = None
         self.position = 0
         """Where in the log to go on; holds while there is no subscription."""

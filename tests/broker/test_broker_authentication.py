@@ -1,7 +1,7 @@
 """Who is it: CONNECT with a password, or a dialogue of AUTH packets (FEATURES D44, L1, L2, L9)."""
 
 import pytest
-from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback, World
+from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback, World, payloads
 
 from app.auth.authenticator import Authenticator
 from app.auth.passwords import Passwords
@@ -388,3 +388,42 @@ async def test_a_connection_lost_in_the_middle_is_told_nothing(world):
     talk.peer.lose()
     assert [] == await talk.peer.hear()
     assert 0 == len(world.broker.clients)
+
+
+# -- whose a session is ----------------------------------------------------------------------------
+
+ANN = {"username": "ann", "password": b"pencil"}
+BOB = {"username": "bob", "password": b"eraser"}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("clean_start", [False, True])
+@pytest.mark.parametrize("version", [4, 5])
+async def test_nobody_takes_a_session_of_another_user(world, version, clean_start, killed):
+    """Neither its messages nor its end."""
+    lasting = {"session_expiry_interval": 100} if version == 5 else None
+    ann = await world.connected("c", version, clean_start=False, properties=lasting, **ANN)
+    await ann.subscribe("Dog/1", qos=1)
+    if killed:
+        world = await world.killed()
+    bob = world.peer(version)
+    connack = await bob.connect("c", clean_start=clean_start, **BOB)
+    assert Reason.CLIENT_IDENTIFIER_NOT_VALID is connack.reason
+    await world.put("Dog/1", b'{"name":"Rex"}')
+    if killed:
+        ann = world.peer(version)
+        assert (await ann.connect("c", clean_start=False, **ANN)).session_present
+        assert [b'{"name":"Rex"}'] == payloads([*ann.later, *await ann.hear()])
+    else:
+        assert [b'{"name":"Rex"}'] == payloads(await ann.hear())
+
+
+async def test_a_user_goes_on_with_a_session_from_before_there_were_users():
+    """It is that user's from then on."""
+    world = Guarded(required=())
+    lasting = {"session_expiry_interval": 100}
+    (await world.connected("c", properties=lasting)).lose()
+    ann = await world.connected("c", clean_start=False, properties=lasting, **ANN)
+    ann.lose()
+    connack = await world.peer().connect("c", clean_start=False)
+    assert Reason.CLIENT_IDENTIFIER_NOT_VALID is connack.reason
