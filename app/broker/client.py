@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.broker.authentication import Dialogue
 from app.broker.delivery import deliver
@@ -221,13 +221,13 @@ class Client:
                 on_publish(self, packet)  # type: ignore[arg-type]
             elif kind is Puback:
                 on_puback(self, packet)  # type: ignore[arg-type]
-            elif isinstance(packet, Violation):
-                raise packet
-            else:
+            elif kind in HANDLERS:
                 HANDLERS[kind](self, packet)
                 if self.opening is not None:
                     self._hold(packets[index + 1 :])
                     return
+            else:
+                raise cast("Violation", packet)
             if self.closing:
                 return
 

@@ -8,7 +8,7 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Sent, send_again
+from app.broker.flights import Light, Sent, send_again
 from app.broker.forms import Form, Frame, Parts
 from app.broker.session import Session
 from app.broker.sharing import Sharing
@@ -119,7 +119,7 @@ def _frame(
 
 
 def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
-    """Append the frames of some messages; return whether any has QoS 2.
+    """Append the frames of some messages; return whether any has QoS 2 and must be sure of it.
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
@@ -161,8 +161,8 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if pair[0]:  # not UNSENDABLE
-                if light and qos == 1:
-                    number = begin(event.seq)
+                if light:
+                    number = begin(event.seq if qos == 1 else Light.SENT)
                 else:
                     number = _begin(client, session, event, interest, qos, retain=retain)
                     certain |= qos == 2

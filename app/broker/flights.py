@@ -1,9 +1,12 @@
 """Messages in flight to a client: what it takes to send one again, on this connection or another.
 
-QoS 1 and 2 are the same here but for one thing: a QoS 2 message that was answered with PUBREC is
-never sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
+Flights of a clean session are light: there is nothing to send again, so a QoS 1 message is its
+number and a QoS 2 message a ``Light``. Of the others, QoS 1 and 2 are the same but for one thing: a
+QoS 2 message that was answered with PUBREC is never sent again, only its PUBREL is (MQTT-4.3.3-6,
+MQTT-4.4.0-1).
 """
 
+from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -52,6 +55,13 @@ class Sent:
         self.topic = event.topic if event is not None else topic
         self.deal: Deal | None = None
         """What a group dealt and is to be told of."""
+
+
+class Light(Enum):
+    """A QoS 2 message in flight to a clean session: it ends with the connection (MQTT 5, 4.1)."""
+
+    SENT = "sent"
+    RELEASED = "released"
 
 
 def sent_of(flight: Flight) -> Sent | None:

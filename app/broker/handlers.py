@@ -5,9 +5,9 @@ about rights, types or storage.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Sent, sent_of
+from app.broker.flights import Light, Sent
 from app.broker.opening import on_connect
 from app.broker.publishing import on_puback, on_publish
 from app.broker.subscribing import on_subscribe, on_unsubscribe
@@ -28,6 +28,7 @@ from app.mqtt.packets import (
 )
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import protocol_error
+from app.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from app.broker.client import Client
@@ -75,7 +76,7 @@ def on_pubrel(client: "Client", packet: Pubrel) -> None:
     client.unreleased.discard(packet_id)
     if session.kept:
         client.broker.keeper.released(session, packet_id)
-    client.send_saved(Pubcomp(packet_id))
+    client.write_saved((b"\x70\x02" + packet_id.to_bytes(2, "big"),))
 
 
 def on_pubrec(client: "Client", packet: Pubrec) -> None:
@@ -87,24 +88,34 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
     session, packet_id = client.session, packet.packet_id
     if session is None:  # the table of legal packets refuses it
         return
-    flight = session.window.flight(packet_id)
-    if flight is None:
-        if packet.reason < Reason.UNSPECIFIED_ERROR:  # MQTT 5, 3.6.2.1
+    window = session.window
+    item = window.item(packet_id)
+    failed = packet.reason >= Reason.UNSPECIFIED_ERROR
+    if item is None:
+        if not failed:  # MQTT 5, 3.6.2.1
             client.send(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
-        return
-    sent = sent_of(flight)
-    if sent is None or sent.qos != 2:
+    elif not _is_qos_2(item):
         raise protocol_error("A PUBLISH of QoS 1 must be answered with PUBACK, not PUBREC.")
-    if packet.reason >= Reason.UNSPECIFIED_ERROR:  # MQTT-4.3.3-4: it is over
+    elif failed:  # MQTT-4.3.3-4: it is over
         _complete(client, session, packet_id)
-        return
-    session.window.release(packet_id, client.broker.now())
-    if session.sharing is not None:
-        session.sharing.done(sent)
-    sent.order = session.next_order()
-    if session.kept:
-        session.changed.add(packet_id)
-    client.send_saved(Pubrel(packet_id))
+    elif isinstance(item, Light):
+        window.exchange(packet_id, Light.RELEASED)
+        client.write(b"\x62\x02" + packet_id.to_bytes(2, "big"))
+    else:
+        window.release(packet_id, client.broker.now())
+        sent = cast("Sent", cast("Flight", item).item)
+        if session.sharing is not None:
+            session.sharing.done(sent)
+        sent.order = session.next_order()
+        if session.kept:
+            session.changed.add(packet_id)
+        client.write_saved((b"\x62\x02" + packet_id.to_bytes(2, "big"),))
+
+
+def _is_qos_2(item: object) -> bool:
+    if isinstance(item, Light):
+        return True
+    return isinstance(item, Flight) and isinstance(item.item, Sent) and item.item.qos == 2
 
 
 def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
@@ -112,11 +123,11 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
     session = client.session
     if session is None:  # the table of legal packets refuses it
         return
-    flight = session.window.flight(packet.packet_id)
-    if flight is None:
+    item = session.window.item(packet.packet_id)
+    if item is None:
         return
-    if not flight.released:  # MQTT 5, 4.3
-        raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")
+    if item is not Light.RELEASED and not (isinstance(item, Flight) and item.released):
+        raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")  # MQTT 5, 4.3
     _complete(client, session, packet.packet_id)
 
 

@@ -9,7 +9,7 @@ before it.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.broker.flights import Sent
+from app.broker.flights import Light, Sent
 from app.broker.messages import condition_of, describe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -214,7 +214,7 @@ def on_puback(client: "Client", packet: Puback) -> None:
     if session is None:  # the table of legal packets refuses it
         return
     item = session.window.acknowledge(packet.packet_id)
-    if type(item) is Sent and item.qos == 2:
+    if type(item) is Light or (type(item) is Sent and item.qos == 2):
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
     if session.sharing is not None and type(item) is Sent:
         session.sharing.done(item)

@@ -366,8 +366,7 @@ class Engine:
         if topics is not asked:
             self.authorise_watch(topics, caller)
             subscription.renamed[asked.text] = topics
-        subscription.caller = caller
-        subscription.gate = Gate(self.hooks, caller) if self.hooks.delivering else None
+        self._serve(subscription, caller)
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
             self.hooks.subscribed(caller, interest)
@@ -379,6 +378,11 @@ class Engine:
         subscription.add(interest, position, current=current)
         self.hooks.subscribed(caller, interest)
         return True
+
+    def _serve(self, subscription: Subscription, caller: Caller) -> None:
+        """Note who reads a subscription, and what hooks have to say about that."""
+        subscription.caller = caller
+        subscription.gate = Gate(self.hooks, caller) if self.hooks.delivering else None
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
@@ -443,6 +447,7 @@ class Engine:
             else:
                 self.bus.add(interest.topics, subscription)
                 allowed.append(interest)
+        self._serve(subscription, caller)
         subscription.resume(position, allowed)
         return refused
 

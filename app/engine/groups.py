@@ -32,8 +32,9 @@ from app.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.deals import Deal, Member, Ring, Seat
+from app.engine.marks import LOGGED
 from app.engine.reader import Reader
-from app.engine.subscription import LOGGED, Interest, Subscription
+from app.engine.subscription import Interest, Subscription
 
 log = logging.getLogger("rowcast.groups")
 

@@ -138,12 +138,3 @@ def snapshot_of(record: Record) -> Event:
     )
     event.encodings = record.encodings
     return event
-
-
-def told(pair: Pair) -> bool:
-    """Note how far current records were handed over; return whether the reader is told."""
-    event, interest = pair
-    if interest is None or event.kind not in {SNAPSHOT, CURRENT}:
-        return True
-    interest.current = event.topic or None
-    return bool(event.topic) or interest.marks

@@ -28,12 +28,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from app.core.callers import SERVER
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, Event
+from app.core.events import Event
 from app.core.limits import (
     LOG_PAGE_EVENTS,
     SUBSCRIPTION_QUEUE_BYTES_MAX,
@@ -44,17 +43,13 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
-from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot, told
+from app.engine.marks import LOGGED, READ_TO, current_at, gap, read_to, reset, told
+from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot
 from app.engine.reader import Reader
 
 __all__ = ["Interest", "Pair", "Subscription"]
 
 log = logging.getLogger("rowcast.subscription")
-
-READ_TO: Final = "read to"
-"""Not for readers: the log was read up to here; the rest of the page was for others."""
-LOGGED: Final = frozenset({PUT, PATCH, DELETE, MESSAGE, READ_TO})
-"""Kinds whose number moves the position."""
 
 
 class Subscription:
@@ -120,7 +115,7 @@ class Subscription:
         self.interests.put(interest)
         self._generation += 1
         if interest.marks and since is None and not current:
-            self._page.append((Event("", CURRENT, b"", seq=start), interest))
+            self._page.append((current_at(start), interest))
         if self._preludes or self._behind or self._page:
             self._signal()
 
@@ -196,9 +191,7 @@ class Subscription:
 
     def restart(self, reason: str, token: str, interest: Interest | None = None) -> None:
         """Tell with a RESET that the cursor that a client brought cannot be continued."""
-        facts = {"from": token, "reason": reason}
-        announced = self._reader.announced()
-        self._page.append((Event("", RESET, b"", seq=announced, decoded=facts), interest))
+        self._page.append((reset(token, reason, self._reader.announced()), interest))
         self._signal()
 
     def suspend(self) -> tuple[int, list[Interest]]:
@@ -353,7 +346,8 @@ class Subscription:
             self._take_queue(out, limit)
         if not self._queue and len(out) < limit:
             if self._dropped:
-                out.append(self._gap())
+                out.append(gap(self._dropped))
+                self._dropped = 0
             if self._behind:
                 self._fetch()
 
@@ -395,11 +389,6 @@ class Subscription:
                 out.append((event, interest))
         self._queued_bytes -= taken_bytes
         self._forward(position)
-
-    def _gap(self) -> Pair:
-        count, self._dropped = self._dropped, 0
-        facts = {"count": count, "reason": "this reader was too slow; these events are not logged"}
-        return Event("", GAP, b"", decoded=facts, seq=0), None
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -479,15 +468,15 @@ class Subscription:
                 self._page.append((event, interest))
         if page:
             self._read_to = max(self._read_to, page[-1].seq)
-            self._page.append((Event("", READ_TO, b"", seq=page[-1].seq), None))
+            self._page.append((read_to(page[-1].seq), None))
 
     def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
         """Start anew: one RESET, then the current records (FEATURES C11)."""
         floor = max(self._reader.announced(), lost)
-        facts = {"from": str(Cursor(self._reader.epoch, since)), "reason": "no longer in the log"}
+        token = str(Cursor(self._reader.epoch, since))
         all_of_them = len(interests) == len(self.interests)
         concerned = self.interests.as_one(tuple(interests))  # others may join before it is read
-        self._page.append((Event("", RESET, b"", seq=floor, decoded=facts), concerned))
+        self._page.append((reset(token, "no longer in the log", floor), concerned))
         self._preludes = deque(item for item in self._preludes if item.interest not in interests)
         if all_of_them:
             self._requeue(event for event in self._queue if not event.seq)

@@ -25,7 +25,10 @@ from app.mqtt.packets import (
     Disconnect,
     Packet,
     Puback,
+    Pubcomp,
     Publish,
+    Pubrec,
+    Pubrel,
 )
 from app.mqtt.properties import Properties
 from app.mqtt.reasons import PacketType, Reason
@@ -77,7 +80,10 @@ _PLAIN_PUBLISH = frozenset(
     for retain in (0, 1)
 )
 """The legal first bytes of a PUBLISH (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
-_PLAIN_PUBACK = 0x40
+_PLAIN_ANSWERS: dict[int, type[Puback | Pubrec | Pubrel | Pubcomp]] = {
+    0x40: Puback, 0x50: Pubrec, 0x62: Pubrel, 0x70: Pubcomp,
+}  # fmt: skip
+"""First bytes of answers that are nearly always two bytes long: success, without properties."""
 
 _ONLY_SERVER_SENDS: dict[PacketType, frozenset[str]] = {
     _T.PUBLISH: frozenset({"subscription_identifier"}),  # MQTT-3.3.4-6
@@ -224,10 +230,10 @@ class Connection:
                             )
                             position = stop
                             continue
-                elif size == 2 and first == _PLAIN_PUBACK:
+                elif size == 2 and first in _PLAIN_ANSWERS:
                     packet_id = data[start] << 8 | data[start + 1]
                     if packet_id:
-                        append(Puback(packet_id, Reason.SUCCESS, None))
+                        append(_PLAIN_ANSWERS[first](packet_id, Reason.SUCCESS, None))
                         position = stop
                         continue
             after = self._take(data, position, packets)

@@ -99,6 +99,14 @@ class Window:
             flight = self._flights[packet_id] = Flight(flight, 0.0)
         return flight
 
+    def item(self, packet_id: int) -> object | None:
+        """Return what ``begin`` put in flight under an identifier."""
+        return self._flights.get(packet_id)
+
+    def exchange(self, packet_id: int, item: object) -> None:
+        """Put another item in the place of one that is in flight."""
+        self._flights[packet_id] = item
+
     def acknowledge(self, packet_id: int) -> object | None:
         """End a flight (PUBACK, PUBCOMP, or a PUBREC that refuses) and return its item."""
         flight = self._flights.pop(packet_id, None)
