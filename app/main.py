@@ -299,7 +299,7 @@ def _where_to_look(application: Application) -> str:
     url = f"http://{config.http.host}:{application.http_port}"
     mqtt = f"{config.mqtt.network.host}:{application.mqtt_port}"
     over_websocket = "   over WebSocket: /mqtt" if config.mqtt.web_socket else ""
-    paths = [entry.path or "/" for entry in application.registry.entries]
+    paths = [entry.path or "/" for entry in application.registry.entries if entry.path[:1] != "$"]
     return "\n".join(
         (
             f"Rowcast {__version__} is ready.",

@@ -17,6 +17,7 @@ from app.broker.guard import Guard
 from app.broker.keeper import Keeper
 from app.broker.refusing import Refusals
 from app.broker.session import NEVER, Session, Sessions
+from app.broker.session_rows import PATH, session_rows
 from app.broker.settings import BrokerSettings
 from app.broker.sharing import Sharing
 from app.core.errors import Error
@@ -47,6 +48,7 @@ class Broker:
         self.guard = Guard(settings.guard, self.clock)
         self.refused = Refusals(self)
         self.exclusives = Exclusives()
+        engine.registry.add(PATH, session_rows(self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: dict[bytes, str] = {}
@@ -98,6 +100,7 @@ class Broker:
         """
         session.client = None
         if session.subscription is not None:
+            session.dropped += session.subscription.dropped
             session.position, session.filters = self.engine.suspend(session.subscription)
             session.subscription = None
         if not session.durable or self.sessions.get(session.client_id) is not session:

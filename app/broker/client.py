@@ -64,7 +64,9 @@ class Client:
         "blocked",
         "broker",
         "caller",
+        "clean_start",
         "closing",
+        "connected_at",
         "connection",
         "dialogue",
         "early",
@@ -115,6 +117,8 @@ class Client:
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
         self.held: list[Packet | Violation] = []
         """Packets that came while CONNECT was being answered."""
+        self.clean_start = False
+        self.connected_at = 0.0
         self.keep_alive_seconds = 0.0
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
@@ -402,6 +406,7 @@ class Client:
     def connected(self, keep_alive_seconds: int) -> None:
         """Clear the deadline of CONNECT; begin to watch for the client's silence."""
         self._timer.cancel()
+        self.connected_at = self.broker.now()
         self.keep_alive_seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
         if keep_alive_seconds:
             self._timer = self.loop.call_later(self.keep_alive_seconds, self._keep_alive)

@@ -204,6 +204,8 @@ def _own(
         left = ceil(event.expires_at - client.broker.now())
         if left <= 0:
             client.broker.expired += 1
+            if client.session is not None:
+                client.session.expired += 1
             return None
     return client.broker.forms.own_parts(
         event,

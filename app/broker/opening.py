@@ -70,6 +70,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
     if asked.get("topic_alias_maximum"):
         client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
+    client.clean_start = packet.clean_start
     client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
     refusal = broker.guard.identify(client.peer, client_id)

@@ -43,6 +43,8 @@ class Session:
         "client",
         "client_id",
         "created_at",
+        "dropped",
+        "expired",
         "expires_at",
         "expiry_seconds",
         "filters",
@@ -89,6 +91,10 @@ class Session:
         """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
         self.orders = 0
         """Counts sendings, so that the order of flights can be written down."""
+        self.dropped = 0
+        """Messages that this client lost because it was slow or away for too long."""
+        self.expired = 0
+        """Messages whose time was over before they could be sent to it."""
         self.will: Will | None = None
         self.will_caller: Caller | None = None
         self.will_timer: TimerHandle | None = None

@@ -5,8 +5,14 @@ with ``$`` are the server's own. It decides from the caller and the topic alone;
 protocol.
 """
 
+from typing import Final
+
+from app.auth.anonymous import is_loopback
 from app.core.callers import Caller
 from app.core.errors import Code, Error
+
+ADMINISTERED: Final = ("$SYS/sessions/",)
+"""Below these, what the server keeps may be ended by an administrator."""
 
 
 def check_write(topic: str, caller: Caller) -> None:
@@ -14,7 +20,22 @@ def check_write(topic: str, caller: Caller) -> None:
     if not caller.grants.write:
         raise _refused(caller, "write", topic)
     if topic[0] == "$" and caller.door != "server":
-        raise Error(Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written")
+        if not topic.startswith(ADMINISTERED):
+            raise Error(
+                Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written"
+            )
+        check_administer(topic, caller)
+
+
+def check_administer(topic: str, caller: Caller) -> None:
+    """Raise unless the caller may end what others have begun.
+
+    Until there are roles, whoever may write may; without a name only from this machine.
+    """
+    if not caller.grants.write:
+        raise _refused(caller, "administer", topic)
+    if caller.user == "anonymous" and not is_loopback(caller.peer):
+        raise _refused(caller, "administer", topic)
 
 
 def check_read(topic: str, caller: Caller) -> None:

@@ -53,6 +53,11 @@ class Window:
                 yield packet_id, flight
 
     @property
+    def upcoming(self) -> int:
+        """The identifier that the next message gets if it is free then."""
+        return self._last % PACKET_ID_MAX + 1
+
+    @property
     def full(self) -> bool:
         """Whether nothing more may be sent until an acknowledgement comes (MQTT-3.3.4-7)."""
         return len(self._flights) >= self.receive_maximum
