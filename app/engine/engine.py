@@ -16,9 +16,8 @@ translates its own verbs into these, and Errors into its own answers.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from app.bus.bus import Bus
 from app.bus.durable import Durable
@@ -43,16 +42,15 @@ from app.engine.handover import Handover
 from app.engine.hooks import Hooks
 from app.engine.passage import Passage
 from app.engine.reader import Reader
-from app.engine.registry import VERB_OF_KIND, Registry, Route
+from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
 from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
-from app.engine.write import UNHEARD, Condition, Done, Group, Outcome, Receipt, Unheard
+from app.engine.together import Together
+from app.engine.write import UNHEARD, Condition, Done, Outcome, Receipt, Unheard, resolver
 from app.store.store import Change, Page
 
 log = logging.getLogger("rowcast.engine")
-
-T = TypeVar("T")
 
 A_RECORD = Condition(exists=True, strict=True)
 
@@ -84,6 +82,7 @@ class Engine:
         self._creation = Creation(self)
         self._passage = Passage(self)
         self._handover = Handover(self)
+        self._together = Together(self, self._admission, self._passage)
 
     # -- positions
     # -------------------------------------------------------------------------------------
@@ -166,54 +165,20 @@ class Engine:
     ) -> Receipt:
         """Carry out a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(event, caller, _resolver(future), condition)
+        self.submit(event, caller, resolver(future), condition)
         return _receipt(await future)
 
     async def write_all(
         self, events: Sequence[Event], caller: Caller, *, atomic: bool
     ) -> list[Outcome]:
         """Carry out several writes in order: each for itself, or all or none (FEATURES B11)."""
+        if atomic:
+            return await self._together.write(events, caller)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
-        if not atomic:
-            for event, future in zip(events, futures, strict=True):
-                self.submit(event, caller, _resolver(future))
-            return list(await asyncio.gather(*futures))
-        if self.hooks.writing and caller.door != "server":
-
-            def go_on(became: Sequence[Event | None]) -> None:
-                for event, left, future in zip(events, became, futures, strict=True):
-                    if left is None:
-                        future.set_result(Receipt(event))
-                self._submit_group(became, caller, futures)
-
-            await self._passage.together(events, caller, go_on)
-        else:
-            self._submit_group(events, caller, futures)
-        return list(await asyncio.gather(*futures))
-
-    def _submit_group(
-        self,
-        events: Sequence[Event | None],
-        caller: Caller,
-        futures: "Sequence[asyncio.Future[Outcome]]",
-    ) -> None:
-        """Submit writes that stand or fall together; None is one that a hook has dropped."""
-        writes = []
         for event, future in zip(events, futures, strict=True):
-            if event is None:
-                continue
-            route = self.registry.route(event.topic)
-            check_write(route.topic, caller)
-            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                raise _not_atomic(route, event)
-            done = self._passage.telling(caller, _resolver(future))
-            writes.append(self._admission.admit(route, event, caller, done))
-        group = Group(writes)
-        for write in writes:
-            write.group = group
-        if writes:
-            self.committer.submit(writes)
+            self.submit(event, caller, resolver(future))
+        return list(await asyncio.gather(*futures))
 
     # -- resources
     # -------------------------------------------------------------------------------------
@@ -244,7 +209,7 @@ class Engine:
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain = sent.retain
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        done: Done = _resolver(future)
+        done: Done = resolver(future)
         asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
         if self.hooks.writing and not asked and caller.door != "server":
             became = await self._passage.one(event, caller)
@@ -352,20 +317,18 @@ class Engine:
         since: str | int | None = None,
         *,
         current: bool = True,
+        asked: bool = False,
     ) -> bool:
         """Begin or change an interest of a subscription; return whether it is new.
 
         ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks
         for the records as they are. A cursor of another log, or beyond its head, gives one RESET
-        and then the current records (FEATURES C11). Raises INVALID, DENIED.
+        and then the current records (FEATURES C11). ``asked``: it was authorised already, and hooks
+        had their say. Raises INVALID, DENIED.
         """
-        asked = interest.topics
-        self.authorise_watch(asked, caller)
-        self.hooks.subscribe(caller, interest)
+        if not asked:
+            self.authorise(interest, caller)
         topics = interest.topics
-        if topics is not asked:
-            self.authorise_watch(topics, caller)
-            subscription.renamed[asked.text] = topics
         self._serve(subscription, caller)
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
@@ -379,10 +342,26 @@ class Engine:
         self.hooks.subscribed(caller, interest)
         return True
 
+    def authorise(self, interest: Interest, caller: Caller) -> None:
+        """Raise unless the caller may have an interest; hooks may change what it wants."""
+        self.authorise_watch(interest.topics, caller)
+        if self.hooks.subscribe(caller, interest):
+            self.authorise_watch(interest.topics, caller)
+
+    async def authorise_waiting(self, interest: Interest, caller: Caller) -> None:
+        """Do likewise where a hook may have to be awaited (``Hooks.subscribe_waits``)."""
+        self.authorise_watch(interest.topics, caller)
+        if await self.hooks.subscribe_waiting(caller, interest):
+            self.authorise_watch(interest.topics, caller)
+
     def _serve(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""
         subscription.caller = caller
-        subscription.gate = Gate(self.hooks, caller) if self.hooks.delivering else None
+        subscription.gate = self.gate(caller)
+
+    def gate(self, caller: Caller) -> Gate | None:
+        """Return what stands between events and a caller; nothing, if no hook looks at reads."""
+        return Gate(self.hooks, caller) if self.hooks.delivering else None
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
@@ -406,7 +385,6 @@ class Engine:
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """End one interest of a subscription; return whether there was one."""
-        topics = subscription.renamed.pop(topics.text, topics)
         self.bus.remove(topics, subscription)
         ended = subscription.discard(topics)
         if ended:
@@ -451,20 +429,31 @@ class Engine:
         subscription.resume(position, allowed)
         return refused
 
-    def open_stream(self, topic: str, caller: Caller) -> Subscription:
-        """Return a new subscription to one topic, or to all below a collection."""
+    def open_stream(
+        self, topic: str, caller: Caller, interest: Interest | None = None
+    ) -> Subscription:
+        """Return a new subscription to one topic, or to all below a collection.
+
+        ``interest`` is the one of ``connect``, for which the hooks were asked.
+        """
         subscription = Subscription(self.reader, caller.client_id)
-        route = self.registry.route(topic)
-        whole = route.entry is not None and not route.record_id
-        text = f"{route.entry.path}/#" if whole and route.entry else topic
-        self.watch(subscription, Interest(TopicFilter(text)), caller)
+        asked = interest is not None
+        self.watch(subscription, interest or self._interest(topic), caller, asked=asked)
         return subscription
 
-    def connect(
+    def _interest(self, topic: str) -> Interest:
+        route = self.registry.route(topic)
+        whole = route.entry is not None and not route.record_id
+        return Interest(TopicFilter(f"{route.entry.path}/#" if whole and route.entry else topic))
+
+    async def connect(
         self, resource: Resource, incoming: Incoming | None = None
     ) -> AsyncIterable[object]:
         """Return what a resource class sends to a connected client."""
         self.authorise_read(resource.topic, resource.caller)
+        interest = self._interest(resource.topic)
+        await self.authorise_waiting(interest, resource.caller)
+        resource.interest = interest
         return resource.connect(incoming)
 
     async def stop(self) -> None:
@@ -473,22 +462,6 @@ class Engine:
         await self._passage.stop()
         await self._handover.stop()
         await self.committer.settle()
-
-
-def _not_atomic(route: Route, event: Event) -> Error:
-    return Error(
-        Code.NOT_ALLOWED,
-        f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which cannot be "
-        "part of an atomic batch; write it alone",
-    )
-
-
-def _resolver(future: "asyncio.Future[T]") -> Callable[[T], None]:
-    def resolve(outcome: T) -> None:
-        if not future.done():
-            future.set_result(outcome)
-
-    return resolve
 
 
 def _receipt(outcome: Outcome) -> Receipt:

@@ -17,7 +17,7 @@ from app.core.events import DELETE, Event
 from app.engine.commit import stopping
 from app.engine.registry import VERB_OF_KIND, Route
 from app.engine.resource import Resource
-from app.engine.write import Condition, Done, Outcome, Receipt
+from app.engine.write import Condition, Done, Outcome, Receipt, resolver
 from app.store.store import Change
 
 if TYPE_CHECKING:
@@ -93,12 +93,7 @@ class Handover:
 
     async def _keep(self, changes: Sequence[Change]) -> None:
         future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
-
-        def kept(error: Error | None) -> None:
-            if not future.done():
-                future.set_result(error)
-
-        self._engine.committer.keep(changes, kept)
+        self._engine.committer.keep(changes, resolver(future))
         error = await future
         if error is not None:
             raise error

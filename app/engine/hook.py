@@ -29,9 +29,8 @@ POINTS: Final = (
 )
 """The methods of a hook that are called on a message's way (FEATURES G2-G10)."""
 
-PLAIN: Final = frozenset({"on_subscribe", "can_read", "on_publish_deliver"})
-"""Points that do not wait: the first answers in the order of the packets, the others come for each
-message and each of its readers."""
+PLAIN: Final = frozenset({"can_read", "on_publish_deliver"})
+"""Points that do not wait: they come for each message and each of its readers."""
 
 
 class Drop:

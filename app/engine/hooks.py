@@ -70,6 +70,8 @@ class Hooks:
         """Whether any of them must be awaited."""
         self.told_of_writes = False
         """Whether anyone hears of writes that were carried out."""
+        self.subscribe_waits = False
+        """Whether anyone who must be awaited is asked about filters."""
         self.reading = False
         """Whether anyone decides what may be read."""
         self.delivering = False
@@ -119,6 +121,7 @@ class Hooks:
         self.told_of_writes = bool(of["publish"])
         self.writing = bool(writing) or self.told_of_writes
         self.write_waits = any(call.waits for call in writing)
+        self.subscribe_waits = any(call.waits for call in of["on_subscribe"])
         self.reading = bool(of["can_read"])
         self.delivering = bool(of["can_read"] or of["on_publish_deliver"])
 
@@ -215,16 +218,26 @@ class Hooks:
 
     # -- reads: what the engine asks ---------------------------------------------------------------
 
-    def subscribe(self, caller: Caller, interest: Interest) -> None:
-        """Let the hooks change an interest that is about to begin; raises a refusal (G4, G12)."""
+    def subscribe(self, caller: Caller, interest: Interest) -> bool:
+        """Let the hooks change an interest that is about to begin; raises a refusal (G4, G12).
+
+        Returns whether it has another filter now.
+        """
         if caller.door == "server":
-            return
+            return False
+        asked = interest.topics
         for call in self._calls["on_subscribe"]:
-            answer = call(caller, interest)
-            if isinstance(answer, Interest):
-                interest.take(answer)
-            elif answer is not None:
-                raise call.attached.failed(call.point, _wrong(answer, "an Interest"))
+            _take(call, interest, call(caller, interest))
+        return interest.topics is not asked
+
+    async def subscribe_waiting(self, caller: Caller, interest: Interest) -> bool:
+        """Do likewise where some of the hooks are asynchronous."""
+        if not self.subscribe_waits:
+            return self.subscribe(caller, interest)
+        asked = interest.topics
+        for call in self._calls["on_subscribe"]:
+            _take(call, interest, await call.answer(caller, interest))
+        return interest.topics is not asked
 
     def may_read(self, caller: Caller, topic: str) -> bool:
         """Tell whether all agree that the caller is given what is at a topic (G6, G15)."""
@@ -275,6 +288,13 @@ class Hooks:
             if dropped:
                 return None
         return event
+
+
+def _take(call: Call, interest: Interest, answer: object) -> None:
+    if isinstance(answer, Interest):
+        interest.take(answer)
+    elif answer is not None:
+        raise call.attached.failed(call.point, _wrong(answer, "an Interest"))
 
 
 def _received(call: Call, event: Event, answer: object) -> tuple[Event, bool]:

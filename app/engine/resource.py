@@ -18,7 +18,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.queries import Query
-from app.engine.subscription import Subscription
+from app.engine.subscription import Interest, Subscription
 from app.engine.write import Condition, Receipt
 
 if TYPE_CHECKING:
@@ -177,6 +177,8 @@ class Resource:
         self.sent: Event | None = None
         """What the client sent, when this is a write."""
         self.receipt: Receipt | None = None
+        self.interest: Interest | None = None
+        """What a connected client watches, as hooks left it; it serves one subscription."""
 
     async def get(self, query: Query | None = None) -> object:
         """Return the record's value, or a collection's values as a list; None: no record."""
@@ -205,7 +207,8 @@ class Resource:
 
     def subscribe(self) -> AsyncIterable[object]:
         """Return what a subscriber of this topic receives: values, or (event, interest) pairs."""
-        subscription = self.engine.open_stream(self.topic, self.caller)
+        interest, self.interest = self.interest, None
+        subscription = self.engine.open_stream(self.topic, self.caller, interest)
         return Stream(subscription, lambda: self.engine.close(subscription))
 
     def connect(self, incoming: Incoming | None = None) -> AsyncIterable[object]:  # noqa: ARG002

@@ -86,8 +86,6 @@ class Subscription:
         """Who reads: whoever watched last."""
         self.gate: Gate | None = None
         """What hooks have between this and its reader; nothing, nearly always."""
-        self.renamed: dict[str, TopicFilter] = {}
-        """Filters that a hook put in the place of those that were asked for."""
         self.position = 0
         self._read_to = 0
         """The position when the page has been handed over."""

@@ -4,9 +4,10 @@ Data only; ``commit.py`` carries it out. It must not know how the answer is told
 on the event loop with a ``Receipt`` or an ``Error``.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from app.core.callers import Caller
 from app.core.errors import Error
@@ -42,6 +43,7 @@ class Receipt:
     """Whether a record was at the topic before."""
 
 
+T = TypeVar("T")
 Outcome = Receipt | Error
 Done = Callable[[Outcome], None]
 
@@ -61,6 +63,16 @@ class Unheard:
 
 
 UNHEARD: Final = Unheard()
+
+
+def resolver(future: "Future[T]") -> Callable[[T], None]:
+    """Return a ``done`` that resolves a future, unless nobody waits for it any more."""
+
+    def resolve(outcome: T) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    return resolve
 
 
 class Write:

@@ -62,7 +62,7 @@ async def begin(
     A cursor that cannot be continued without a gap gives one RESET and the records as they are.
     """
     for interest in interests:
-        engine.authorise_watch(interest.topics, caller)
+        await engine.authorise_waiting(interest, caller)
     reader = engine.reader
     tables = [*dict.fromkeys(table for item in interests for table in reader.tables(item.topics))]
     position, broken = None, ""
@@ -75,7 +75,7 @@ async def begin(
         position = await _before_time(reader, tables, place.version)
     announced = reader.announced()
     for interest in interests:
-        engine.watch(subscription, interest, caller, position, current=not place.new)
+        engine.watch(subscription, interest, caller, position, current=not place.new, asked=True)
     if broken:
         subscription.restart(broken, str(place.since), interests[0])
     return Beginning(

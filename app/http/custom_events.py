@@ -96,7 +96,8 @@ async def _blocks(
     frames = Frames(edge.engine, media_type)
     yield retry_block(edge)
     try:
-        async with contextlib.aclosing(items_of(edge.engine.connect(resource))) as items:
+        source = await edge.engine.connect(resource)
+        async with contextlib.aclosing(items_of(source)) as items:
             async for item in items:
                 event = event_in(item)
                 yield frames.block(event) if event is not None else _block(item, media_type)

@@ -86,7 +86,7 @@ class ResourceSocket(Connection):
         """Send what the resource gives, each value as it is."""
         frames = Frames(self.engine, self.media_type)
         try:
-            self._source = self.engine.connect(self._resource, self._incoming)
+            self._source = await self.engine.connect(self._resource, self._incoming)
             async with contextlib.aclosing(items_of(self._source)) as items:
                 async for item in items:
                     event = event_in(item)

@@ -243,7 +243,7 @@ class Socket(Connection):
         interest = Interest(topics, identifiers=(number,))
         beginning = await begin(self.engine, self.subscription, [interest], place, self.caller)
         self._last_number = number
-        self._filters[number] = topics
+        self._filters[number] = interest.topics
         return number, beginning
 
     def unsubscribe(self, number: object) -> bool:

@@ -460,9 +460,9 @@ async def test_a_stream_is_of_a_record_or_of_a_whole_collection(topic, expected)
 
 async def test_a_resource_answers_who_connects():
     room = careful()
-    stream = room.engine.connect(room.engine.resource("Dog/1", ANN))
+    stream = await room.engine.connect(room.engine.resource("Dog/1", ANN))
     assert ["Dog/1"] == [interest.topics.text for interest in stream.subscription]
     stream.close()
     assert 0 == room.bus.subscriptions
     refused = room.engine.resource("Dog/1", STRANGER)
-    assert Code.DENIED == code_of(room.engine.connect, refused)
+    assert Code.DENIED == await refusal(room.engine.connect(refused))

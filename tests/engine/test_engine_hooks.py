@@ -406,7 +406,7 @@ async def test_g22_an_asynchronous_hook_has_a_time_out(monkeypatch):
     assert 1 == hooks.figures()[0].failures
 
 
-@pytest.mark.parametrize("point", ["can_read", "on_publish_deliver", "on_subscribe"])
+@pytest.mark.parametrize("point", ["can_read", "on_publish_deliver"])
 def test_g22_what_cannot_wait_is_refused_at_once(point):
     async def slow(*_arguments):
         return True

@@ -1,0 +1,79 @@
+"""Writes that stand or fall together (FEATURES B11): all of a batch, or none.
+
+Everything that can be refused before the commit is, for each of them, before the first is
+submitted; what depends on the records is decided by the writer thread, for the group. It knows no
+protocol and no store.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+from app.core.events import Event
+from app.engine.admission import Admission
+from app.engine.passage import Passage
+from app.engine.registry import VERB_OF_KIND, Route
+from app.engine.rights import check_write
+from app.engine.write import Group, Outcome, Receipt, resolver
+
+if TYPE_CHECKING:
+    from app.engine.engine import Engine
+
+
+class Together:
+    """The atomic batches of one engine."""
+
+    def __init__(self, engine: "Engine", admission: Admission, passage: Passage) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._passage = passage
+
+    async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
+        """Write all or none; raises what refuses one of them before the commit."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        if self._engine.hooks.writing and caller.door != "server":
+
+            def go_on(became: Sequence[Event | None]) -> None:
+                for event, left, future in zip(events, became, futures, strict=True):
+                    if left is None:
+                        future.set_result(Receipt(event))
+                self._submit(became, caller, futures)
+
+            await self._passage.together(events, caller, go_on)
+        else:
+            self._submit(events, caller, futures)
+        return list(await asyncio.gather(*futures))
+
+    def _submit(
+        self,
+        events: Sequence[Event | None],
+        caller: Caller,
+        futures: "Sequence[asyncio.Future[Outcome]]",
+    ) -> None:
+        """Submit a group; None is a write that a hook has dropped."""
+        engine, writes = self._engine, []
+        for event, future in zip(events, futures, strict=True):
+            if event is None:
+                continue
+            route = engine.registry.route(event.topic)
+            check_write(route.topic, caller)
+            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                raise _not_atomic(route, event)
+            done = self._passage.telling(caller, resolver(future))
+            writes.append(self._admission.admit(route, event, caller, done))
+        group = Group(writes)
+        for write in writes:
+            write.group = group
+        if writes:
+            engine.committer.submit(writes)
+
+
+def _not_atomic(route: Route, event: Event) -> Error:
+    return Error(
+        Code.NOT_ALLOWED,
+        f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which cannot be "
+        "part of an atomic batch; write it alone",
+    )
