@@ -61,6 +61,7 @@ class Client:
         "_timer",
         "aliases",
         "answered",
+        "behind",
         "blocked",
         "broker",
         "caller",
@@ -150,7 +151,7 @@ class Client:
         self.polite = False  # whether it said DISCONNECT
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
-        self.saving = self.closing = False
+        self.saving = self.closing = self.behind = False  # behind: SUBSCRIBE waits for its writes
         self._scheduled = self._paused = self._crowded = False
         self._throttle_timer = self._stall_timer = self._close_timer = None
         self._timer = self.loop.call_later(
@@ -208,7 +209,7 @@ class Client:
 
     def _guarded(self, packets: list[Packet | Violation]) -> None:
         try:
-            if self.opening is None:
+            if self.opening is None and not self.behind:
                 self._handle(packets)
             else:
                 self._hold(packets)
@@ -227,7 +228,7 @@ class Client:
                 on_puback(self, packet)  # type: ignore[arg-type]
             elif kind in HANDLERS:
                 HANDLERS[kind](self, packet)
-                if self.opening is not None:
+                if self.opening is not None or self.behind:
                     self._hold(packets[index + 1 :])
                     return
             else:
@@ -238,15 +239,15 @@ class Client:
     def _hold(self, packets: list[Packet | Violation]) -> None:
         """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1)."""
         at_once = Auth | Disconnect | Violation if self.dialogue is not None else Auth | Disconnect
-        while packets and isinstance(packets[0], at_once):
+        while packets and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += packets
         if len(self.held) >= MQTT_HELD_PACKETS_MAX:
             self.transport.pause_reading()
 
     def opened(self) -> None:
-        """Hear that CONNECT is answered: take what came meanwhile."""
-        self.opening = None
+        """Hear that CONNECT is answered, or a write stored: take what came meanwhile."""
+        self.opening, self.behind = None, False
         held, self.held = self.held, []
         if not self.closing and held:
             self._guarded(held)

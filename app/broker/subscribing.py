@@ -54,6 +54,9 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     session, caller, form = client.session, client.caller, client.form
     if session is None or caller is None or form is None:  # the table of legal packets refuses it
         return
+    if caller in client.broker.engine.committer.pending:
+        _wait(client, packet)
+        return
     reasons: list[Reason] = []
     problems: list[str] = []
     try:
@@ -109,6 +112,23 @@ def _rewritten(client: "Client", caller: Caller, text: str) -> str:
         return rewriting.filter(text, caller.client_id, caller.user)
     except Error as error:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
+
+
+def _wait(client: "Client", packet: Subscribe) -> None:
+    """Subscribe when what the client wrote before is stored.
+
+    Then it is current and comes as that, or not at all if the client wants none (MQTT-3.3.1-8 of
+    3.1.1, MQTT-3.3.1-11); else it would come as a live message.
+    """
+
+    def stored(error: Error | None) -> None:
+        if error is not None:
+            client.disconnect(Reason.SERVER_BUSY, error.message)
+        client.opened()
+
+    client.behind = True
+    client.held.append(packet)
+    client.broker.engine.committer.keep((), stored)
 
 
 def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None]:

@@ -3,6 +3,12 @@
 import pytest
 from broker_world import (
     VERSIONS,
+    Disconnect,
+    Pingreq,
+    Pingresp,
+    Puback,
+    Publish,
+    Pubrec,
     Suback,
     Subscribe,
     Subscription,
@@ -14,6 +20,7 @@ from broker_world import (
     users,
 )  # fmt: skip
 
+from app.core.errors import Code, Error
 from app.mqtt.reasons import Reason
 
 GRANTED = (Reason.GRANTED_QOS_0,)
@@ -260,3 +267,80 @@ async def test_a_record_carries_its_identifier(world):
     peer = await world.connected()
     await peer.subscribe("Dog/1", properties={"subscription_identifier": 300})
     assert [(300,)] == [item.properties["subscription_identifier"] for item in peer.later]
+
+
+# -- behind its own writes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("qos", [0, 1, 2])
+async def test_what_the_client_retained_before_is_current(world, version, qos):
+    """MQTT-3.3.1-8 of 3.1.1, MQTT-3.3.1-9: it need not wait for its own write."""
+    peer = await world.connected(version=version)
+    world.writer.hold()
+    peer.send(
+        Publish("a", b"x", qos, retain=True, packet_id=1 if qos else 0),
+        Subscribe(2, (Subscription("a", qos),)),
+        Pingreq(),
+    )
+    assert [] == await peer.hear()
+    world.writer.release()
+    heard = [item for item in await peer.hear() if not isinstance(item, Puback | Pubrec)]
+    assert [Suback, Pingresp, Publish] == sorted(
+        (type(item) for item in heard), key=lambda kind: kind is Publish
+    )
+    assert [True] == [item.retain for item in heard if isinstance(item, Publish)]
+
+
+async def test_what_the_client_retained_before_is_no_live_message(world):
+    """MQTT-3.3.1-11: Retain Handling 2 wants none of it."""
+    peer = await world.connected()
+    peer.send(
+        Publish("a", b"before", retain=True),
+        Subscribe(2, (Subscription("a", retain_handling=2),)),
+        Publish("a", b"after"),
+    )
+    assert [b"after"] == payloads(await peer.hear())
+
+
+async def test_what_others_write_delays_nobody(world):
+    peer = await world.connected()
+    world.writer.hold()
+    (await world.connected("p")).publish("a", b"x", 1, retain=True)
+    assert [Suback] == [type(item) for item in await peer.ask(Subscribe(1, (Subscription("a"),)))]
+    world.writer.release()
+
+
+async def test_packets_behind_a_write_keep_their_order(world):
+    """Also the last one, in bytes of its own: a DISCONNECT does not overtake SUBSCRIBE."""
+    peer = await world.connected("s", properties={"session_expiry_interval": 60})
+    world.writer.hold()
+    peer.send(Publish("a", b"x", retain=True), Subscribe(2, (Subscription("a", 1),)))
+    peer.send(Disconnect())
+    assert ([], False) == (await peer.hear(), peer.closed)
+    world.writer.release()
+    await peer.hear()
+    assert peer.closed
+    assert ["a"] == [item.topics.text for item in world.broker.sessions.get("s").interests]
+
+
+async def test_a_client_that_is_lost_behind_its_write(world):
+    peer = await world.connected()
+    world.writer.hold()
+    peer.send(Publish("a", b"x", retain=True), Subscribe(2, (Subscription("a"),)))
+    peer.lose()
+    world.writer.release()
+    await world.turn()
+    assert 0 == world.engine.bus.subscriptions
+
+
+async def test_a_disk_that_is_too_busy_to_wait_for(world, monkeypatch):
+    """Bad input: bounded, and told."""
+    peer = await world.connected()
+    busy = Error(Code.BUSY, "too much is waiting")
+    world.writer.hold()
+    monkeypatch.setattr(world.committer, "keep", lambda changes, done: done(busy))
+    peer.send(Publish("a", b"x", retain=True), Subscribe(2, (Subscription("a"),)))
+    (told,) = await peer.hear()
+    assert (0x89, True) == (told.reason, peer.closed)
+    world.writer.release()
