@@ -25,7 +25,7 @@ from app.broker.wills import WILL
 from app.codecs import CBOR, decode, encode
 from app.core.callers import Caller, Grants
 from app.core.errors import Error
-from app.core.limits import SESSION_SAVE_SECONDS
+from app.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from app.core.topics import TopicFilter
 from app.engine.groups import Group
 from app.engine.subscription import Interest
@@ -56,6 +56,7 @@ class Keeper:
         self._committer = broker.engine.committer
         self._dirty: dict[Session, None] = {}
         self._timer: TimerHandle | None = None
+        self._refresh_timer: TimerHandle | None = None
 
     @staticmethod
     def owner(session: Session) -> str:
@@ -76,10 +77,24 @@ class Keeper:
         for session in dirty:
             self.save(session)
 
+    def _refresh(self) -> None:
+        """Save the places of sessions for which nothing came, ahead of what the log forgets."""
+        self._refresh_timer = None
+        for session in self._broker.sessions:
+            if session.kept and session.client is not None:
+                self.touch(session)
+                self._watch()
+
+    def _watch(self) -> None:
+        if self._refresh_timer is None:
+            loop = self._broker.loop
+            self._refresh_timer = loop.call_later(SESSION_REFRESH_SECONDS, self._refresh)
+
     def stop(self) -> None:
         """Save what is to be saved now."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._refresh_timer):
+            if timer is not None:
+                timer.cancel()
         self._save_dirty()
 
     def begin(self, session: Session) -> None:
@@ -87,6 +102,7 @@ class Keeper:
         owner = self.owner(session)
         if session.durable:
             session.kept = True
+            self._watch()
             session.unsaved.append(Change(owner, "session", _facts_of(session)))
         if session.will is not None and session.will_caller is not None:
             value = encode(_facts_of_will(session.will, session.will_caller), CBOR)

@@ -231,6 +231,9 @@ MQTT_KEEP_ALIVE_FACTOR = 1.5
 SESSION_SAVE_SECONDS = 0.5
 """Until a durable session's place and QoS 1 flights are on disk: what a kill of the server repeats
 at most."""
+SESSION_REFRESH_SECONDS = 600
+"""How often the place of a connected session is saved although nothing came for it: far less than
+any retention of the log, or a restart would find it forgotten."""
 SESSIONS_MAX = 1_000_000
 """Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
 SESSION_TIMER_SECONDS_MAX = 3_600

@@ -299,6 +299,16 @@ async def test_trimmed_messages_are_told_by_current_records(world):
     assert [b'{"age":9}'] == payloads(heard)
 
 
+async def test_the_place_of_a_quiet_session_is_saved_now_and_then(world):
+    """Else the log would forget what it has long passed, and a restart would begin it anew."""
+    await durable(world, "a")
+    for number in range(50):
+        await world.put("Dog/1", b'{"age":%d}' % number)
+    await world.pass_time(700)
+    other = await world.killed()
+    assert world.store.head() == other.broker.sessions.get("d").position
+
+
 async def test_refused_disk_refuses_the_session(world):
     """A session that cannot be kept is not promised: CONNACK says why."""
     from app.core.errors import Code, Error
