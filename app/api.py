@@ -21,6 +21,7 @@ from app.core.topics import TopicFilter
 from app.engine.hook import DROP, Hook, Refusal
 from app.engine.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
 from app.engine.interests import Interest
+from app.engine.local import LocalClient
 from app.engine.resource import Incoming, Resource, Stream
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Hook",
     "Incoming",
     "Interest",
+    "LocalClient",
     "Query",
     "Record",
     "Refusal",
@@ -116,6 +118,12 @@ class _Mqtt:
 
 class _Server:
     mqtt = _Mqtt()
+
+    def client(self, name: str) -> LocalClient:
+        """Return a client inside the process, for use once the server has started."""
+        client = LocalClient(name)
+        _collecting().clients.append(client)
+        return client
 
 
 def _collecting() -> Hooks:

@@ -83,6 +83,8 @@ class Engine:
         self._passage = Passage(self)
         self._handover = Handover(self)
         self._together = Together(self, self._admission, self._passage)
+        for client in self.hooks.clients:
+            client.bind(self)
 
     # -- positions
     # -------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -27,6 +27,9 @@ from app.core.suggestions import did_you_mean
 from app.engine.hook import DROP, PLAIN, POINTS, Hook
 from app.engine.hook_calls import Attached, Call, Figures
 from app.engine.interests import Interest
+
+if TYPE_CHECKING:
+    from app.engine.local import LocalClient
 
 HAPPENINGS: Final = (
     "connection",
@@ -62,6 +65,8 @@ class Hooks:
     def __init__(self) -> None:
         self._hooks: list[tuple[Hook, Attached, Mapping[str, object]]] = []
         self._begun: list[tuple[Hook, Attached]] = []
+        self.clients: list[LocalClient] = []
+        """Clients inside the process that files in ``resources/`` asked for."""
         self._attached: list[Attached] = []
         self._calls: dict[str, tuple[Call, ...]] = dict.fromkeys((*POINTS, *HAPPENINGS), ())
         self.writing = False
