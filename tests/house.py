@@ -19,6 +19,7 @@ FLOORS = {
     "codecs": 1,
     "mqtt": 1,
     "auth": 1,
+    "net": 1,
     "bus": 2,
     "store": 2,
     "engine": 3,
@@ -33,7 +34,10 @@ FLOORS = {
 }
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {"main", "config", "sections", "mqtt_limits", "cli", "cli_users", "client", "logs"}
+WIRING = {
+    "main", "doors", "config", "sections", "mqtt_limits", "tls_settings",
+    "cli", "cli_users", "client", "logs",
+}  # fmt: skip
 """The modules of the top floor: one room."""
 
 

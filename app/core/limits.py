@@ -203,6 +203,30 @@ USERS_FILE_BYTES_MAX = 64 * 1024 * 1024
 USERS_FILE_LOOK_SECONDS = 1
 """Between two looks whether the file of users was changed, when somebody signs in."""
 
+# Listening ----------------------------------------------------------------------------------------
+LISTEN_BACKLOG = 2_048
+"""Connections that wait to be accepted on one port: a browser farm's reconnect in one second."""
+
+# TLS ----------------------------------------------------------------------------------------------
+TLS_HANDSHAKE_SECONDS = 10
+"""From the connection to the end of its handshake; as long as for CONNECT (FEATURES D7)."""
+TLS_HANDSHAKES_MAX = 2_048
+"""Handshakes under way on one port: as many connections as wait to be accepted. Each holds some 50
+KiB; more are closed at once."""
+TLS_SHUTDOWN_SECONDS = 3
+"""Wait for the peer's close_notify: less than any door waits for its connections to end."""
+TLS_WRITE_BUFFER_BYTES_HIGH = 64 * 1024
+"""Bytes waiting above TLS before its protocol is told to stop: as without TLS; asyncio's default
+for TLS is eight times that."""
+TLS_FAILURE_LOG_SECONDS = 60
+"""Between two lines about failed handshakes of one port: a port scanner must not fill the log."""
+TLS_LOOK_SECONDS = 10
+"""Between two looks whether certificate files have changed: a few calls of stat."""
+TLS_FILE_BYTES_MAX = 4 * 1024 * 1024
+"""A file of certificates: the bundles of all public authorities are a tenth of that."""
+TLS_EXPIRY_WARNING_DAYS = 14
+"""Days before the end of a certificate that are worth a warning: renewal programs begin at 30."""
+
 # Broker -------------------------------------------------------------------------------------------
 MQTT_CONNECT_TIMEOUT_SECONDS = 10
 """From the connection to a whole CONNECT (FEATURES D7)."""
@@ -355,8 +379,6 @@ CORS_PREFLIGHT_SECONDS = 600
 """How long a browser remembers that it may call: as long as browsers commonly do."""
 START_POLL_SECONDS = 0.001
 """Between two looks whether HTTP accepts connections; it takes a few."""
-HTTP_BACKLOG = 2_048
-"""Connections that wait to be accepted: a browser farm's reconnect in one second."""
 HTTP_HEAD_SECONDS_MAX = 20
 """From a new connection, or a request's first byte, to the end of its headers; browsers open
 connections ahead of need and keep them that long."""
