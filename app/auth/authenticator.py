@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from app.auth.anonymous import Policy, anonymous_from
+from app.auth.certificates import user_of
 from app.auth.exchange import Exchange, ScramExchange
 from app.auth.passwords import Passwords
 from app.auth.scram import METHOD
@@ -39,7 +40,8 @@ class Authenticator:
     """Makes the Caller of credentials.
 
     ``required`` are doors where everyone must sign in as soon as there are users; ``random`` gives
-    so many unpredictable bytes.
+    so many unpredictable bytes; ``certificate_user`` is the rule of ``certificates.py:user_of``,
+    empty when certificates name nobody.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class Authenticator:
         users: Users | None = None,
         required: Collection[str] = (),
         random: Callable[[int], bytes] = secrets.token_bytes,
+        certificate_user: str = "Common Name",
     ) -> None:
         self._anonymous = anonymous_from(anonymous)
         self._users = users
         self._required = required
         self._random = random
+        self._certificate_user = certificate_user
         self._passwords = Passwords(users, random(_KEY_BYTES)) if users is not None else None
         self.failures = 0
         """How many were refused."""
@@ -67,7 +71,8 @@ class Authenticator:
 
     async def _identify(self, shown: Credentials) -> Caller:
         secret = await self._users.secret() if self._users is not None else None
-        if shown.certificate and (shown.password is None or secret is None):
+        named = bool(shown.certificate and self._certificate_user)
+        if named and (shown.password is None or secret is None):
             return self.caller(await self._certified(shown, users=secret is not None), shown)
         nameless = shown.username is None and shown.password is None
         if self._passwords is None or secret is None or nameless:
@@ -97,7 +102,7 @@ class Authenticator:
     async def _certified(self, shown: Credentials, *, users: bool) -> User:
         """Return the user that a certificate names; when there are users, it is one of them."""
         try:
-            name = user_name(common_name(shown.certificate or {}))
+            name = user_name(user_of(shown.certificate, self._certificate_user))
         except Error as error:
             raise Error(Code.DENIED, f"the certificate's name: {error.message}") from None
         if shown.username not in {None, name}:
@@ -120,13 +125,3 @@ class Authenticator:
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"
             )
         return replace(caller, client_id=credentials.client_id)
-
-
-def common_name(certificate: Mapping[str, object]) -> str:
-    """Return the first common name of a certificate's subject; empty without one."""
-    subject = certificate.get("subject", ())
-    for names in subject if isinstance(subject, tuple) else ():
-        for key, value in names:
-            if key == "commonName":
-                return str(value)
-    return ""

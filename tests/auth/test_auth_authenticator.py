@@ -145,6 +145,19 @@ async def test_a_certificate_of_nobody_is_refused(facts, name, told):
     assert told in error.message
 
 
+async def test_a_rule_says_which_user_a_certificate_is():
+    """L3: `mqtt.mTLS.user`; the other rules are tried in test_auth_certificates."""
+    known = Authenticator("loopback", ann_and_bob(), ("mqtt",), certificate_user="bob")
+    assert "bob" == (await known.identify(shown(certificate=certificate("sensor")))).user
+
+
+async def test_a_rule_may_say_that_certificates_name_nobody():
+    """L3: then they only open the door, and users sign in as without them."""
+    known = Authenticator("loopback", ann_and_bob(), ("mqtt",), certificate_user="")
+    error = await refusal(known, shown(certificate=certificate("bob")))
+    assert "a user name and a password are needed; sign in" == error.message
+
+
 async def test_a_password_goes_before_a_certificate():
     known = authenticator()
     caller = await known.identify(shown("bob", b"eraser", certificate=certificate("ann")))
