@@ -9,7 +9,7 @@ is told at once, with its place. Nobody else reads the environment or a configur
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -25,16 +25,14 @@ from app.core.limits import (
 )
 from app.core.suggestions import did_you_mean
 from app.mqtt_limits import MqttLimits
-from app.sections import Count as _Count
-from app.sections import Number as _Number
-from app.sections import Seconds as _Seconds
-from app.sections import Section
+from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
+from app.tls_settings import MutualTls, Tls
 
 DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
-SECRET: Final = frozenset({"store.url", "url"})
+SECRET: Final = frozenset({"store.url", "tls.privateKeyPassword", "url"})
 """Settings whose value may hold a password, so that no message repeats it."""
 
 
@@ -50,19 +48,22 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-_Port = Annotated[_Number, Field(ge=0, le=65_535)]
-_Place = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
 class Http(Section):
     """The door for REST, SSE and WebSocket."""
 
     host: str = Field(default="127.0.0.1", description="Address that HTTP listens on.")
-    port: _Port = Field(default=9926, description="Port of HTTP; 0 takes a free one.")
+    port: PortOrNone = Field(
+        default=9926, description="Port of HTTP; 0 takes a free one, `off` opens none."
+    )
+    secure_port: PortOrNone = Field(
+        default=9927,
+        alias="securePort",
+        description="Port of HTTPS, open when `tls.certificate` is set; `off` opens none.",
+    )
     cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
         default=(), description="Origins whose pages may call besides those of this machine."
     )
-    max_body_bytes: Annotated[_Number, Field(ge=1)] = Field(
+    max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
     )
 
@@ -71,13 +72,21 @@ class Network(Section):
     """Where MQTT listens."""
 
     host: str = Field(default="127.0.0.1", description="Address that MQTT listens on.")
-    port: _Port = Field(default=1883, description="Port of MQTT over TCP; 0 takes a free one.")
+    port: PortOrNone = Field(
+        default=1883, description="Port of MQTT over TCP; 0 takes a free one, `off` opens none."
+    )
+    secure_port: PortOrNone = Field(
+        default=8883,
+        alias="securePort",
+        description="Port of MQTT over TLS, open when `tls.certificate` is set; `off` opens none.",
+    )
 
 
 class Mqtt(MqttLimits):
     """The door for MQTT."""
 
     network: Network = Network()
+    mtls: MutualTls = Field(default=MutualTls(), alias="mTLS")
     web_socket: bool = Field(
         default=True,
         alias="webSocket",
@@ -88,16 +97,16 @@ class Mqtt(MqttLimits):
         alias="requireAuthentication",
         description="Whether MQTT clients must sign in as soon as there are users.",
     )
-    max_packet_bytes: Annotated[_Number, Field(ge=256, le=268_435_460)] = Field(
+    max_packet_bytes: Annotated[Number, Field(ge=256, le=268_435_460)] = Field(
         default=MQTT_PACKET_BYTES_MAX, description="Largest packet taken from a client."
     )
-    connect_timeout_seconds: _Seconds = Field(
+    connect_timeout_seconds: Seconds = Field(
         default=10, description="Time for a new connection to say CONNECT."
     )
-    receive_maximum: Annotated[_Number, Field(ge=1, le=65_535)] = Field(
+    receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
         default=1_024, description="Unacknowledged publishes that a client may have on the way."
     )
-    max_session_expiry_seconds: _Count = Field(
+    max_session_expiry_seconds: Count = Field(
         default=0,
         description="Longest that a session outlives its connection; 0 is as long as it asks.",
     )
@@ -115,14 +124,14 @@ class Topics(Section):
 class Log(Section):
     """How much of the log is kept; a table's own declaration may ask for longer."""
 
-    keep_seconds: _Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
-    keep_events: _Count = Field(
+    keep_seconds: Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
+    keep_events: Count = Field(
         default=0, description="Events to keep of each table; 0 means any number."
     )
-    keep_bytes: _Count = Field(
+    keep_bytes: Count = Field(
         default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
     )
-    sweep_seconds: _Seconds = Field(
+    sweep_seconds: Seconds = Field(
         default=60, description="Time between two looks for what is over."
     )
 
@@ -130,10 +139,10 @@ class Log(Section):
 class Subscriptions(Section):
     """What waits in memory for one slow reader; logged events beyond it are read from the log."""
 
-    queue_events: _Count = Field(
+    queue_events: Count = Field(
         default=0, description="Events that wait for one subscriber; 0 means the usual 8,192."
     )
-    queue_bytes: _Count = Field(
+    queue_bytes: Count = Field(
         default=0, description="Payload bytes that wait for one subscriber; 0 means 8 MiB."
     )
 
@@ -141,10 +150,10 @@ class Subscriptions(Section):
 class Sse(Section):
     """Server-Sent Events."""
 
-    heartbeat_seconds: _Seconds = Field(
+    heartbeat_seconds: Seconds = Field(
         default=15, description="Silence after which a comment shows that the stream lives."
     )
-    retry_ms: Annotated[_Number, Field(ge=1)] = Field(
+    retry_ms: Annotated[Number, Field(ge=1)] = Field(
         default=2_000, description="Wait before a browser reconnects; a random part is added."
     )
 
@@ -152,7 +161,7 @@ class Sse(Section):
 class WebSocket(Section):
     """WebSocket."""
 
-    heartbeat_seconds: _Seconds = Field(default=20, description="Time between two pings.")
+    heartbeat_seconds: Seconds = Field(default=20, description="Time between two pings.")
 
 
 class Security(Section):
@@ -190,6 +199,7 @@ class Config(Section):
 
     http: Http = Http()
     mqtt: Mqtt = Mqtt()
+    tls: Tls = Tls()
     topics: Topics = Topics()
     log: Log = Log()
     subscriptions: Subscriptions = Subscriptions()
@@ -198,13 +208,13 @@ class Config(Section):
     security: Security = Security()
     store: Store = Store()
     logging: Logging = Logging()
-    schema_file: _Place = Field(
+    schema_file: Place = Field(
         default=Path("schema.graphql"), alias="schema", description="File that declares the tables."
     )
-    resources: _Place = Field(
+    resources: Place = Field(
         default=Path("resources"), description="Directory of custom resources; it may be absent."
     )
-    data: _Place = Field(default=Path("data"), description="Directory of all that must survive.")
+    data: Place = Field(default=Path("data"), description="Directory of all that must survive.")
     url: Annotated[str, AfterValidator(_address)] = Field(
         default="",
         description="Server that the other commands talk to; empty for `http.host` and port.",
@@ -223,7 +233,9 @@ class Config(Section):
             return self.url
         reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
         host = reachable.get(self.http.host, self.http.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.http.port}"
+        secure = self.http.port is None
+        scheme, port = ("https", self.http.secure_port) if secure else ("http", self.http.port)
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -259,6 +271,15 @@ def _variable(key: str) -> str:
     return PREFIX + key.replace(".", "__").upper()
 
 
+def _short_names(known: Iterable[str]) -> dict[str, str]:
+    """Return the names that stand for another: a section's own, for whether it is enabled."""
+    return {key.removesuffix(".enabled"): key for key in known if key.endswith(".enabled")}
+
+
+OTHER_NAMES: Final = {"mqtt.network.mtls": "mqtt.mTLS"}
+"""Sections that Harper's files spell otherwise."""
+
+
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -287,6 +308,7 @@ def load_config(
         *_read_environment(os.environ if env is None else env, known),
         *(_Given(key, value, "command line") for key, value in (overrides or {}).items()),
     ]
+    given = [_renamed(item, _short_names(known)) for item in given]
     problems = [problem for item in given if (problem := _misnamed(item, known))]
     winners = {item.key: item for item in given if item.key in known}
     try:
@@ -331,11 +353,22 @@ def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
 
 
 def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
-    names = {_variable(key): key for key in known}
+    names = {_variable(key): key for key in (*known, *_short_names(known))}
     for name in sorted(env):
         if name.startswith(PREFIX):
             key = names.get(name, name.removeprefix(PREFIX).lower().replace("__", "."))
             yield _Given(key, env[name], f"environment variable {name}")
+
+
+def _renamed(given: _Given, short: Mapping[str, str]) -> _Given:
+    """Return a value under its setting's own name."""
+    key = given.key
+    for other, name in OTHER_NAMES.items():
+        if key == other or key.startswith(f"{other}."):
+            key = name + key.removeprefix(other)
+    if given.value is not None:  # nothing said is a section without settings
+        key = short.get(key, key)
+    return replace(given, key=key)
 
 
 # -- judging ---------------------------------------------------------------------------------------

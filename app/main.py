@@ -9,14 +9,11 @@ import contextlib
 import importlib
 import logging
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, cast
-
-import uvicorn
 
 from app import __version__
 from app.auth.anonymous import anonymous_from
@@ -25,13 +22,12 @@ from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
 from app.broker.keeper import OWNER
 from app.broker.settings import BrokerSettings
-from app.broker.tcp import TcpListener
 from app.broker.websocket import WebSocketEndpoint
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
-from app.core.errors import Code, Error
-from app.core.limits import HTTP_BACKLOG, READER_THREADS, SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
+from app.core.limits import READER_THREADS
+from app.doors import Doors
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
@@ -43,7 +39,6 @@ from app.engine.registry import Registry
 from app.engine.retention import Retention, RetentionSettings
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
-from app.http.heads import BoundedHeads
 from app.logs import configure_logging
 from app.mqtt_limits import auto_subscriptions, rewriting
 from app.schema import load_schema
@@ -66,6 +61,8 @@ class Application:
         self._now = now
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
+        self._closing = contextlib.AsyncExitStack()
+        self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
         self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
         self.hooks = Hooks()
@@ -74,13 +71,22 @@ class Application:
         users = UsersFile(config.users_file)
         users.load()
         required = ("mqtt",) if config.mqtt.require_authentication else ()
-        self._authenticator = Authenticator(config.security.anonymous, users, required)
+        self._authenticator = Authenticator(
+            config.security.anonymous, users, required, certificate_user=config.mqtt.mtls.user
+        )
         config.data.mkdir(parents=True, exist_ok=True)
         database = (config.data / "rowcast.db").resolve()
         self.store = SqlStore(config.store.url or f"sqlite:///{database}")
-        self._closing = contextlib.AsyncExitStack()
-        self.mqtt_port = config.mqtt.network.port
-        self.http_port = config.http.port
+
+    @property
+    def http_port(self) -> int | None:
+        """Where it speaks HTTP."""
+        return self.doors.http_port
+
+    @property
+    def mqtt_port(self) -> int | None:
+        """Where it speaks MQTT."""
+        return self.doors.mqtt_port
 
     async def start(self) -> None:
         """Open the store and every door; returns when all of them answer.
@@ -97,9 +103,10 @@ class Application:
             self._build()
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             self.broker.restore(await self._on_writer(self.store.states, OWNER))
-            await self._open_http()
+            await self.doors.prepare(self._readers)
+            await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)
-            await self._open_mqtt()
+            await self.doors.open_mqtt(self.broker)
         except BaseException:
             await self.stop()
             raise
@@ -167,15 +174,7 @@ class Application:
         )
         return Broker(self.engine, settings, self._now)
 
-    async def _open_mqtt(self) -> None:
-        network = self.config.mqtt.network
-        listener = TcpListener(self.broker, network.host, network.port)
-        with _port_problems("MQTT", network.host, network.port, "mqtt.network.port"):
-            await listener.start()
-        self._closing.push_async_callback(listener.stop)
-        self.mqtt_port = listener.port
-
-    async def _open_http(self) -> None:
+    def _make_edge(self) -> Edge:
         config = self.config
         settings = HttpSettings(
             title="Rowcast",
@@ -189,79 +188,7 @@ class Application:
             authenticator=self._authenticator,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
-        edge = Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)
-        with _port_problems("HTTP", config.http.host, config.http.port, "http.port"):
-            listening = _bind(config.http.host, config.http.port)
-        self.http_port = int(listening.getsockname()[1])
-        server = HttpServer(_uvicorn_config(edge, config))
-        serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
-
-        async def end() -> None:
-            edge.closing.set()
-            server.should_exit = True
-            await asyncio.wait((serving,))
-
-        self._closing.push_async_callback(end)
-        await server.answers()
-
-
-class HttpServer(uvicorn.Server):
-    """Uvicorn inside our loop: signals are ours."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to ``serve``."""
-        yield
-
-    async def answers(self) -> None:
-        """Wait until it accepts connections."""
-        while not self.started:  # noqa: ASYNC110 - uvicorn tells it by this attribute only
-            await asyncio.sleep(START_POLL_SECONDS)
-
-
-def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
-    heartbeat = config.websocket.heartbeat_seconds
-    return uvicorn.Config(
-        edge,
-        http=BoundedHeads,
-        ws="websockets-sansio",
-        ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
-        ws_per_message_deflate=False,
-        ws_ping_interval=heartbeat,
-        ws_ping_timeout=heartbeat,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
-        backlog=HTTP_BACKLOG,
-    )
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named because asyncio sets TCP_NODELAY only on sockets that say they are TCP.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-@contextlib.contextmanager
-def _port_problems(door: str, host: str, port: int, setting: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Error(
-            Code.BUSY,
-            f"{door} cannot listen on {host}:{port} ({error.strerror}); end what uses it, or "
-            f"choose another port with --set {setting}=...",
-        ) from error
+        return Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)
 
 
 def serve(config: Config) -> None:
@@ -287,6 +214,8 @@ async def _serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
+    if application.doors.certificates is not None:
+        loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
     print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
     await stopping.wait()
     log.info("stopping")
@@ -295,17 +224,12 @@ async def _serve(config: Config) -> None:
 
 def _where_to_look(application: Application) -> str:
     """Return what the person who started it wants to know."""
-    config = application.config
-    url = f"http://{config.http.host}:{application.http_port}"
-    mqtt = f"{config.mqtt.network.host}:{application.mqtt_port}"
-    over_websocket = "   over WebSocket: /mqtt" if config.mqtt.web_socket else ""
     paths = [entry.path or "/" for entry in application.registry.entries if entry.path[:1] != "$"]
     return "\n".join(
         (
             f"Rowcast {__version__} is ready.",
-            f"  REST, SSE, WebSocket   {url}/   documentation: {url}/docs",
-            f"  MQTT                   {mqtt}{over_websocket}",
+            *application.doors.lines(),
             f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",
-            f"  data                   {config.data.resolve()}",
+            f"  data                   {application.config.data.resolve()}",
         )
     )

@@ -1,8 +1,9 @@
-"""What settings are made of: a section, and the kinds of numbers that stand in one."""
+"""What settings are made of: a section, and the kinds of values that stand in one."""
 
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
 def _not_a_switch(value: object) -> object:
@@ -11,9 +12,20 @@ def _not_a_switch(value: object) -> object:
     return value
 
 
+def nothing(value: object) -> object:
+    """Read how a person says that there is none; YAML reads ``off`` as a switch."""
+    said = value.strip().lower() if isinstance(value, str) else value
+    return (
+        None if said is None or said is False or said in ("none", "null", "off", "false") else value
+    )
+
+
 Number = Annotated[int, BeforeValidator(_not_a_switch)]
 Seconds = Annotated[float, BeforeValidator(_not_a_switch), Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[Number, Field(ge=0)]
+PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
+Place = Annotated[Path, AfterValidator(Path.expanduser)]
+PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]
 
 
 class Section(BaseModel):

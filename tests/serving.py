@@ -129,7 +129,9 @@ class Server:
 
     def _ports(self) -> tuple[int, int] | None:
         text = self.log
-        found = re.search(r"//127\.0\.0\.1:(\d+)/ .* 127\.0\.0\.1:(\d+) .*data ", text, re.DOTALL)
+        found = re.search(
+            r"//127\.0\.0\.1:(\d+)/ .*  MQTT +127\.0\.0\.1:(\d+) .*data ", text, re.DOTALL
+        )
         if found:
             return int(found[1]), int(found[2])
         if self.process is None or self.process.poll() is not None:

@@ -134,6 +134,8 @@ def test_all_problems_are_told_at_once(write):
         ("sse.heartbeat_seconds", "nan", "greater than 0"),
         ("mqtt.webSocket", "maybe", "valid boolean"),
         ("url", "ftp://rows.example", "an address such as"),
+        ("mqtt.network.securePort", "many", "valid integer"),
+        ("mqtt.mTLS.enabled", "maybe", "valid boolean"),
     ],
 )
 def test_a_wrong_value_is_told_with_what_is_right(key, value, said):
@@ -284,3 +286,64 @@ def test_limits_of_mqtt_become_those_of_the_broker(write):
     assert (9, 0, True) == (rates.messages, rates.bytes, rates.disconnects)
     usual = Config().mqtt.guard
     assert (None, Reason.QUOTA_EXCEEDED) == (usual.sent_away, usual.full)
+
+
+# -- the seeds' and Harper's spellings -------------------------------------------------------------
+
+
+def test_the_seed_s_file_is_understood(write):
+    """FEATURES O1: the block of seeds/3, as it stands there; without a certificate no TLS."""
+    text = """
+mqtt:
+  network:
+    port: 1883
+    securePort: 8883 # for TLS
+  webSocket: true
+  mTLS: false
+  requireAuthentication: true
+"""
+    mqtt = load_config(write(text), {}).mqtt
+    assert (1883, 8883, False) == (mqtt.network.port, mqtt.network.secure_port, mqtt.mtls.enabled)
+
+
+@pytest.mark.parametrize(
+    ("text", "enabled", "required", "user"),
+    [
+        ("mqtt: {mTLS: true}", True, False, "Common Name"),
+        ("mqtt: {mTLS: {required: true}}", True, True, "Common Name"),
+        ("mqtt: {mTLS: {user: null}}", True, False, ""),
+        ("mqtt: {mTLS: {user: devices}}", True, False, "devices"),
+        ("mqtt: {mTLS: {enabled: false, required: true}}", False, True, "Common Name"),
+        ("mqtt: {network: {mtls: {user: none}}}", True, False, ""),
+        ("mqtt: {network: {mtls: true}}", True, False, "Common Name"),
+        ("mqtt: {mTLS: }", False, False, "Common Name"),
+    ],
+)
+def test_m_tls_is_a_switch_or_its_details(write, text, enabled, required, user):
+    """FEATURES L3."""
+    mtls = load_config(write(text), {}).mqtt.mtls
+    assert (enabled, required, user) == (mtls.enabled, mtls.required, mtls.user)
+
+
+def test_m_tls_is_a_switch_in_the_environment_too():
+    assert load_config(None, {"ROWCAST_MQTT__MTLS": "true"}).mqtt.mtls.enabled
+    assert load_config(None, {}, {"mqtt.mTLS": "yes"}).mqtt.mtls.enabled
+
+
+@pytest.mark.parametrize("word", ["off", "none", "null", "false"])
+def test_a_port_may_be_none(write, word):
+    written = load_config(write(f"mqtt: {{network: {{port: {word}}}}}"), {})
+    said = load_config(None, {"ROWCAST_MQTT__NETWORK__PORT": word})
+    assert (None, None) == (written.mqtt.network.port, said.mqtt.network.port)
+
+
+def test_without_plain_http_the_other_commands_use_tls(write):
+    given = {"http.port": "off", "http.securePort": "9443"}
+    assert "https://127.0.0.1:9443" == load_config(write(""), {}, given).server_url
+
+
+def test_the_password_of_a_key_is_not_repeated(write):
+    (line,) = problems(write("tls: {privateKeyPassword: [secret]}"))
+    assert "secret" not in line
+    config = load_config(None, {}, {"tls.privateKeyPassword": "secret"})
+    assert ("secret", False) == (config.tls.private_key_password, "secret" in repr(config))

@@ -29,7 +29,7 @@ TOUR = APP / "README.md"
 
 OUTSIDE = {
     "curl", "mosquitto_pub", "mosquitto_sub", "docker", "git", "cd", "echo", "cat", "node", "npm",
-    "python", "python3", "jq", "sqlite3", "export", "kill", "source", "mkdir",
+    "python", "python3", "jq", "sqlite3", "openssl", "export", "kill", "source", "mkdir",
 }  # fmt: skip
 """Commands of other programs that a reader may be asked to type."""
 INSIDE = {"python", "pip", "pytest", "uv", "ruff", "mypy"}
@@ -236,7 +236,7 @@ def test_readme_names_no_setting_that_is_not_there(readme):
         word
         for word in quoted(readme)
         if re.fullmatch(rf"({'|'.join(sections)})(\.\w+)+", word)
-        and word not in config_keys()
+        and not {word, f"{word}.enabled"} & set(config_keys())
         and not files.search(word)
     ]
 

@@ -14,6 +14,7 @@ from app.auth.authenticator import Credentials
 from app.auth.exchange import Exchange, Step
 from app.auth.users import User
 from app.broker.forms import DOOR
+from app.broker.transport import certificate_of
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.mqtt.packets import Auth, Connect
@@ -34,7 +35,8 @@ async def authenticate(
 
     The hooks are told of a refusal (FEATURES L9), and the guard counts it.
     """
-    shown = Credentials(packet.username, packet.password, None, client_id, client.peer, DOOR)
+    certificate = certificate_of(client.transport)
+    shown = Credentials(packet.username, packet.password, certificate, client_id, client.peer, DOOR)
     method = (packet.properties or {}).get("authentication_method")
     if method is not None:
         client.dialogue = Dialogue(client, str(method), shown)

@@ -1,7 +1,6 @@
-"""MQTT over TCP: a listener, and a protocol that passes bytes to a client."""
+"""MQTT over TCP, with TLS or without: a protocol that passes bytes to a client."""
 
 import asyncio
-import logging
 from typing import cast
 
 from app.broker.broker import Broker
@@ -11,11 +10,9 @@ from app.broker.refusing import Refused
 from app.broker.sockets import probe_peer
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 
-log = logging.getLogger("rowcast.mqtt")
-
 
 class TcpConnection(asyncio.Protocol):
-    """One TCP connection of a client."""
+    """One connection of a client; TLS, where there is some, was agreed before it is made."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -50,32 +47,3 @@ class TcpConnection(asyncio.Protocol):
         if self._client is not None:
             self._client.lost()
             self._client = None
-
-
-class TcpListener:
-    """Accepts MQTT connections on one address."""
-
-    def __init__(self, broker: Broker, host: str, port: int) -> None:
-        self._broker = broker
-        self._host = host
-        self._port = port
-        self._server: asyncio.Server | None = None
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on, also when 0 was asked for."""
-        if self._server is None:
-            return self._port
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def start(self) -> None:
-        """Begin to accept."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: TcpConnection(self._broker), self._host, self._port, backlog=1024
-        )
-
-    async def stop(self) -> None:
-        """Accept no more; the broker ends the connections (FEATURES D5)."""
-        if self._server is not None:
-            self._server.close()

@@ -1,5 +1,6 @@
 """What carries bytes to and from a client, and packets that fit what it takes."""
 
+from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import Protocol
 
@@ -30,6 +31,15 @@ class Transport(Protocol):
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait for the peer to take them."""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Return a fact about what is below, as asyncio names them: ``peercert``."""
+
+
+def certificate_of(transport: Transport) -> Mapping[str, object] | None:
+    """Return what ``getpeercert()`` says of the client; None unless TLS has verified it."""
+    certificate = transport.get_extra_info("peercert")
+    return certificate if isinstance(certificate, dict) and certificate else None
 
 
 def fitted(packet: Packet, version: int, bytes_max: int) -> bytes:

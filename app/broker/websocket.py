@@ -59,6 +59,10 @@ class WebSocketTransport:
         """Return how many bytes wait for the peer to take them."""
         return self._size
 
+    def get_extra_info(self, name: str, default: object = None) -> object:  # noqa: ARG002
+        """Return nothing: the HTTP server asks no client for a certificate."""
+        return default
+
     def close(self) -> None:
         """Close after what was written."""
         self._closing = True

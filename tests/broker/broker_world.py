@@ -153,6 +153,9 @@ class Transport:
     def resume_reading(self):
         self.reading = True
 
+    def get_extra_info(self, name, default=None):
+        return default
+
     def get_write_buffer_size(self):
         return self.waiting
 

@@ -18,11 +18,12 @@ from broker_world import (
 )  # fmt: skip
 
 from app.broker.guard import GuardSettings
-from app.broker.tcp import TcpListener
+from app.broker.tcp import TcpConnection
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import Connack, Puback, Suback
 from app.mqtt.reasons import Reason
+from app.net.listener import Listener
 
 
 class Socket:
@@ -56,7 +57,7 @@ class Net:
     def __init__(self, world):
         self.world = world
         world.broker.loop = asyncio.get_running_loop()
-        self.listener = TcpListener(world.broker, "127.0.0.1", 0)
+        self.listener = Listener(lambda: TcpConnection(world.broker), "127.0.0.1", 0)
         self.writers = []
 
     async def socket(self, client_id=None, version=5, **options):
@@ -85,7 +86,7 @@ async def listening(**settings):
     finally:
         for writer in net.writers:
             writer.close()
-        await net.listener.stop()
+        net.listener.stop()
         await net.world.broker.stop()
         await net.world.engine.stop()
 
@@ -181,7 +182,7 @@ async def test_shutdown():
     async with listening() as net:
         socket = await net.socket("c")
         port = net.listener.port
-        await net.listener.stop()
+        net.listener.stop()
         stopping = asyncio.ensure_future(net.world.broker.stop())
         (answer,) = await socket.hear()
         assert Disconnect(Reason.SERVER_SHUTTING_DOWN) == Disconnect(answer.reason)
@@ -190,9 +191,3 @@ async def test_shutdown():
         assert set() == net.world.broker.clients
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", port)
-
-
-async def test_stopping_before_starting():
-    listener = TcpListener(World().broker, "127.0.0.1", 0)
-    await listener.stop()
-    assert 0 == listener.port

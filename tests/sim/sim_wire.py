@@ -53,6 +53,9 @@ class Link:
             self.client.pause_writing()
         self._pump(self._carry_down)
 
+    def get_extra_info(self, name, default=None):
+        return default
+
     def get_write_buffer_size(self):
         return len(self._down)
 
