@@ -3,16 +3,25 @@
 import pytest
 from broker_world import (
     VERSIONS,
+    Connack,
     Connect,
+    Disconnect,
     Puback,
     Pubcomp,
     Publish,
     Pubrec,
     Pubrel,
+    Suback,
+    Unsuback,
     payloads,
     topics,
     user,
 )
+
+from app.broker.transport import fitted
+from app.mqtt.encode import encode
+from app.mqtt.packets import Auth
+from app.mqtt.reasons import Reason
 
 HOUR = {"session_expiry_interval": 3600}
 DURABLE = pytest.mark.parametrize("version", [4, 5])
@@ -190,3 +199,27 @@ async def test_a_second_connect_does_not_touch_the_session(world):
     await peer.hear()
     _, connack = await durable(world, "s")
     assert (True, True) == (peer.closed, connack.session_present)
+
+
+# -- size ----------------------------------------------------------------------------------------
+
+WORDS = {"reason_string": "a sentence", "user_property": (("k", "v"),)}
+METHOD = {"authentication_method": "m"}
+ANSWERS = [
+    (Connack, (False, Reason.NOT_AUTHORIZED), {"server_keep_alive": 9}),
+    *((make, (1, Reason.SUCCESS), {}) for make in (Puback, Pubrec, Pubrel, Pubcomp)),
+    (Suback, (1, (Reason.SUCCESS,)), {}),
+    (Unsuback, (1, (Reason.SUCCESS,)), {}),
+    (Disconnect, (Reason.SERVER_BUSY,), {"server_reference": "elsewhere"}),
+    (Auth, (Reason.CONTINUE_AUTHENTICATION,), METHOD),
+]
+
+
+@pytest.mark.parametrize(("make", "said", "needed"), ANSWERS, ids=lambda item: str(item)[:40])
+def test_words_are_left_out_of_what_would_be_too_large(make, said, needed):
+    """MQTT-3.15.2-2, MQTT-3.15.2-3 and their like: what is needed stays, whatever its size."""
+    whole = encode(make(*said, {**needed, **WORDS}), 5)
+    bare = encode(make(*said, needed or None), 5)
+    packet = make(*said, {**needed, **WORDS})
+    assert fitted(packet, 5, 0) == fitted(packet, 5, len(whole)) == whole
+    assert fitted(packet, 5, len(whole) - 1) == fitted(packet, 5, 1) == bare

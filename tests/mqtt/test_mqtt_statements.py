@@ -37,6 +37,13 @@ def test_each_says_something_in_a_sentence(version):
     assert [name for name, text in says.items() if text[-1] != "." or len(text) > 160] == []
 
 
+@EACH
+def test_each_has_tests_or_a_reason(version):
+    assert [
+        item.name for item in STATEMENTS[version] if bool(item.tests) == bool(item.reason)
+    ] == []
+
+
 @cache
 def functions(place: str) -> frozenset[str]:
     """Return the tests of a module, named ``room.thing``."""
