@@ -209,10 +209,8 @@ class Client:
 
     def _guarded(self, packets: list[Packet | Violation]) -> None:
         try:
-            if self.opening is None and not self.behind:
-                self._handle(packets)
-            else:
-                self._hold(packets)
+            take = self._handle if self.opening is None and not self.behind else self._hold
+            take(packets)
         except Violation as violation:
             self.refuse(violation)
         except Exception:
