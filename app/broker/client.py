@@ -21,6 +21,7 @@ from app.broker.authentication import Dialogue
 from app.broker.delivery import deliver
 from app.broker.forms import Form
 from app.broker.handlers import HANDLERS
+from app.broker.patience import Patience
 from app.broker.publishing import on_puback, on_publish
 from app.broker.rates import Meter
 from app.broker.session import Session
@@ -28,12 +29,9 @@ from app.broker.transport import Transport, fitted
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import (
-    MQTT_CLOSE_SECONDS,
     MQTT_HELD_PACKETS_MAX,
-    MQTT_KEEP_ALIVE_FACTOR,
     MQTT_PROGRESS_BYTES,
     MQTT_REASON_CHARS_MAX,
-    MQTT_STALL_SECONDS,
 )
 from app.engine.write import Outcome, Unheard
 from app.mqtt.aliases import Aliases
@@ -52,13 +50,9 @@ class Client:
     """A connection and, once it has sent CONNECT, its session."""
 
     __slots__ = (
-        "_close_timer",
         "_crowded",
         "_paused",
         "_scheduled",
-        "_stall_timer",
-        "_throttle_timer",
-        "_timer",
         "aliases",
         "answered",
         "behind",
@@ -73,7 +67,6 @@ class Client:
         "early",
         "form",
         "held",
-        "keep_alive_seconds",
         "last_seen",
         "later",
         "loop",
@@ -81,6 +74,7 @@ class Client:
         "opening",
         "out",
         "packet_bytes_max",
+        "patience",
         "peer",
         "polite",
         "problems",
@@ -120,7 +114,6 @@ class Client:
         """Packets that came while CONNECT was being answered."""
         self.clean_start = False
         self.connected_at = 0.0
-        self.keep_alive_seconds = 0.0
         self.last_seen = self.loop.time()
         self.packet_bytes_max = 0
         """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
@@ -153,10 +146,7 @@ class Client:
         """Whether the window is full: an acknowledgement makes it ready again."""
         self.saving = self.closing = self.behind = False  # behind: SUBSCRIBE waits for its writes
         self._scheduled = self._paused = self._crowded = False
-        self._throttle_timer = self._stall_timer = self._close_timer = None
-        self._timer = self.loop.call_later(
-            broker.settings.connect_timeout_seconds, self._connect_timeout
-        )
+        self.patience = Patience(self)
 
     @property
     def name(self) -> str:
@@ -197,15 +187,9 @@ class Client:
         if meter.disconnects:
             self.disconnect(Reason.MESSAGE_RATE_TOO_HIGH, "more than the rate that is allowed")
             return False
-        if self._throttle_timer is not None:
-            self._throttle_timer.cancel()
-        self._throttle_timer = self.loop.call_later(seconds, self._unthrottled)
+        self.patience.throttle(seconds)
         self.transport.pause_reading()
         return True
-
-    def _unthrottled(self) -> None:
-        self._throttle_timer = None
-        self._read_again()
 
     def _guarded(self, packets: list[Packet | Violation]) -> None:
         try:
@@ -249,19 +233,20 @@ class Client:
         held, self.held = self.held, []
         if not self.closing and held:
             self._guarded(held)
-        self._read_again()
+        self.read_again()
 
     def _relieved(self) -> None:
         self._crowded = False
-        self._read_again()
+        self.read_again()
 
     @property
-    def _silenced(self) -> bool:
+    def silenced(self) -> bool:
         """Whether it is not read from: then its silence is ours."""
-        return self._crowded or self._paused or self._throttle_timer is not None
+        return self._crowded or self._paused or self.patience.throttles
 
-    def _read_again(self) -> None:
-        full = self._silenced or len(self.held) >= MQTT_HELD_PACKETS_MAX
+    def read_again(self) -> None:
+        """Read on, unless something else is against it."""
+        full = self.silenced or len(self.held) >= MQTT_HELD_PACKETS_MAX
         if not self.closing and not full:
             self.last_seen = self.loop.time()  # it was not heard: its silence was ours
             self.transport.resume_reading()
@@ -367,24 +352,15 @@ class Client:
             self.flush()
 
     def pause_writing(self) -> None:
-        """Hear that the socket is full: write no messages, and read nothing that asks for answers.
-
-        A client that never reads again is cut off: its keep-alive cannot tell, as it is not read.
-        """
+        """Hear that the socket is full: write no messages, read nothing that asks for answers."""
         if self._paused or self.closing:
             return
         self._paused = True
         self.transport.pause_reading()
-        self._watch_stall(self.transport.get_write_buffer_size())
+        self.patience.watch_stall()
 
-    def _watch_stall(self, waiting_bytes: int) -> None:
-        self._stall_timer = self.loop.call_later(MQTT_STALL_SECONDS, self._stalled, waiting_bytes)
-
-    def _stalled(self, waiting_bytes: int) -> None:
-        now_waiting = self.transport.get_write_buffer_size()
-        if now_waiting < waiting_bytes:
-            self._watch_stall(now_waiting)
-            return
+    def cut(self) -> None:
+        """Cut off a client that never reads."""
         log.info("%s from %s reads nothing; closing", self.name, self.peer)
         self.broker.stalled += 1
         self.closing = True
@@ -394,35 +370,14 @@ class Client:
     def resume_writing(self) -> None:
         """Hear that the socket has room again."""
         self._paused = False
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
-        self._read_again()
+        self.patience.unwatch_stall()
+        self.read_again()
         self.ready()
 
-    # -- time --------------------------------------------------------------------------------------
-
     def connected(self, keep_alive_seconds: int) -> None:
-        """Clear the deadline of CONNECT; begin to watch for the client's silence."""
-        self._timer.cancel()
+        """Hear that it is accepted."""
         self.connected_at = self.broker.now()
-        self.keep_alive_seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
-        if keep_alive_seconds:
-            self._timer = self.loop.call_later(self.keep_alive_seconds, self._keep_alive)
-
-    def _keep_alive(self) -> None:
-        """Close when nothing came for one and a half times the Keep Alive (MQTT-3.1.2-22)."""
-        left = self.last_seen + self.keep_alive_seconds - self.loop.time()
-        if self._silenced:
-            left = self.keep_alive_seconds
-        if left > 0:
-            self._timer = self.loop.call_later(left, self._keep_alive)
-        else:
-            self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing was received in time")
-
-    def _connect_timeout(self) -> None:
-        log.info("%s sent no CONNECT in time", self.peer)
-        self.end()
+        self.patience.accept(keep_alive_seconds)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -479,7 +434,7 @@ class Client:
         if self.dialogue is not None:
             self.dialogue.abandon()
         self.transport.close()
-        self._close_timer = self.loop.call_later(MQTT_CLOSE_SECONDS, self.transport.abort)
+        self.patience.close_soon()
         # Not within this call: it may come from the middle of an announcement.
         self.loop.call_soon(self.broker.leave, self)
 
@@ -489,10 +444,7 @@ class Client:
         self.held.clear()
         if self.dialogue is not None:
             self.dialogue.abandon()
-        timers = (self._timer, self._close_timer, self._stall_timer, self._throttle_timer)
-        for timer in timers:
-            if timer is not None:
-                timer.cancel()
+        self.patience.end()
         self.out.clear()
         self.later.clear()
         self.broker.leave(self)

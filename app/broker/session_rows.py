@@ -106,7 +106,7 @@ def _connection(broker: "Broker", client: "Client | None") -> Facts:
         "door": client.caller.door,
         "transport": _transport(client),
         "version": client.connection.version,
-        "keep_alive_seconds": int(client.keep_alive_seconds / MQTT_KEEP_ALIVE_FACTOR),
+        "keep_alive_seconds": int(client.patience.keep_alive_seconds / MQTT_KEEP_ALIVE_FACTOR),
         "connected_at": time_text(client.connected_at),
         "last_activity": time_text(broker.now() - silent_seconds),
     }
