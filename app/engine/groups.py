@@ -265,7 +265,7 @@ class Group:
         turn = iter(places)
         wanted = len(places)
         while wanted and self._waits and self._returned:
-            self._give(*next(turn), heappop(self._returned))
+            self._give(*next(turn), self._taken_over(heappop(self._returned)))
             wanted -= 1
         for event, _ in subscription.take(wanted) if wanted else ():
             if event.kind not in LOGGED:  # marks and current records: MQTT 5, 3.3.1.3
@@ -276,14 +276,18 @@ class Group:
             else:
                 self._recall(deal, event)
 
-    def _give(self, seat: Seat, following: int, old: Deal) -> None:
-        """Put an event into a member's hands; whoever was sent it before is to forget it."""
-        deal = Deal(self, old.number, old.seq, old.event)
+    def _taken_over(self, old: Deal) -> Deal:
+        """Return a deal for another member; whoever was sent it before is to forget it."""
         holder = old.seat
         self._release(old)
         if holder is not None:
             holder.member.withdraw(old)
             self._drop_if_gone(holder)
+        return Deal(self, old.number, old.seq, old.event)
+
+    def _give(self, seat: Seat, following: int, deal: Deal) -> None:
+        """Put an event into a member's hands."""
+        self._touch()
         if not seat.connected:  # it went while others were given theirs
             self._return(deal)
             return
