@@ -162,8 +162,11 @@ class Broker:
     def forget_share(self, sharing: Sharing, text: str) -> bool:
         """Note that a session shares a subscription no more; return whether it did."""
         session = sharing.session
-        if sharing.unsubscribe(text) is None:
+        interest = sharing.unsubscribe(text)
+        if interest is None:
             return False
+        if session.client is not None and session.client.caller is not None:
+            self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)
         if session.kept:
             self.keeper.drop_share(session, text)
         return True

@@ -70,9 +70,12 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
     certain = False
     while sharing.given:
         deal = sharing.given.popleft()
-        event, interest, qos = deal.event, deal.interest, deal.qos
-        if event is None or interest is None:  # what is dealt has both
+        let = sharing.let(deal)
+        if let is None:
+            deal.group.done(deal)
             continue
+        event, interest = let
+        qos = deal.qos = min(deal.qos, event.qos)
         retain = interest.retain_as_published and event.retain
         frame = _frame(client, event, interest, qos, retain=retain)
         if frame is None:
@@ -113,7 +116,7 @@ def _frame(
             frame = client.broker.forms.frame(event, form, qos, retain)
         else:
             frame = cast("Frame", known)
-    if not frame[0]:  # UNSENDABLE
+    if not frame or not frame[0]:  # UNSENDABLE
         return None
     return _fitted(client, event, cast("Form", interest.form), frame)
 

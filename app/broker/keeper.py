@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from app.broker.flights import Sent, sent_of
 from app.broker.forms import DOOR
 from app.broker.session import Session
-from app.broker.sharing import Sharing, filter_of, share_of
+from app.broker.sharing import Sharing, filter_of
 from app.broker.wills import WILL
 from app.codecs import CBOR, decode, encode
 from app.core.callers import Caller, Grants
@@ -135,8 +135,8 @@ class Keeper:
 
     def put_share(self, session: Session, text: str, interest: Interest) -> None:
         """Note a shared subscription."""
-        change = Change(self.owner(session), _SHARE + text, encode(_facts(interest), CBOR))
-        session.unsaved.append(change)
+        facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
+        session.unsaved.append(Change(self.owner(session), _SHARE + text, encode(facts, CBOR)))
 
     def drop_share(self, session: Session, text: str) -> None:
         """Note the end of a shared subscription."""
@@ -251,9 +251,8 @@ class Keeper:
                 self._broker.exclusives.take(name.removeprefix(_EXCLUSIVE), session.client_id)
             elif name.startswith(_SHARE):
                 text = name.removeprefix(_SHARE)
-                share = share_of(text)
-                if share is not None:
-                    shares[text] = self._interest(share.topics, _decoded(value))
+                about_it = _decoded(value)
+                shares[text] = self._interest(TopicFilter(about_it["topics"]), about_it)
             elif name.startswith(_IN):
                 session.inbound.add(int(name.removeprefix(_IN)))
             elif name.startswith(_OUT):

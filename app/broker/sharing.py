@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from app.core.cursors import parse_cursor
 from app.core.errors import Error
+from app.core.events import Event
 from app.core.limits import MQTT_FLUSH_EVENTS
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.deals import Deal
+from app.engine.gate import Gate
 from app.engine.groups import Group
 from app.engine.interests import Interest
 from app.mqtt.reasons import Reason
@@ -72,11 +74,13 @@ def filter_of(group: Group) -> str:
 class Sharing:
     """A session's part in groups: an ``engine.deals.Member``."""
 
-    __slots__ = ("_broker", "_flights", "given", "session", "shares")
+    __slots__ = ("_broker", "_flights", "_gate", "given", "session", "shares")
 
     def __init__(self, broker: "Broker", session: "Session") -> None:
         self._broker = broker
         self.session = session
+        self._gate: Gate | None = None
+        """What hooks have to say of what it is given."""
         self.shares: dict[str, tuple[Share, Interest]] = {}
         """By the whole text of the filter."""
         self.given: deque[Deal] = deque()
@@ -103,6 +107,13 @@ class Sharing:
         if room <= 0:
             client.blocked = True  # an acknowledgement calls again
         return min(room, MQTT_FLUSH_EVENTS - len(self.given))
+
+    def takes(self, event: Event) -> bool:
+        """Tell whether its client may read an event (FEATURES G6)."""
+        hooks, client = self._broker.engine.hooks, self.session.client
+        if not hooks.reading or client is None or client.caller is None:
+            return True
+        return hooks.may_read(client.caller, event.topic)
 
     def give(self, deal: Deal) -> None:
         """Take a message; it is sent at the end of this turn."""
@@ -137,6 +148,10 @@ class Sharing:
         self, text: str, share: Share, interest: Interest, since: str | None = None
     ) -> None:
         """Take part in a group, or change the options. A new group begins at ``since``."""
+        known, _ = self.shares.get(text, (share, None))
+        if known != share:  # a hook gave the same filter another meaning
+            self.unsubscribe(text)
+        self._serve()
         self.shares[text] = share, interest
         self._group(share).join(self, interest, self._position(since))
 
@@ -159,8 +174,27 @@ class Sharing:
 
     def connect(self) -> None:
         """See the session's client again."""
+        self._serve()
         for share, interest in self.shares.values():
             self._group(share).join(self, interest)
+
+    def _serve(self) -> None:
+        """Note what hooks have to say of what this client is given."""
+        client = self.session.client
+        if client is not None and client.caller is not None:
+            self._gate = self._broker.engine.gate(client.caller)
+
+    def let(self, deal: Deal) -> tuple[Event, Interest] | None:
+        """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
+
+        (FEATURES G8).
+        """
+        event, interest = deal.event, deal.interest
+        if event is None or interest is None:  # what is dealt has both
+            return None
+        if self._gate is None:
+            return event, interest
+        return next(((became, interest) for became, _ in self._gate.let([(event, interest)])), None)
 
     def rest(self) -> None:
         """See its connection end; the session lasts."""
@@ -201,14 +235,18 @@ class Sharing:
     # -- restarts ----------------------------------------------------------------------------------
 
     def restore(self, shares: dict[str, Interest], sent: Iterable[tuple[int, str, "Sent"]]) -> None:
-        """Put back what an earlier run left: filters, and flights with the filter of each."""
+        """Put back what an earlier run left: filters, and flights with the group of each."""
+        groups: dict[str, Group] = {}
         for text, interest in shares.items():
-            share = share_of(text)
-            if share is not None:
+            asked = share_of(text)
+            if asked is not None:
+                share = Share(asked.name, interest.topics)
                 self.shares[text] = share, interest
-                self._group(share).join(self, interest, connected=False)
+                group = self._group(share)
+                group.join(self, interest, connected=False)
+                groups[filter_of(group)] = group
         for packet_id, text, flight in sent:
-            if text in self.shares:  # else it completes what it has, and nobody asks for it
-                group = self._group(self.shares[text][0])
+            if text in groups:  # else it completes what it has, and nobody asks for it
+                group = groups[text]
                 flight.deal = group.hold(self, flight.seq, flight.qos)
                 self._flights[flight.deal] = packet_id

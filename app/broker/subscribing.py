@@ -195,7 +195,6 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
 def _share(wish: Wish, wanted: Subscription, share: Share) -> Reason:
     """Take part in a group, or change how; return the QoS that is granted."""
     session, text, broker = wish.session, wanted.filter, wish.client.broker
-    broker.engine.authorise_watch(share.topics, wish.caller)
     sharing = session.sharing
     if sharing is None:
         sharing = session.sharing = Sharing(broker, session)
@@ -208,10 +207,12 @@ def _share(wish: Wish, wanted: Subscription, share: Share) -> Reason:
         identifiers=wish.identifiers,
         form=wish.form,
     )
-    sharing.subscribe(text, share, interest, wish.since)
+    broker.engine.authorise(interest, wish.caller)  # hooks may change what it wants
+    sharing.subscribe(text, Share(share.name, interest.topics), interest, wish.since)
+    broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
-    return Reason(wanted.qos)
+    return Reason(interest.qos)
 
 
 def _check_count(broker: "Broker", session: "Session") -> None:

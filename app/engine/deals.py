@@ -4,6 +4,7 @@ The rules of handing over are the group's (``groups.py``); here is only what hol
 member and one round. It knows nothing of the log or of protocols.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from app.core.events import Event
@@ -23,6 +24,9 @@ class Member(Protocol):
 
     def room(self) -> int:
         """Return how many more events it can take now."""
+
+    def takes(self, event: Event) -> bool:
+        """Tell whether it may be given an event at all."""
 
     def give(self, deal: "Deal") -> None:
         """Take an event; sets ``deal.sent`` when it goes out, and tells the group when done."""
@@ -98,6 +102,9 @@ class Ring:
 
     def __len__(self) -> int:
         return len(self._seats)
+
+    def __iter__(self) -> Iterator[Seat]:
+        return iter(self._seats)
 
     def add(self, seat: Seat) -> None:
         """Let a member take part."""

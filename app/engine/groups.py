@@ -75,7 +75,8 @@ class Group:
         self.saved: bytes | None = None
         """The state that is on disk, as far as the owner knows."""
         self.dropped = 0
-        """Unlogged events that no member had room for, of earlier times on the bus."""
+        """Events that no member may be given, and unlogged ones that none had room for, of earlier
+        times on the bus."""
 
     @property
     def durable(self) -> bool:
@@ -286,16 +287,29 @@ class Group:
         return Deal(self, old.number, old.seq, old.event)
 
     def _give(self, seat: Seat, following: int, deal: Deal) -> None:
-        """Put an event into a member's hands."""
+        """Put an event into a member's hands, or another's if it may not be given this one."""
         self._touch()
         if not seat.connected:  # it went while others were given theirs
             self._return(deal)
             return
         self._ring.next = following
+        event = cast("Event", deal.event)  # what is dealt was read
+        if not seat.member.takes(event):
+            other = self._who_takes(event)
+            if other is None:
+                self.dropped += 1
+                return
+            seat = other
         deal.seat, deal.interest = seat, seat.interest
         deal.qos = min(deal.qos, seat.interest.qos)
         seat.deals[deal] = None
         seat.member.give(deal)
+
+    def _who_takes(self, event: Event) -> Seat | None:
+        """Return who may be given an event: who has most room, or, within reason, has none."""
+        able = (seat for seat in self._ring if len(seat.deals) < GROUP_TURN_EVENTS)
+        able = (seat for seat in able if seat.member.takes(event))
+        return max(able, key=lambda seat: seat.room, default=None)
 
     # -- the bus and the log -----------------------------------------------------------------------
 

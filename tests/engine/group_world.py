@@ -17,6 +17,8 @@ class Worker:
         self.durable = durable
         self.free = room
         self.sends = sends
+        self.forbidden = ()
+        """Payloads that it may not be given."""
         self.deals = []
         """What it has and did not complete."""
         self.heard = []
@@ -24,6 +26,9 @@ class Worker:
 
     def room(self):
         return self.free - len(self.deals)
+
+    def takes(self, event):
+        return event.payload not in self.forbidden
 
     def give(self, deal):
         self.deals.append(deal)

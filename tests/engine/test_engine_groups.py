@@ -97,6 +97,18 @@ async def test_each_gets_the_qos_that_it_was_granted(yard):
     ]
 
 
+async def test_what_one_may_not_be_given_goes_to_another_who_may(yard):
+    """G6: also to one who has no room; and to nobody if nobody may."""
+    one, two, full = yard.worker("a"), yard.worker("b"), yard.worker("c", room=0)
+    one.forbidden = numbers(1, 9)
+    two.forbidden = [b"4", b"5"]
+    full.forbidden = [b"5"]
+    yard.put(*numbers(1, 5))
+    await yard.rounds()
+    assert ([], numbers(1, 3), [b"4"]) == (one.heard, two.heard, full.heard)
+    assert 1 == one.group.dropped
+
+
 async def test_current_records_are_never_dealt(yard):
     """MQTT 5, 3.3.1.3: no retained messages for shared subscriptions."""
     yard.put(b"old")
