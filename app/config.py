@@ -106,6 +106,11 @@ class Mqtt(MqttLimits):
     receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
         default=1_024, description="Unacknowledged publishes that a client may have on the way."
     )
+    accept: Literal["", "application/json", "application/cbor", "application/x-msgpack"] = Field(
+        default="",
+        description="Format for clients that do not ask for one; empty is JSON for tables, and "
+        "other topics as they came.",
+    )
     max_session_expiry_seconds: Count = Field(
         default=0,
         description="Longest that a session outlives its connection; 0 is as long as it asks.",

@@ -20,6 +20,7 @@ from app.auth.anonymous import anonymous_from
 from app.auth.authenticator import Authenticator
 from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
+from app.broker.forms import media_type_wanted
 from app.broker.keeper import OWNER
 from app.broker.settings import BrokerSettings
 from app.broker.websocket import WebSocketEndpoint
@@ -170,6 +171,7 @@ class Application:
             rates=mqtt.rate.settings,
             rewriting=rewriting(mqtt.rewrite),
             auto_subscriptions=auto_subscriptions(mqtt.auto_subscribe),
+            media_type=media_type_wanted(mqtt.accept),
             server_reference=mqtt.server_reference,
         )
         return Broker(self.engine, settings, self._now)

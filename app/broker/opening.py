@@ -130,9 +130,10 @@ async def _saved(client: "Client", session: Session) -> None:
 
 
 def _form(client: "Client", packet: Connect) -> Form:
-    """Return how the client wants its messages: by CONNECT, else as its WebSocket asked."""
+    """Return how the client wants its messages: by CONNECT, its WebSocket, or the setting."""
     users = user_properties(packet.properties)
     media_type = client.form.media_type if client.form is not None else None
+    media_type = media_type or client.broker.settings.media_type
     if "accept" in users:
         try:
             media_type = media_type_wanted(users["accept"])

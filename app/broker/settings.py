@@ -38,5 +38,7 @@ class BrokerSettings:
     rates: RateSettings = field(default_factory=RateSettings)
     rewriting: Rewriting | None = None
     auto_subscriptions: AutoSubscriptions | None = None
+    media_type: str | None = None
+    """How clients that say nothing of it get their messages; None is as they are (X19)."""
     server_reference: str = ""
     """Another server, told to those who are sent away (MQTT 5, 4.11)."""

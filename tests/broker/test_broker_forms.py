@@ -5,7 +5,7 @@ import json
 import cbor2
 import msgpack
 import pytest
-from broker_world import payloads, user, users
+from broker_world import World, payloads, user, users
 
 from app.broker import forms
 from app.codecs import CBOR, JSON, MSGPACK
@@ -46,6 +46,19 @@ async def test_before_five_a_declared_table_speaks_json(world):
     peer = await world.subscribed("Dog/#", version=4)
     await world.put("Dog/1", cbor2.dumps(RECORD), CBOR)
     assert [RECORD] == [json.loads(payload) for payload in payloads(await peer.hear())]
+
+
+@pytest.mark.parametrize("version", (3, 4, 5))
+async def test_a_setting_for_those_who_cannot_ask(version):
+    """X19: before MQTT 5 there is no `accept`; a client of 5 that asks gets what it asks for."""
+    world = World(media_type=CBOR)
+    peer = await world.subscribed("Dog/#", version=version)
+    asking = await world.subscribed(
+        "Dog/#", client_id="a", connect={"properties": users(("accept", JSON))}
+    )
+    await world.put("Dog/1", json.dumps(RECORD).encode(), JSON)
+    assert [RECORD] == [cbor2.loads(payload) for payload in payloads(await peer.hear())]
+    assert [RECORD] == [json.loads(payload) for payload in payloads(await asking.hear())]
 
 
 async def test_an_open_topic_is_converted_when_asked(world):
