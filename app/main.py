@@ -29,6 +29,7 @@ from app.config import Config
 from app.core.clock import HybridClock
 from app.core.limits import READER_THREADS
 from app.doors import Doors
+from app.engine.backlog import Overflow
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
@@ -166,6 +167,8 @@ class Application:
             keep_alive_seconds_max=mqtt.max_keep_alive_seconds,
             tcp_keep_alive_seconds=mqtt.tcp_keep_alive_seconds,
             session_expiry_seconds_max=mqtt.max_session_expiry_seconds,
+            session_queue_max=mqtt.max_session_queue,
+            session_queue_policy=Overflow(mqtt.session_queue_policy),
             authenticator=self._authenticator,
             guard=mqtt.guard,
             rates=mqtt.rate.settings,

@@ -13,7 +13,7 @@ from app.broker.guard import GuardSettings
 from app.broker.rates import RateSettings
 from app.broker.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
 from app.core.errors import Error
-from app.core.limits import MQTT_SUBSCRIPTIONS_MAX
+from app.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
 from app.mqtt.packets import Subscription
 from app.mqtt.reasons import Reason
 from app.sections import Count, Number, Seconds, Section
@@ -147,6 +147,16 @@ class MqttLimits(Section):
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = Field(
         default=65_535,
         description="Unacknowledged messages on their way to one client, if it takes as many.",
+    )
+    max_session_queue: Annotated[Number, Field(ge=0, le=SESSION_QUEUE_EVENTS_MAX)] = Field(
+        default=0,
+        description="Messages that may wait for a session whose client was away; 0 means all that "
+        "the log still keeps.",
+    )
+    session_queue_policy: Literal["drop_oldest", "drop_newest", "disconnect"] = Field(
+        default="drop_oldest",
+        description="What happens when more wait, as the client comes back; `disconnect` ends the "
+        "session with 0x97.",
     )
     max_keep_alive_seconds: Annotated[Number, Field(ge=0, le=65_535)] = Field(
         default=0,

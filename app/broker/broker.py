@@ -23,6 +23,7 @@ from app.broker.sharing import Sharing
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.topics import TopicFilter
+from app.engine.backlog import Loss, Overflow
 from app.engine.engine import Engine
 from app.engine.subscription import Interest
 from app.engine.write import Unheard
@@ -68,6 +69,8 @@ class Broker:
         """Publishes and wills that were refused."""
         self.dropped_large = 0
         """Messages over a client's Maximum Packet Size."""
+        self.dropped_waiting = 0
+        """Messages dropped because more waited for a session than may."""
         self.expired = 0
         """Messages whose time was over before they could be sent."""
         self.throttled = 0
@@ -101,6 +104,7 @@ class Broker:
         session.client = None
         if session.subscription is not None:
             session.dropped += session.subscription.dropped
+            session.holes = session.subscription.holes
             session.position, session.filters = self.engine.suspend(session.subscription)
             session.subscription = None
         if not session.durable or self.sessions.get(session.client_id) is not session:
@@ -123,6 +127,28 @@ class Broker:
             session.sharing.end()
         wills.publish(self, session)
         self.withdraw(session)
+
+    def expel(self, session: Session, reason: Reason, message: str) -> None:
+        """End a session and, if there is one, its client's connection, which is told why."""
+        client = session.client
+        if client is not None:
+            client.disconnect(reason, message)
+            self.leave(client)
+        if self.sessions.get(session.client_id) is session:  # it was to outlive its connection
+            self.end(session)
+
+    def overflowed(self, session: Session, loss: Loss) -> None:
+        """Note what a session lost because more waited for it than may (FEATURES D25)."""
+        most, policy = self.settings.session_queue_max, self.settings.session_queue_policy
+        log.info("%d more than %d waited for %r", loss.dropped, most, session.client_id)
+        if policy is Overflow.DISCONNECT:
+            message = f"more than {most} messages waited; the session has ended"
+            self.expel(session, Reason.QUOTA_EXCEEDED, message)
+            return
+        session.dropped += loss.dropped
+        session.expired += loss.expired
+        self.dropped_waiting += loss.dropped
+        self.expired += loss.expired
 
     def withdraw(self, session: Session) -> None:
         """Take a session off the disk; the log need no longer keep messages for it."""

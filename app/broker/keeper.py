@@ -28,6 +28,7 @@ from app.core.errors import Error
 from app.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from app.core.topics import TopicFilter
 from app.engine.groups import Group
+from app.engine.marks import Hole
 from app.engine.subscription import Interest
 from app.mqtt.packets import Will
 from app.mqtt.window import Flight, Window
@@ -176,7 +177,7 @@ class Keeper:
                 session.unsaved[:0] = unsaved
                 session.changed |= changed
                 session.saved |= changed  # whatever is on disk is written over
-                session.saved_position = -1
+                session.saved_place = None
                 table.failed(groups)
             if done is not None:
                 done(error)
@@ -194,10 +195,11 @@ class Keeper:
         return [group for group in session.sharing.groups if group.changed]
 
     def _place(self, session: Session) -> Iterable[Change]:
-        position = session.place
-        if position != session.saved_position:
-            session.saved_position = position
-            yield Change(self.owner(session), "place", encode(position, CBOR))
+        holes = [[hole.after, hole.last, hole.count] for hole in session.ahead]
+        place = [session.place, *holes] if holes else session.place
+        if place != session.saved_place:
+            session.saved_place = place
+            yield Change(self.owner(session), "place", encode(place, CBOR))
 
     def _flights(self, session: Session, changed: set[int]) -> Iterable[Change]:
         owner, saved = self.owner(session), session.saved
@@ -237,7 +239,9 @@ class Keeper:
         session.expires_at = about.get("expires")
         session.user = about.get("user", session.user)
         session.kept = "session" in facts
-        session.position = session.saved_position = _decoded(facts.get("place", b"\0"))
+        session.saved_place = place = _decoded(facts.get("place", b"\0"))
+        session.position, *holes = place if isinstance(place, list) else [place]
+        session.holes = tuple(Hole(*hole) for hole in holes)
         if WILL in facts:
             session.will, session.will_caller = _will(_decoded(facts[WILL]), client_id)
         flights: list[tuple[int, int, Flight]] = []

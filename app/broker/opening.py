@@ -7,6 +7,7 @@ come meanwhile are held by the client. CONNACK goes out when what it promises is
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
+from app.engine.backlog import Bound, BoundedSubscription
 from app.engine.subscription import Subscription
 from app.mqtt.aliases import Aliases
 from app.mqtt.packets import MQTT_5, Connack, Connect, Will
@@ -210,9 +212,7 @@ def _will(client: "Client", will: Will | None) -> Will | None:
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
     """Make the session a live cursor: where it left off, or at the head."""
     broker, form = client.broker, cast("Form", client.form)
-    session.subscription = Subscription(
-        broker.engine.reader, session.client_id, client.ready, client.overflow
-    )
+    session.subscription = _cursor(client, session)
     for _, flight in session.window:
         sent = sent_of(flight)
         if sent is not None:
@@ -231,6 +231,23 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     for interest in refused:
         broker.forget_filter(session, interest)
     client.ready()
+
+
+def _cursor(client: "Client", session: Session) -> Subscription:
+    """Return a live cursor; one that goes on may find that more waits for it than may (D25)."""
+    broker, reader = client.broker, client.broker.engine.reader
+    most = broker.settings.session_queue_max
+    if not session.filters or not (most or session.holes):
+        return Subscription(reader, session.client_id, client.ready, client.overflow)
+    return BoundedSubscription(
+        reader,
+        session.client_id,
+        client.ready,
+        client.overflow,
+        Bound(most, broker.settings.session_queue_policy, broker.now),
+        partial(broker.overflowed, session),
+        session.holes,
+    )
 
 
 def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> None:

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from app.core.callers import Caller
+from app.engine.marks import Hole
 from app.engine.subscription import Interest, Subscription
 from app.mqtt.packets import Will
 from app.mqtt.window import Window
@@ -48,6 +49,7 @@ class Session:
         "expires_at",
         "expiry_seconds",
         "filters",
+        "holes",
         "inbound",
         "kept",
         "orders",
@@ -55,7 +57,7 @@ class Session:
         "reliable",
         "resend",
         "saved",
-        "saved_position",
+        "saved_place",
         "sharing",
         "subscription",
         "unsaved",
@@ -79,6 +81,8 @@ class Session:
         self.subscription: Subscription | None = None
         self.position = 0
         """Where in the log to go on; holds while there is no subscription."""
+        self.holes: tuple[Hole, ...] = ()
+        """What of the log beyond it is to be passed over; holds while there is no subscription."""
         self.filters: list[Interest] = []
         """The subscriptions; hold while there is no subscription."""
         self.sharing: Sharing | None = None
@@ -106,7 +110,7 @@ class Session:
         """Packet identifiers whose flights began, moved or ended since the last save."""
         self.saved: set[int] = set()
         """Packet identifiers of the flights that are on disk."""
-        self.saved_position = -1
+        self.saved_place: object = None
 
     @property
     def durable(self) -> bool:
@@ -122,6 +126,11 @@ class Session:
     def place(self) -> int:
         """The number up to which every event was handed over: in flight, done or not for it."""
         return self.subscription.settled if self.subscription is not None else self.position
+
+    @property
+    def ahead(self) -> tuple[Hole, ...]:
+        """What is to be passed over beyond ``place``."""
+        return self.subscription.holes if self.subscription is not None else self.holes
 
     @property
     def pending(self) -> int:

@@ -53,19 +53,12 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
             session = broker.sessions.get(self.id)
             if session is None:
                 raise Error(Code.NOT_FOUND, f"there is no session of the client {self.id!r}")
-            _end(broker, session)
+            broker.expel(
+                session, Reason.ADMINISTRATIVE_ACTION, "an administrator ended the session"
+            )
             await self.durable()
 
     return SessionRows
-
-
-def _end(broker: "Broker", session: Session) -> None:
-    client = session.client
-    if client is not None:
-        client.disconnect(Reason.ADMINISTRATIVE_ACTION, "an administrator ended the session")
-        broker.leave(client)
-    if broker.sessions.get(session.client_id) is session:  # it was to outlive its connection
-        broker.end(session)
 
 
 def _row(broker: "Broker", session: Session, most: int) -> Facts:
@@ -74,6 +67,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
     return {
         "client_id": session.client_id,
         "connected": client is not None,
+        "user": session.user,
         **_connection(broker, client),
         "clean_start": client.clean_start if client is not None else None,
         "properties": _properties(session, client),
@@ -81,6 +75,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
         "expires_at": None if ends == math.inf else time_text(ends),
         "position": broker.engine.cursor(place),
         "lag": max(0, head - place),
+        "skipped": sum(hole.count for hole in session.ahead),
         "queued": _queued(session),
         "subscription_count": len(subscriptions),
         "subscriptions": [_subscription(*item) for item in subscriptions[:most]],
@@ -97,11 +92,10 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
 def _connection(broker: "Broker", client: "Client | None") -> Facts:
     """Return what is true of the connection; of none there is nothing to be said."""
     if client is None or client.caller is None:
-        absent = ("user", "peer", "door", "transport", "version", "keep_alive_seconds")
+        absent = ("peer", "door", "transport", "version", "keep_alive_seconds")
         return dict.fromkeys((*absent, "connected_at", "last_activity"))
     silent_seconds = broker.clock() - client.last_seen
     return {
-        "user": client.caller.user,
         "peer": client.peer,
         "door": client.caller.door,
         "transport": _transport(client),

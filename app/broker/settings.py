@@ -12,6 +12,7 @@ from app.core.limits import (
     MQTT_RECEIVE_MAXIMUM,
     MQTT_SUBSCRIPTIONS_MAX,
 )
+from app.engine.backlog import Overflow
 from app.mqtt.window import PACKET_ID_MAX
 
 
@@ -32,6 +33,9 @@ class BrokerSettings:
     """Silence after which the kernel probes a peer; 0 is never."""
     session_expiry_seconds_max: int = 0
     """Longest that a session outlives its connection; 0 is as long as its client asks."""
+    session_queue_max: int = 0
+    """How many messages may wait for a session whose client comes back; 0 is what the log keeps."""
+    session_queue_policy: Overflow = Overflow.DROP_OLDEST
     authenticator: Authenticator = field(default_factory=Authenticator)
     """Says who a client is."""
     guard: GuardSettings = field(default_factory=GuardSettings)

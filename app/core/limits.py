@@ -260,6 +260,8 @@ SESSION_REFRESH_SECONDS = 600
 any retention of the log, or a restart would find it forgotten."""
 SESSIONS_MAX = 1_000_000
 """Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
+SESSION_QUEUE_EVENTS_MAX = 1_000_000
+"""Largest ``mqtt.max_session_queue``: one number of each is held while they are counted."""
 SESSION_TIMER_SECONDS_MAX = 3_600
 """Longest wait for the end of a session before looking again: a clock may be set meanwhile."""
 MQTT_HELD_PACKETS_MAX = 1_024

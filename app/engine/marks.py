@@ -3,6 +3,7 @@
 CURRENT, RESET and GAP are for readers; READ_TO is the subscription's own.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
@@ -33,6 +34,26 @@ def reset(token: str, reason: str, position: int) -> Event:
 def gap(count: int) -> Pair:
     """Return the mark of unlogged events that this reader lost; it concerns all its interests."""
     facts = {"count": count, "reason": "this reader was too slow; these events are not logged"}
+    return Event("", GAP, b"", decoded=facts, seq=0), None
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A part of the log that a reader passes over: all after one number and up to another."""
+
+    after: int
+    last: int
+    count: int
+    """How many events of the reader's are in it, without those whose time was over."""
+
+    def has(self, seq: int) -> bool:
+        """Tell whether an event is in it."""
+        return self.after < seq <= self.last
+
+
+def skipped(count: int) -> Pair:
+    """Return the mark of events that were dropped because too many waited; for all interests."""
+    facts = {"count": count, "reason": "too many waited while this reader was away"}
     return Event("", GAP, b"", decoded=facts, seq=0), None
 
 

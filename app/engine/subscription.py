@@ -43,7 +43,7 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
-from app.engine.marks import LOGGED, READ_TO, current_at, gap, read_to, reset, told
+from app.engine.marks import LOGGED, READ_TO, Hole, current_at, gap, read_to, reset, told
 from app.engine.preludes import History, Lost, Pair, Prelude, Snapshot
 from app.engine.reader import Reader
 
@@ -286,6 +286,11 @@ class Subscription:
         if self._drained:
             return max(self.position, self._reader.announced())
         return self.position
+
+    @property
+    def holes(self) -> tuple[Hole, ...]:
+        """Parts of the log that the reader is to pass over."""
+        return ()
 
     def take(self, limit: int) -> list[Pair]:
         """Return what can be handed over now, in order; at most ``limit`` pairs.

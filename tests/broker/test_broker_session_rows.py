@@ -158,7 +158,9 @@ async def test_a_client_that_is_away_has_a_position_and_a_lag(world, rich):
     await world.say("a/2", b"y")
     await world.put("Dog/1", b"{}")
     row = await read(world, "rich")
-    assert (False, 2, None, None) == (row["connected"], row["lag"], row["user"], row["peer"])
+    assert (False, 2, "anonymous", None) == tuple(
+        row[name] for name in ("connected", "lag", "user", "peer")
+    )
     assert "2023-11-14T22:14:20.000Z" == row["expires_at"]
     assert ["a/+"] == [item["filter"] for item in row["subscriptions"]]
 

@@ -1,0 +1,118 @@
+"""A bounded live cursor under any interleaving: each event once, in order, or counted (D25)."""
+
+import asyncio
+import random
+
+import pytest
+from subscription_world import World, limits
+
+from app.core.events import GAP, MESSAGE
+from app.core.topics import TopicFilter
+from app.engine import backlog
+from app.engine.backlog import Bound, BoundedSubscription, Overflow
+from app.engine.subscription import Interest
+
+SEEDS = range(40)
+
+
+class Absent:
+    """A reader that comes and goes; what it got, was told and was counted against it."""
+
+    def __init__(self, world, bound):
+        self.world, self.bound = world, bound
+        self.subscription = None
+        self.position, self.interests, self.holes = 0, [Interest(TopicFilter("Dog/#"))], ()
+        self.got, self.gaps, self.dropped, self.expired = [], [], 0, 0
+
+    def come(self):
+        """Go on, as the engine lets a subscription go on."""
+        self.subscription = BoundedSubscription(
+            self.world.reader, "", lambda: None, lambda: None, self.bound, self.lose, self.holes
+        )
+        for interest in self.interests:
+            self.world.bus.add(interest.topics, self.subscription)
+        self.subscription.resume(self.position, self.interests)
+
+    def lose(self, loss):
+        self.dropped += loss.dropped
+        self.expired += loss.expired
+
+    def go(self):
+        """Suspend it, as the engine does."""
+        for interest in self.interests:
+            self.world.bus.remove(interest.topics, self.subscription)
+        self.holes = self.subscription.holes
+        self.position, self.interests = self.subscription.suspend()
+        self.subscription = None
+
+    def take(self, limit):
+        for event, _ in self.subscription.take(limit):
+            if event.kind == GAP:
+                self.gaps.append(event.decoded["count"])
+            else:
+                self.got.append(event)
+
+
+async def step(world, reader, chance):
+    """Do one thing at random."""
+    what = chance.choice("wwwwaakkktttccg")
+    if what == "w":
+        event = world.commit(chance.choice(["Dog/1", "Dog/2", "Cat/1"]), MESSAGE)
+        event.expires_at = chance.choice([0.0, 0.0, 0.0, 1.0])
+    elif what == "a" and world.unannounced:
+        world.announce()
+    elif what == "k" and (world.reader.asked or world.reader.answered):
+        (world.reader.ask if world.reader.asked else world.reader.answer)()
+    elif what == "t" and reader.subscription is not None:
+        reader.take(chance.choice([1, 2, 100]))
+    elif what == "c" and reader.subscription is None:
+        reader.come()
+    elif what == "g" and reader.subscription is not None and chance.random() < 0.5:
+        reader.go()
+    await asyncio.sleep(0)
+
+
+async def finish(world, reader):
+    """Let the reader come to the end of the log."""
+    while world.unannounced:
+        world.announce()
+    if reader.subscription is None:
+        reader.come()
+    for _ in range(2000):
+        reader.take(100)
+        while world.reader.asked:
+            world.reader.ask()
+        while world.reader.answered:
+            world.reader.answer()
+        await asyncio.sleep(0)
+    reader.go()
+
+
+@pytest.mark.parametrize("policy", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_each_event_comes_once_in_order_or_is_counted(monkeypatch, policy, seed):
+    limits(monkeypatch)
+    monkeypatch.setattr(backlog, "LOG_PAGE_EVENTS", 3)
+    chance, world = random.Random(seed), World()
+    reader = Absent(world, Bound(chance.choice([1, 2, 3, 7]), policy, lambda: 2.0))
+    for _ in range(chance.choice([50, 150, 400])):
+        await step(world, reader, chance)
+    await finish(world, reader)
+    wanted = [event.seq for event in world.logged if event.topic.startswith("Dog/")]
+    got = [event.seq for event in reader.got]
+    assert sorted(set(got)) == got
+    assert set(got) <= set(wanted)
+    assert len(wanted) == len(got) + reader.dropped + reader.expired
+    assert reader.dropped == sum(reader.gaps)
+
+
+async def test_a_bound_of_nothing_counts_nothing(monkeypatch):
+    """Without a bound it is any subscription, but it passes over what it was to."""
+    limits(monkeypatch)
+    world = World()
+    reader = Absent(world, Bound(0, Overflow.DROP_OLDEST, lambda: 2.0))
+    for _ in range(9):
+        world.write("Dog/1", MESSAGE)
+    reader.holes = (backlog.Hole(2, 4, 2), backlog.Hole(6, 7, 1))
+    await finish(world, reader)
+    assert ([1, 2, 5, 6, 8, 9], [2, 1]) == ([event.seq for event in reader.got], reader.gaps)
