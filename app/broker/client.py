@@ -417,7 +417,8 @@ class Client:
         """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
         if self.closing:
             return
-        if self.connection.version == MQTT_5 and self.session is not None:
+        opened = self.session is not None and self.opening is None
+        if opened and self.connection.version == MQTT_5:
             self.send(Disconnect(reason, self.explain(message) if message else None))
         self.end()
 

@@ -72,6 +72,22 @@ async def test_response_information_is_given_when_asked_for(world, asked, told):
     assert told == ("response_information" in connack.properties)
 
 
+@pytest.mark.parametrize("version", [4, 5])
+async def test_no_disconnect_before_connack(world, version):
+    """MQTT-3.14.0-1: who is taken over, or stopped, while the disk keeps CONNACK waiting."""
+    world.writer.hold()
+    first, second = world.peer(version), world.peer(version)
+    properties = HOUR if version == 5 else None
+    first.send(Connect(version, "s", clean_start=False, properties=properties))
+    assert [] == await first.hear()
+    second.send(Connect(version, "s", clean_start=False, properties=properties))
+    assert ([], True) == (await first.hear(), first.closed)
+    second.client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down")
+    assert ([], True) == (await second.hear(), second.closed)
+    world.writer.release()
+    await world.turn()
+
+
 # -- every session -------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ REQUESTS = [
     row("3.12.4-1", "PINGREQ is answered with PINGRESP.",
         "broker.opening.each_version_is_accepted", "broker.time.any_packet_is_a_sign_of_life"),
     row("3.14.0-1", "The server sends no DISCONNECT before its CONNACK.",
-        "broker.opening.before_connect_nothing_is_taken",
+        "broker.obligations.no_disconnect_before_connack",
         "broker.opening.a_malformed_connect_of_five_is_told"),
     row("3.14.1-1", "Reserved bits in DISCONNECT are 0, else it is malformed.",
         "breach: disconnect flags"),
