@@ -254,6 +254,15 @@ class Broker:
         if not self.clients:
             self._emptied.set()
 
+    @property
+    def _goodbye(self) -> tuple[Reason, str, dict[str, object]]:
+        """Return why connections end, and where to go instead (MQTT 5, 4.11)."""
+        reference = self.settings.server_reference
+        if reference:
+            words = "the server is shutting down; use the other one meanwhile"
+            return Reason.USE_ANOTHER_SERVER, words, {"server_reference": reference}
+        return Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", {}
+
     async def stop(self) -> None:
         """Tell every client that the server goes down, and wait until all are gone (D5).
 
@@ -264,7 +273,7 @@ class Broker:
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):
-            client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down")
+            client.disconnect(*self._goodbye)
         for session in self.sessions:
             wills.disarm(session)
         self.keeper.stop()

@@ -413,13 +413,16 @@ class Client:
         clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
         return {"reason_string": clean.replace("\0", "?")}  # MQTT-1.5.4-1, MQTT-1.5.4-2
 
-    def disconnect(self, reason: Reason, message: str = "") -> None:
+    def disconnect(
+        self, reason: Reason, message: str = "", properties: dict[str, object] | None = None
+    ) -> None:
         """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
         if self.closing:
             return
         opened = self.session is not None and self.opening is None
         if opened and self.connection.version == MQTT_5:
-            self.send(Disconnect(reason, self.explain(message) if message else None))
+            told = (self.explain(message) or {} if message else {}) | (properties or {})
+            self.send(Disconnect(reason, told or None))
         self.end()
 
     def end(self) -> None:

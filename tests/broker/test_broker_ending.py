@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, payloads, topics
+from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, World, payloads, topics
 
 from app.broker import publishing
 from app.mqtt.packets import Will
@@ -187,6 +187,19 @@ async def test_the_server_goes_down(world, version):
     silent.lose()
     await stopping
     assert set() == world.broker.clients
+
+
+async def test_the_server_goes_down_and_names_another():
+    """D46; MQTT 5, 4.11: 0x9C and the Server Reference."""
+    world = World(server_reference="other.example:1883")
+    peer = await world.connected()
+    stopping = asyncio.ensure_future(world.broker.stop())
+    (told,) = await peer.hear()
+    await stopping
+    assert (Reason.USE_ANOTHER_SERVER, "other.example:1883") == (
+        told.reason,
+        told.properties["server_reference"],
+    )
 
 
 async def test_wills_when_the_server_goes_down(world):
