@@ -2,7 +2,7 @@
 
 import pytest
 from broker_world import VERSIONS, Disconnect, Puback, Pubrec, Unsuback, Unsubscribe
-from sharing_world import SHARE, ended, publish, returned, texts, worker
+from sharing_world import SHARE, Worker, ended, lasting, publish, returned, texts, worker
 
 from app.core.errors import Code, Error
 from app.mqtt.reasons import Reason
@@ -261,3 +261,39 @@ async def test_each_member_hears_in_order_whatever_the_qos(world, durable):
         await world.turn()
     assert 6 == len(one.heard)
     assert sorted(one.heard, key=int) == one.heard
+
+
+async def test_what_was_left_of_a_share_is_completed_after_a_kill(world):
+    """MQTT-3.10.4-3: the client unsubscribed, and is still to acknowledge."""
+    one = await worker(world, "x", durable=True)
+    await publish(world, [1])
+    await one.hear()
+    await one.peer.ask(Unsubscribe(8, (SHARE,)))
+    await one.peer.ask(Disconnect())
+    one.peer.lose()
+    there = await world.killed()
+    again = await returned(there, "x")
+    assert [True] == [packet.dup for packet in again.open]
+    await again.work()
+    assert (texts([1]), []) == (again.heard, list(there.engine.groups))
+    await ended(there)
+
+
+async def test_nothing_new_overtakes_what_is_sent_again(world):
+    """MQTT-4.6.0-1, with a Receive Maximum that is smaller than before."""
+    one = await worker(world, "x", durable=True)
+    await publish(world, (1, 2, 3))
+    await one.hear()
+    one.peer.lose()
+    await publish(world, [4])
+    peer = world.peer()
+    await peer.connect("x", **lasting() | {"properties": small()})
+    again = Worker(peer, "x")
+    again.note(peer.later)
+    assert texts([1]) == await again.hear()
+    await again.work()
+    assert texts((1, 2, 3, 4)) == again.heard
+
+
+def small():
+    return {"receive_maximum": 1, "session_expiry_interval": 3600}

@@ -114,3 +114,11 @@ async def test_a_table_that_is_hidden_here_is_not_dealt(world):
         assert ([], False) == (payloads(await peer.hear()), peer.closed)
     group = world.engine.groups.find("g", "Secret/#")
     assert 0 == sum(len(seat.deals) for seat in group._seats.values())
+
+
+async def test_a_share_that_means_another_filter_now_leaves_the_one_before(world):
+    """G4: the hook came after the first SUBSCRIBE."""
+    one = await worker(world, "x", share="$share/g/old/#")
+    world.engine.hooks.add(Guide())
+    assert (1,) == await one.peer.subscribe("$share/g/old/#", qos=1)
+    assert ["a/#"] == [group.topics.text for group in world.engine.groups]

@@ -380,3 +380,67 @@ async def test_unlogged_events_that_nobody_has_room_for_are_counted(yard):
     group = one.group
     one.end()
     assert 2 == group.dropped
+
+
+# -- what is no mistake ----------------------------------------------------------------------------
+
+
+async def test_what_is_unknown_or_done_changes_nothing(yard):
+    """An edge need not know what the group still knows."""
+    one, stranger = yard.worker("a"), Worker(yard, "s")
+    yard.put(b"1")
+    await yard.rounds()
+    stranger.rest()
+    stranger.leave()
+    stranger.end()
+    (deal,) = one.deals
+    one.done(deal)
+    deal.group.done(deal)
+    yard.put(b"2")
+    await yard.rounds()
+    assert [b"1", b"2"] == one.heard
+
+
+async def test_a_gap_is_not_dealt(yard):
+    """C18: a mark for readers; of a group, those who look at it are told the number."""
+    one = yard.worker("a", room=0)
+    yard.tell(*numbers(1, 5))
+    await yard.rounds()
+    one.free = 10
+    one.group.ready()
+    await yard.rounds()
+    yard.put(b"6")
+    await yard.rounds()
+    assert [b"1", b"2", b"3", b"6"] == one.heard
+
+
+async def test_a_group_that_is_stopped_reads_nothing_more(yard):
+    yard.worker("a", durable=True, sends=False)
+    yard.put(*numbers(1, 3))
+    await yard.rounds()
+    yard.groups.save()
+    again = yard.restart()
+    back = again.worker("a", durable=True)
+    await again.turn()
+    assert again.reader.asked  # it reads again what was open
+    again.groups.stop()
+    await again.rounds()
+    assert ([], 0) == (back.heard, again.bus.subscriptions)
+
+
+async def test_what_nobody_wants_any_more_is_not_read_again(yard):
+    """The last durable member ends while the log is asked for what was open."""
+    yard.worker("a", durable=True, sends=False)
+    yard.put(*numbers(1, 3))
+    await yard.rounds()
+    yard.groups.save()
+    again = yard.restart()
+    back = again.worker("a", durable=True)
+    await again.turn()
+    back.end()
+    await again.rounds()
+    other = again.worker("b")
+    again.seq, again.announced = 3, 3
+    again.put(b"4")
+    await again.rounds()
+    assert ([], [b"4"]) == (back.heard, other.heard)

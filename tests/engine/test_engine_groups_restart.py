@@ -94,7 +94,8 @@ async def test_what_is_no_longer_in_the_log_is_left_out(yard):
     assert [b"3"] == back.heard
 
 
-async def test_reading_again_is_tried_again(yard, monkeypatch):
+@pytest.mark.parametrize("failure", [Error(Code.BUSY, "the disk refuses"), ValueError("a bug")])
+async def test_reading_again_is_tried_again(yard, monkeypatch, failure):
     monkeypatch.setattr(groups, "GROUP_RETRY_SECONDS", 0)
     yard.worker("a", durable=True, sends=False)
     yard.put(*numbers(1, 3))
@@ -106,7 +107,7 @@ async def test_reading_again_is_tried_again(yard, monkeypatch):
     async def fails(*given):
         tries.append(given[0])
         if len(tries) == 2:
-            raise Error(Code.BUSY, "the disk refuses")
+            raise failure
         return await read(*given)
 
     monkeypatch.setattr(again.reader, "read", fails)
