@@ -203,16 +203,23 @@ class Broker:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         at = self.sessions.next_expiry
-        if at is None or at == math.inf or self.stopping:
+        if at is None or self.stopping:
             return
         seconds = min(max(0.0, at - self.now()), SESSION_TIMER_SECONDS_MAX)
-        self._expiry_timer = self.loop.call_later(seconds, self._clean_expired)
+        self._expiry_timer = self.loop.call_later(seconds, self._look_at_expired)
 
-    def _clean_expired(self) -> None:
+    def _look_at_expired(self) -> None:
         self._expiry_timer = None
-        for session in self.sessions.clean_expired():
-            self.end(session)
+        self.end_expired()
         self._watch_expiry()
+
+    def end_expired(self) -> None:
+        """End the sessions whose time is over; one that fails is no reason to keep the others."""
+        for session in self.sessions.clean_expired():
+            try:
+                self.end(session)
+            except Exception:
+                log.exception("the session of %r could not be ended in order", session.client_id)
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Put back the sessions of an earlier run, from their facts (FEATURES D27).
@@ -235,7 +242,7 @@ class Broker:
                 left_at = session.expires_at - session.expiry_seconds
             self.sessions.leave(session, session.expires_at)
             wills.arm(self, session, left_at + wills.will_delay(session) - self.now())
-        self._clean_expired()
+        self._look_at_expired()
         self.engine.groups.clean()
 
     def _will_refused(self, error: Error) -> None:

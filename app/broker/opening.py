@@ -164,6 +164,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
     """
     broker = client.broker
+    broker.end_expired()  # a clock that was set may be ahead of the timer (MQTT-4.1.0-2)
     user = client.caller.user if client.caller is not None else ANONYMOUS
     old = broker.sessions.get(client_id)
     if old is not None and old.user not in {user, ANONYMOUS}:

@@ -9,10 +9,12 @@ written by the ``keeper``; this module knows no disk.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING
 
 from app.core.callers import Caller
+from app.core.limits import SESSIONS_SKIPPED_MAX
 from app.engine.marks import Hole
 from app.engine.subscription import Interest, Subscription
 from app.mqtt.packets import Will
@@ -151,7 +153,8 @@ class Sessions:
         self._now = now
         self._sessions: dict[str, Session] = {}
         self._leaving: list[tuple[float, int, Session]] = []
-        """A heap of when sessions end; one whose client came back is skipped in its turn."""
+        """A heap of when sessions end; one whose client came back is skipped in its turn, or left
+        out when such are the most."""
         self._departures = 0
 
     def __len__(self) -> int:
@@ -191,8 +194,19 @@ class Sessions:
         """Note that the client is gone; the session lasts until then."""
         session.client = None
         session.expires_at = expires_at
+        if expires_at == inf:
+            return
+        if len(self._leaving) > 2 * len(self._sessions) + SESSIONS_SKIPPED_MAX:
+            self._leaving = [item for item in self._leaving if self._is_to_end(item)]
+            heapify(self._leaving)
         self._departures += 1  # sessions are not compared
         heappush(self._leaving, (expires_at, self._departures, session))
+
+    def _is_to_end(self, departure: tuple[float, int, Session]) -> bool:
+        """Tell whether a departure is its session's last, and its client still away."""
+        expires_at, _, session = departure
+        current = self._sessions.get(session.client_id) is session
+        return current and session.expires_at == expires_at
 
     def delete(self, session: Session) -> bool:
         """End a session, unless another has taken its place."""
@@ -206,7 +220,8 @@ class Sessions:
         now = self._now()
         ended: list[Session] = []
         while self._leaving and self._leaving[0][0] <= now:
-            expires_at, _, session = heappop(self._leaving)
-            if session.expires_at == expires_at and self.delete(session):
+            departure = heappop(self._leaving)
+            session = departure[2]
+            if self._is_to_end(departure) and self.delete(session):
                 ended.append(session)
         return ended

@@ -260,6 +260,9 @@ SESSION_REFRESH_SECONDS = 600
 any retention of the log, or a restart would find it forgotten."""
 SESSIONS_MAX = 1_000_000
 """Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
+SESSIONS_SKIPPED_MAX = 1_000
+"""Departures of sessions that are no longer true and wait for their time, beside two for each
+session: a client that comes and goes all the time must not fill the memory."""
 SESSION_QUEUE_EVENTS_MAX = 1_000_000
 """Largest ``mqtt.max_session_queue``: one number of each is held while they are counted."""
 SESSION_TIMER_SECONDS_MAX = 3_600

@@ -1,9 +1,16 @@
 """Sessions: their fields, and the table of them with a clock that a test moves."""
 
+import gc
+import weakref
+from math import inf
+
 import pytest
 
-from app.broker.session import Sessions
+from app.broker.session import Session, Sessions
+from app.core.limits import SESSIONS_SKIPPED_MAX
 from app.mqtt.window import Window
+
+HOUR = {"session_expiry_interval": 3600}
 
 
 class Clock:
@@ -90,6 +97,59 @@ def test_leaving_again_counts_from_then(sessions, clock):
     assert [] == sessions.clean_expired()
     clock.now += 4
     assert [session] == sessions.clean_expired()
+
+
+class Watched(Session):
+    """A session that can be asked whether it is still in memory."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("seconds", [inf, 1e9])
+def test_departures_are_not_collected(sessions, clock, seconds):
+    """D26: a client that comes and goes for ever leaves a bounded number of dead sessions."""
+    left = weakref.WeakSet()
+    for _ in range(3 * SESSIONS_SKIPPED_MAX):
+        session = Watched("c", Window(), clock.now)
+        left.add(session)
+        sessions.add(session)
+        sessions.leave(session, clock.now + seconds)
+        clock.now += 1
+    gc.collect()
+    assert len(left) <= SESSIONS_SKIPPED_MAX + 4
+    assert ([], session) == (sessions.clean_expired(), sessions.get("c"))
+    clock.now += 1e9
+    assert ([] if seconds == inf else [session]) == sessions.clean_expired()
+
+
+async def test_a_session_that_is_over_is_not_gone_on_with(world):
+    """MQTT-4.1.0-2: also when the clock was set, so that no timer knew."""
+    peer = await world.connected("c", clean_start=False, properties=HOUR)
+    peer.lose()
+    await world.turn()
+    world.now += 3600
+    again = world.peer()
+    assert not (await again.connect("c", clean_start=False, properties=HOUR)).session_present
+
+
+async def test_a_session_that_cannot_be_ended_harms_no_other(world, monkeypatch, caplog):
+    """D8: what fails for one is logged; the others end in time, now and later."""
+    for name in ("a", "b", "c"):
+        peer = await world.connected(name, clean_start=False, properties=HOUR)
+        peer.lose()
+        await world.pass_time(1)
+
+    def end(session, end=world.broker.end):
+        if session.client_id == "a":
+            raise RuntimeError("poison")
+        end(session)
+
+    monkeypatch.setattr(world.broker, "end", end)
+    await world.pass_time(3597)
+    assert ["b", "c"] == [session.client_id for session in world.broker.sessions]
+    await world.pass_time(2)
+    assert [] == [owner for owner, _, _ in world.store.states("session/") if owner[-1] != "a"]
+    assert "the session of 'a' could not be ended" in caplog.text
 
 
 async def test_nothing_is_left_of_many(world):
