@@ -96,6 +96,26 @@ class Handshakes:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Secure:
+    """TLS as a transport that counts all that waits to be sent, also below TLS.
+
+    What TLS has encrypted is handed on at once, so asyncio's own count may be nothing while a slow
+    peer has megabytes before it: a door that watches for progress would take it for dead.
+    """
+
+    def __init__(self, tls: asyncio.Transport, below: asyncio.Transport) -> None:
+        self._tls = tls
+        self._below = below
+        self.write = tls.write  # without the detour below
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._tls, name)
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait for the peer to take them."""
+        return self._tls.get_write_buffer_size() + self._below.get_write_buffer_size()
+
+
 class _Handshake(asyncio.Protocol):
     """One connection until its handshake is done.
 
@@ -184,24 +204,24 @@ class _Handshake(asyncio.Protocol):
         elif error is not None:
             log.error("%s: a handshake failed", self._owner.name, exc_info=error)
             self._fail("")
-        elif (secure := task.result()) is None or secure.get_extra_info("cipher") is None:
+        elif (tls := task.result()) is None or tls.get_extra_info("cipher") is None:
             self._fail("")  # cut off without an error
-        else:
+        elif self._stream is not None:
             self._owner.under_way.discard(self)
             self._owner.done += 1
-            self._make_way(secure)
+            self._make_way(tls, self._stream)
 
-    def _make_way(self, secure: asyncio.Transport) -> None:
+    def _make_way(self, tls: asyncio.Transport, below: asyncio.Transport) -> None:
         try:
-            secure.set_write_buffer_limits(high=TLS_WRITE_BUFFER_BYTES_HIGH)
+            tls.set_write_buffer_limits(high=TLS_WRITE_BUFFER_BYTES_HIGH)
             self._next = self._owner.make()
-            secure.set_protocol(self._next)
-            self._next.connection_made(secure)
+            tls.set_protocol(self._next)
+            self._next.connection_made(cast("asyncio.Transport", _Secure(tls, below)))
             if self._data:
                 self._next.data_received(b"".join(self._data))
         except Exception:
             log.exception("%s: the connection of %s failed", self._owner.name, self._peer)
-            secure.abort()
+            tls.abort()
 
     def _fail(self, why: str) -> None:
         if self in self._owner.under_way:

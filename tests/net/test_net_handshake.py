@@ -175,6 +175,27 @@ def test_who_goes_right_after_the_handshake_leaves_nothing(run, tmp_path):
     run(scenario())
 
 
+def test_what_waits_below_tls_is_counted(run, tmp_path):
+    """D22: a slow peer makes progress that a door can see, so that it is not taken for dead."""
+
+    async def scenario():
+        async with opened(tmp_path) as port:
+            reader, writer = await port.secure()
+            await until(lambda: port.made)
+            (echo,) = port.made
+            count = 20_000_000
+            echo.transport.write(bytes(count))
+            first = echo.transport.get_write_buffer_size()
+            assert first > 10_000_000
+            await reader.readexactly(count // 2)
+            await until(lambda: echo.transport.get_write_buffer_size() < first)
+            await reader.readexactly(count // 2)
+            assert 0 == echo.transport.get_write_buffer_size()
+            await gone(writer)
+
+    run(scenario())
+
+
 # -- handshakes that fail --------------------------------------------------------------------------
 
 
