@@ -6,6 +6,7 @@ client. What fails is told in one sentence on standard error, with exit code 1.
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -149,14 +150,15 @@ def check(
     resources: ResourcesOption = None,
     settings: SetOption = None,
 ) -> None:
-    """Check settings, schema and custom resources without starting anything.
+    """Check settings, schema, resources and certificates without starting anything.
 
     Prints what was found, or each problem with its file, line and column, with exit code 1.
 
     Example: rowcast check --schema schema.graphql
     """
     chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
-    from app.engine.loader import load_resources  # noqa: PLC0415 - other commands need no server
+    from app.doors import certificates_of  # noqa: PLC0415 - other commands need no server
+    from app.engine.loader import load_resources  # noqa: PLC0415
     from app.schema import load_schema  # noqa: PLC0415
 
     problems = []
@@ -167,6 +169,11 @@ def check(
         problems.append(error.message)
     try:
         _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+    except Error as error:
+        problems.append(error.message)
+    try:
+        if (certificates := certificates_of(chosen, time.time)) is not None:
+            _tell_found(Path(str(chosen.tls.certificate)), [str(certificates.load())])
     except Error as error:
         problems.append(error.message)
     if problems:
@@ -273,7 +280,8 @@ def pub(
 
 
 def _client(url: str | None) -> Client:
-    return Client(load_config(None, None, {"url": url} if url else {}).server_url)
+    config = load_config(None, None, {"url": url} if url else {})
+    return Client(config.server_url, authority=config.tls.certificate_authority)
 
 
 def _value(text: str) -> tuple[bytes, str]:

@@ -6,9 +6,11 @@ after a pause that grows and has a random part: a restarted server is not met by
 
 import random
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, urlsplit
 
@@ -90,6 +92,19 @@ def url_path(text: str) -> str:
     return "/" + text.removeprefix("/")
 
 
+def _trust(authority: Path | None) -> ssl.SSLContext:
+    """Trust whom this machine trusts (SSL_CERT_FILE may say), and the authority of our own."""
+    trust = ssl.create_default_context()
+    if authority is not None:
+        try:
+            trust.load_verify_locations(authority)
+        except OSError as error:
+            raise Error(
+                Code.INVALID, f"tls.certificateAuthority: {authority} cannot be read: {error}"
+            ) from error
+    return trust
+
+
 class Client:
     """One server, spoken to over HTTP."""
 
@@ -99,6 +114,7 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         wait: Callable[[float], None] = time.sleep,
         chance: Callable[[], float] = random.random,
+        authority: Path | None = None,
     ) -> None:
         self._url = url
         self._wait = wait
@@ -106,7 +122,10 @@ class Client:
         # Through a proxy of the environment only when the server is elsewhere.
         proxies = urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}
         self._http = httpx.Client(
-            timeout=CLIENT_ANSWER_SECONDS, transport=transport, trust_env=proxies
+            timeout=CLIENT_ANSWER_SECONDS,
+            transport=transport,
+            trust_env=proxies,
+            verify=_trust(authority) if url.startswith("https:") else True,
         )
 
     def __enter__(self) -> Self:

@@ -15,6 +15,7 @@ from app import __version__
 from app.cli import command, main
 from app.client import Client, Frame, read_frames, topic_path
 from app.core.errors import Code, Error
+from securing import Authority, ServerFiles
 
 CURSOR = "3f9a1c2e:7"
 
@@ -45,7 +46,7 @@ class Server:
             raise answer
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, content=answer)
 
-    def client(self, url="http://127.0.0.1:1"):
+    def client(self, url="http://127.0.0.1:1", **_):
         def wait(seconds):
             self.pauses.append(seconds)
             if not self.answers:
@@ -117,7 +118,7 @@ def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, mon
 
 def test_the_server_is_that_of_the_settings(server, monkeypatch, tmp_path):
     urls = []
-    monkeypatch.setattr(app.cli, "Client", lambda url: urls.append(url) or server.client(url))
+    monkeypatch.setattr(app.cli, "Client", lambda url, **_: urls.append(url) or server.client(url))
     server.answers = [b"1", b"1", b"1"]
     (tmp_path / "rowcast.yaml").write_text("http: {port: 81}")
     run("get", "x")
@@ -389,6 +390,17 @@ def test_check_tells_every_problem_with_its_place(server, tmp_path):
     message = str(run("check").exception)
     assert "schema.graphql:2:10" in message
     assert "broken.py" in message
+
+
+def test_check_reads_certificates_too(server, tmp_path):
+    """FEATURES D2: what would be told at the start is told here."""
+    files = ServerFiles(tmp_path, Authority(tmp_path).issue("localhost", common_name="first"))
+    (tmp_path / "rowcast.yaml").write_text(
+        f"tls: {{certificate: {files.certificate}, privateKey: {files.key}}}"
+    )
+    assert f"{files.certificate}: localhost, first, until " in run("check").output
+    files.key.unlink()
+    assert f"tls.privateKey: {files.key}: cannot be read" in str(run("check").exception)
 
 
 @pytest.mark.parametrize(("terminal", "written"), [(True, b"21.5\n"), (False, b"21.5")])
