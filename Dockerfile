@@ -20,7 +20,7 @@ RUN printf '#!/bin/sh\nexec python -m app.cli "$@"\n' > /usr/local/bin/rowcast \
 ENV PYTHONPATH=/srv/rowcast PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER rowcast
 VOLUME /data
-EXPOSE 9926 1883
+EXPOSE 9926 1883 9927 8883
 HEALTHCHECK --interval=10s --timeout=3s \
   CMD python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:9926/health', timeout=2)"
 

@@ -2,9 +2,13 @@
 
 import contextlib
 import json
+import re
 
 import pytest
 from clients import needs, run, running
+
+from securing import Authority, ServerFiles
+from serving import Server
 
 pytestmark = [pytest.mark.interop, needs("mosquitto_pub"), needs("mosquitto_sub")]
 
@@ -148,3 +152,37 @@ def test_a_refused_filter_is_told(server):
     with running("mosquitto_sub", *to(server, "mqttv5"), "-t", "$share/+/x") as program:
         assert b"All subscription requests were denied." == program.line()
         assert b"(the program has ended)" == program.line()
+
+
+# -- over TLS --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secured(tmp_path):
+    """A server of its own with a certificate, and one for its client."""
+    authority = Authority(tmp_path)
+    files = ServerFiles(tmp_path, authority.issue("localhost"))
+    shown = authority.issue("x", common_name="ann")
+    shown.private_key_and_cert_chain_pem.write_to_path(tmp_path / "ann.pem")
+    settings = {
+        "tls.certificate": files.certificate,
+        "tls.privateKey": files.key,
+        "tls.certificateAuthority": authority.file,
+        "mqtt.network.securePort": 0,
+        "http.securePort": 0,
+        "mqtt.mTLS.required": "true",
+    }
+    with Server(tmp_path, settings=settings) as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_mosquitto_pub_over_tls_with_a_certificate(secured, version):
+    """D2, L3."""
+    port = re.search(r"MQTT over TLS +127\.0\.0\.1:(\d+)", secured.log)[1]
+    shown = secured.folder / "ann.pem"
+    command = ["mosquitto_pub", "-h", "localhost", "-p", port, "-V", version]
+    command += ["--cafile", secured.folder / "authority.pem", "--cert", shown, "--key", shown]
+    run(*command, "-t", "Dog/1", "-q", 1, "-r", "-m", '{"name": "Rex"}')
+    assert "Rex" == secured.request("GET", "/Dog/1").json()["name"]
