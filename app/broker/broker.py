@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from app.broker import wills
+from app.broker import hooking, wills
 from app.broker.exclusive import Exclusives
 from app.broker.forms import Forms
 from app.broker.guard import Guard
@@ -55,6 +55,8 @@ class Broker:
         self.topics: dict[bytes, str] = {}
         """Topics by their bytes, shared by all connections."""
         self.clients: set[Client] = set()
+        self.entered: set[Client] = set()
+        """Clients whose CONNECT was accepted, of which hooks have not heard that they are gone."""
         self._emptied = asyncio.Event()
         self.stopping = False
         self.connections = 0
@@ -86,9 +88,11 @@ class Broker:
         """Note a new connection, before its CONNECT."""
         self.clients.add(client)
         self.connections += 1
+        hooking.came(client)
 
     def leave(self, client: "Client") -> None:
         """Take the session from a client that is going or gone."""
+        hooking.left(client)
         session = client.session
         if session is None:
             return
@@ -123,6 +127,7 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         self.exclusives.release_all(session.client_id)
+        hooking.ended(self, session)
         if session.sharing is not None:
             session.sharing.end()
         wills.publish(self, session)
@@ -256,7 +261,7 @@ class Broker:
             self.received += client.received
             self.sent += client.sent
             self.guard.exit(client.peer)
-            if client.caller is not None and not client.polite and not self.stopping:
+            if client.caller is not None and client.trouble and not self.stopping:
                 self.guard.dropped(client.peer, client.name)  # D56
         if not self.clients:
             self._emptied.set()

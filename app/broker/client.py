@@ -76,7 +76,6 @@ class Client:
         "packet_bytes_max",
         "patience",
         "peer",
-        "polite",
         "problems",
         "quota",
         "received",
@@ -88,6 +87,7 @@ class Client:
         "taken",
         "tells_seq",
         "transport",
+        "trouble",
         "unheard",
         "unreleased",
     )
@@ -141,7 +141,7 @@ class Client:
         """What is due when the session is saved as it is now."""
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
-        self.polite = False  # whether it said DISCONNECT
+        self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
         self.blocked = False
         """Whether the window is full: an acknowledgement makes it ready again."""
         self.saving = self.closing = self.behind = False  # behind: SUBSCRIBE waits for its writes
@@ -287,7 +287,7 @@ class Client:
             return frame
         if not self.closing:  # MQTT-3.1.2-24: it cannot be answered
             log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
-            self.end()
+            self.end("it takes no packet so large")
         return b""
 
     def write(self, frame: bytes) -> None:
@@ -363,7 +363,7 @@ class Client:
         """Cut off a client that never reads."""
         log.info("%s from %s reads nothing; closing", self.name, self.peer)
         self.broker.stalled += 1
-        self.closing = True
+        self.closing, self.trouble = True, "it reads nothing"
         self.broker.leave(self)
         self.transport.abort()
 
@@ -399,12 +399,12 @@ class Client:
         if version and told:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
             self.reject(violation.reason, violation.message)
         else:
-            self.end()
+            self.end(violation.message)
 
     def reject(self, reason: Reason, message: str) -> None:
         """Refuse a CONNECT: CONNACK with the reason, then close (MQTT-3.2.2-7)."""
         self.send(Connack(session_present=False, reason=reason, properties=self.explain(message)))
-        self.end()
+        self.end(message)
 
     def explain(self, message: str) -> dict[str, object] | None:
         """Return a Reason String, where the version has one and the client wants it."""
@@ -417,19 +417,17 @@ class Client:
         self, reason: Reason, message: str = "", properties: dict[str, object] | None = None
     ) -> None:
         """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
-        if self.closing:
-            return
         opened = self.session is not None and self.opening is None
-        if opened and self.connection.version == MQTT_5:
+        if opened and not self.closing and self.connection.version == MQTT_5:
             told = (self.explain(message) or {} if message else {}) | (properties or {})
             self.send(Disconnect(reason, told or None))
-        self.end()
+        self.end(message or Reason(reason).name)
 
-    def end(self) -> None:
+    def end(self, trouble: str = "") -> None:
         """Send what is due and close; the transport then calls ``lost``."""
         if self.closing:
             return
-        self.closing = True
+        self.closing, self.trouble = True, trouble
         if self.out:
             self.transport.write(b"".join(self.out))
             self.out.clear()

@@ -142,6 +142,7 @@ async def read_again(client: "Client", session: "Session") -> None:
         return
     engine = client.broker.engine
     found = await engine.reader.pick(sorted(wanted))
+    gate = engine.gate(client.caller) if client.caller is not None else None
     for seq, flights in wanted.items():
         event = found.get(seq)
         if event is None:
@@ -149,4 +150,7 @@ async def read_again(client: "Client", session: "Session") -> None:
             record = await engine.reader.get(engine.registry.route(topic).table, topic)
             event = snapshot_of(record) if record is not None and record.seq == seq else None
         for sent in flights:
-            sent.event = event
+            if event is not None and gate is not None:
+                sent.event = gate.show(event, sent.qos)
+            else:
+                sent.event = event

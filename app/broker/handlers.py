@@ -42,7 +42,6 @@ def on_pingreq(client: "Client", _packet: Pingreq) -> None:
 
 def on_disconnect(client: "Client", packet: Disconnect) -> None:
     """End as the client wishes; only a normal end forgets the will (MQTT-3.14.4-3)."""
-    client.polite = True
     session = client.session
     if session is not None:
         asked = (packet.properties or {}).get("session_expiry_interval")

@@ -293,6 +293,7 @@ class Keeper:
         )
         interest.floor = facts["floor"]
         interest.current, interest.since = facts["current"], facts["since"]
+        interest.asked = facts.get("asked", "")
         return interest
 
     def _flight(self, facts: dict[str, Any]) -> tuple[Flight, int]:
@@ -328,7 +329,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         "floor": interest.floor,
         "current": interest.current,
         "since": interest.since,
-    }
+    } | ({"asked": interest.asked} if interest.asked else {})
 
 
 def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:

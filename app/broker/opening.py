@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from app.broker import wills
+from app.broker import hooking, wills
 from app.broker.authentication import authenticate
 from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import Form, media_type_wanted
+from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
 from app.broker.session import ANONYMOUS, NEVER, Session
@@ -27,7 +28,7 @@ from app.engine.backlog import Bound, BoundedSubscription
 from app.engine.subscription import Subscription
 from app.mqtt.aliases import Aliases
 from app.mqtt.packets import MQTT_5, Connack, Connect, Will
-from app.mqtt.reasons import Reason
+from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation
 from app.mqtt.window import PACKET_ID_MAX
 
@@ -58,7 +59,8 @@ async def _open(client: "Client", packet: Connect) -> None:
     except Violation as problem:
         client.reject(problem.reason, problem.message)
     except Error as error:
-        client.reject(REASONS.get(error.code, Reason.UNSPECIFIED_ERROR), error.message)
+        usual = REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
+        client.reject(reason_of(error, PacketType.CONNACK, usual), error.message)
     except Exception:
         log.exception("the opening of %s from %s failed", packet.client_id, client.peer)
         client.reject(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
@@ -79,7 +81,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if refusal is not None:  # D56
         raise Violation(*refusal)
     caller, proof = await authenticate(client, packet, client_id)
-    await broker.engine.hooks.connect(caller, packet)
+    await hooking.ask(client, packet, caller)
     if client.closing:
         return
     client.caller = caller
@@ -93,6 +95,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
         await _saved(client, session)
     if present:
         await read_again(client, session)
+        await hooking.ask_again(client, session, caller)
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
@@ -101,10 +104,9 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.connection.accept()
     _watch(client, session, caller)
     if not present:
-        auto_subscribe(client, session, caller)
-    hooks = broker.engine.hooks
-    (hooks.session_resumed if present else hooks.session_created)(caller)
-    hooks.connected(caller)
+        await auto_subscribe(client, session, caller)
+    if session.client is client:
+        hooking.entered(client, caller, present=present)
 
 
 def _keep_alive(client: "Client", packet: Connect) -> int:

@@ -33,7 +33,7 @@ class Patience:
 
     def _connect_timeout(self) -> None:
         log.info("%s sent no CONNECT in time", self._client.peer)
-        self._client.end()
+        self._client.end("it sent no CONNECT in time")
 
     def accept(self, keep_alive_seconds: int) -> None:
         """Clear the deadline of CONNECT; begin to watch for the client's silence."""

@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.broker.flights import Light, Sent
+from app.broker.hooking import reason_of
 from app.broker.messages import condition_of, describe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.engine.write import Done, Outcome, Receipt
 from app.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
-from app.mqtt.reasons import Reason
+from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation, protocol_error
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         if properties is not None and isinstance(current, int):  # A16: what the loser needs
             properties["user_property"] = (("seq", client.broker.engine.cursor(current)),)
         answer = Puback if first == PUBACK else Pubrec
-        client.send(answer(packet_id, REASONS[error.code], properties))
+        reason = reason_of(error, PacketType.PUBACK, REASONS[error.code])
+        client.send(answer(packet_id, reason, properties))
     elif error.code in _NOT_STORED:
         # There is no word for "not stored" before MQTT 5. Not acknowledging makes the client send
         # it again when it reconnects; acknowledging would lose it.

@@ -22,7 +22,7 @@ from app.mqtt.window import Window
 from app.store.store import Change
 
 if TYPE_CHECKING:
-    from asyncio import TimerHandle
+    from asyncio import Task, TimerHandle
 
     from app.broker.client import Client
     from app.broker.sharing import Sharing
@@ -42,6 +42,7 @@ class Session:
     """
 
     __slots__ = (
+        "asking",
         "changed",
         "client",
         "client_id",
@@ -78,6 +79,8 @@ class Session:
         self.expiry_seconds = 0
         """How long it outlives its connection; 0 ends it with that."""
         self.client: Client | None = None
+        self.asking: Task[None] | None = None
+        """Waits for hooks that are asked about a SUBSCRIBE."""
         self.user = ANONYMOUS
         """Whose it is: nobody else goes on with it, or ends it; if anonymous, it is anybody's."""
         self.subscription: Subscription | None = None

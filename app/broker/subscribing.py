@@ -5,11 +5,13 @@ in the reason string.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from app.broker.exclusive import EXCLUSIVE_PREFIX
 from app.broker.forms import Form, media_type_wanted
+from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
 from app.broker.sharing import Share, Sharing, share_of
 from app.core.callers import Caller
@@ -18,7 +20,7 @@ from app.core.topics import TopicFilter
 from app.engine.subscription import Interest
 from app.engine.subscription import Subscription as LiveCursor
 from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
-from app.mqtt.reasons import Reason
+from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from app.broker.session import Session
 
 log = logging.getLogger("rowcast.mqtt")
+
 
 _REASONS: dict[Code, Reason] = {
     Code.DENIED: Reason.NOT_AUTHORIZED,
@@ -49,36 +52,82 @@ class Wish:
     since: str | None
 
 
+@dataclass(slots=True)
+class Plan:
+    """One filter of a SUBSCRIBE, on its way to being a subscription."""
+
+    wanted: Subscription
+    interest: Interest
+    share: Share | None
+    exclusive: bool
+    refusal: Error | None = None
+
+
 def on_subscribe(client: "Client", packet: Subscribe) -> None:
     """Begin or change interests; SUBACK goes before the first message of them."""
     session, caller, form = client.session, client.caller, client.form
     if session is None or caller is None or form is None:  # the table of legal packets refuses it
         return
-    if caller in client.broker.engine.committer.pending:
-        _wait(client, packet)
+    if client.broker.engine.owes(caller):
+        _wait(client, caller, packet)
         return
-    reasons: list[Reason] = []
-    problems: list[str] = []
     try:
         wish = Wish(client, session, caller, _form(client, form, packet), *_begin(packet))
     except Error as error:
-        reasons += [_reason(error)] * len(packet.subscriptions)
-        problems.append(error.message)
-    else:
-        for wanted in packet.subscriptions:
+        _answer(client, packet, [error] * len(packet.subscriptions))
+        return
+    plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
+    engine = client.broker.engine
+    if engine.hooks.subscribe_waits:
+        client.behind = True  # packets that come meanwhile are held
+        session.asking = client.loop.create_task(_ask(wish, packet, plans))
+        return
+    for plan in plans:
+        if isinstance(plan, Plan):
             try:
-                _count(client)
-                reasons.append(_subscribe(wish, _meant(client, caller, wanted)))
+                engine.authorise(plan.interest, caller)
             except Error as error:
-                reasons.append(_reason(error))
-                problems.append(f"{wanted.filter[:100]!r}: {error.message}")
+                plan.refusal = error
+    _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
+
+
+async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error]) -> None:
+    """Ask hooks that must be awaited about all filters, then begin them; packets wait meanwhile."""
+    client = wish.client
+    try:
+        for plan in plans:
+            if isinstance(plan, Plan):
+                await _authorise(wish, plan)
+        if client.session is wish.session:
+            _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
+    except Exception:
+        log.exception("a SUBSCRIBE of %s failed", client.name)
+        client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+    client.opened()
+
+
+async def _authorise(wish: Wish, plan: Plan) -> None:
+    try:
+        await wish.client.broker.engine.authorise_waiting(plan.interest, wish.caller)
+    except Error as error:
+        plan.refusal = error
+
+
+def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Error]) -> None:
+    """Send SUBACK: what became of each filter."""
+    problems = [
+        f"{wanted.filter[:100]!r}: {outcome.message}"
+        for wanted, outcome in zip(packet.subscriptions, outcomes, strict=True)
+        if isinstance(outcome, Error)
+    ]
     properties = client.explain("; ".join(problems)) if problems else None
     if client.tells_seq:  # M1: the position that what follows begins at
         properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
-    client.send_saved(Suback(packet.packet_id, tuple(reasons), properties))
+    reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
+    client.send_saved(Suback(packet.packet_id, reasons, properties))
 
 
-def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None:
+async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None:
     """Subscribe a new session to what every client gets (D54)."""
     wanted, form = client.broker.settings.auto_subscriptions, client.form
     if wanted is None or form is None:
@@ -86,11 +135,58 @@ def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None
     wish = Wish(client, session, caller, form, (), None)
     for item in wanted.of(caller.client_id, caller.user):
         try:
-            _subscribe(wish, item)
+            plan = _plan(wish, item)
+            await client.broker.engine.authorise_waiting(plan.interest, caller)
+            if client.session is not session:
+                return
+            _begin_one(wish, plan)
         except Error as error:
             log.warning("%s is not subscribed to %s: %s", client.name, item.filter, error.message)
     if session.unsaved:
         client.broker.keeper.save(session)
+
+
+def _understood(wish: Wish, wanted: Subscription) -> Plan | Error:
+    """Return what a client asks for with a filter, or what is wrong with it."""
+    try:
+        _count(wish.client)
+        return _plan(wish, _meant(wish.client, wish.caller, wanted))
+    except Error as error:
+        return error
+
+
+def _plan(wish: Wish, wanted: Subscription) -> Plan:
+    """Return what a filter asks for; raises what is wrong with it."""
+    share, text = share_of(wanted.filter), wanted.filter
+    exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
+    topics = share.topics if share else _filter(text.removeprefix(EXCLUSIVE_PREFIX))
+    form, alone = wish.form, share is None
+    interest = Interest(
+        topics,
+        wanted.qos,
+        wanted.no_local and alone,
+        wanted.retain_as_published,
+        wish.identifiers,
+        marks=form.tells_seq,
+        form=form,
+    )
+    return Plan(wanted, interest, share, exclusive)
+
+
+def _carry_out(wish: Wish, plan: Plan | Error) -> Reason | Error:
+    """Begin what was planned and permitted; return the QoS that is granted, or the refusal."""
+    if isinstance(plan, Error):
+        return plan
+    if plan.refusal is not None:
+        return plan.refusal
+    try:
+        return _begin_one(wish, plan)
+    except Error as error:
+        return error
+
+
+def _begin_one(wish: Wish, plan: Plan) -> Reason:
+    return _subscribe(wish, plan) if plan.share is None else _share(wish, plan, plan.share)
 
 
 def _count(client: "Client") -> None:
@@ -114,7 +210,7 @@ def _rewritten(client: "Client", caller: Caller, text: str) -> str:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
 
 
-def _wait(client: "Client", packet: Subscribe) -> None:
+def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
     """Subscribe when what the client wrote before is stored.
 
     Then it is current and comes as that, or not at all if the client wants none (MQTT-3.3.1-8 of
@@ -128,7 +224,7 @@ def _wait(client: "Client", packet: Subscribe) -> None:
 
     client.behind = True
     client.held.append(packet)
-    client.broker.engine.committer.keep((), stored)
+    client.broker.engine.when_stored(caller, stored)
 
 
 def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None]:
@@ -148,39 +244,25 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
     return client.broker.forms.form(form.version, media_type, tells_seq=tells)
 
 
-def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
+def _subscribe(wish: Wish, plan: Plan) -> Reason:
     """Begin one interest; return the reason of success: the QoS that is granted."""
-    share = share_of(wanted.filter)
-    if share is not None:
-        return _share(wish, wanted, share)
-    topics = _filter(wanted.filter.removeprefix(EXCLUSIVE_PREFIX))
-    session, broker = wish.session, wish.client.broker
-    exclusive = wanted.filter.startswith(EXCLUSIVE_PREFIX)
-    if exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
+    session, broker, interest = wish.session, wish.client.broker, plan.interest
+    topics = interest.topics
+    if plan.exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
         raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
     known = _interest(session, topics)
-    subscription = cast("LiveCursor", session.subscription)
     if known is None:
         _check_count(broker, session)
-    interest = Interest(
-        topics,
-        wanted.qos,
-        wanted.no_local,
-        wanted.retain_as_published,
-        wish.identifiers,
-        marks=wish.form.tells_seq,
-        form=wish.form,
-    )
-    handling = wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
-    fresh = handling == 0 or (handling == 1 and known is None)
+    handling = plan.wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
     broker.engine.watch(
-        subscription,
+        cast("LiveCursor", session.subscription),
         interest,
         wish.caller,
         wish.since,
-        current=fresh,
+        current=handling == 0 or (handling == 1 and known is None),
+        asked=True,
     )
-    if exclusive:
+    if plan.exclusive:
         broker.take_exclusive(session, topics.text)
     else:
         broker.release_exclusive(session, topics.text)
@@ -192,22 +274,14 @@ def _subscribe(wish: Wish, wanted: Subscription) -> Reason:
     return Reason(interest.qos)
 
 
-def _share(wish: Wish, wanted: Subscription, share: Share) -> Reason:
+def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
     """Take part in a group, or change how; return the QoS that is granted."""
-    session, text, broker = wish.session, wanted.filter, wish.client.broker
-    sharing = session.sharing
+    session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
+    interest, sharing = plan.interest, session.sharing
     if sharing is None:
         sharing = session.sharing = Sharing(broker, session)
     if text not in sharing.shares:
         _check_count(broker, session)
-    interest = Interest(
-        share.topics,
-        wanted.qos,
-        retain_as_published=wanted.retain_as_published,
-        identifiers=wish.identifiers,
-        form=wish.form,
-    )
-    broker.engine.authorise(interest, wish.caller)  # hooks may change what it wants
     sharing.subscribe(text, Share(share.name, interest.topics), interest, wish.since)
     broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:
@@ -236,10 +310,17 @@ def _interest(session: "Session", topics: TopicFilter) -> Interest | None:
     return session.subscription.interests[topics.text]
 
 
+def _renamed(session: "Session", topics: TopicFilter) -> Interest | None:
+    """Return the interest whose filter a hook put in the place of this one."""
+    asked = topics.text
+    return next((item for item in session.interests if item.asked == asked), None)
+
+
 def _reason(error: Error) -> Reason:
     if isinstance(error, Violation):
         return error.reason
-    return _REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+    usual = _REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+    return reason_of(error, PacketType.SUBACK, usual)
 
 
 def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
@@ -254,17 +335,17 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
 def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
     try:
         text = _rewritten(client, caller, text)
-        shared = share_of(text) is not None
-        topics = TopicFilter(text.removeprefix(EXCLUSIVE_PREFIX))
+        share = share_of(text)
+        topics = share.topics if share else TopicFilter(text.removeprefix(EXCLUSIVE_PREFIX))
     except Error:
         return Reason.TOPIC_FILTER_INVALID
-    if shared:
+    if share is not None:
         sharing = session.sharing
         known_share = sharing is not None and client.broker.forget_share(sharing, text)
         return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
-    known = _interest(session, topics)
+    known = _interest(session, topics) or _renamed(session, topics)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED
-    client.broker.engine.unwatch(cast("LiveCursor", session.subscription), topics)
+    client.broker.engine.unwatch(cast("LiveCursor", session.subscription), known.topics)
     client.broker.forget_filter(session, known)
     return Reason.SUCCESS

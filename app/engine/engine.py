@@ -47,7 +47,7 @@ from app.engine.resource import Incoming, Resource
 from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
 from app.engine.together import Together
-from app.engine.write import UNHEARD, Condition, Done, Outcome, Receipt, Unheard, resolver
+from app.engine.write import UNHEARD, Condition, Done, Kept, Outcome, Receipt, Unheard, resolver
 from app.store.store import Change, Page
 
 log = logging.getLogger("rowcast.engine")
@@ -161,6 +161,14 @@ class Engine:
             return False
         self.committer.publish(event)
         return True
+
+    def owes(self, caller: Caller) -> bool:
+        """Tell whether a write of the caller waits for a hook or for the disk."""
+        return caller in self.committer.pending or caller in self._passage
+
+    def when_stored(self, caller: Caller, done: Kept) -> None:
+        """Call ``done`` when all is stored that the caller has written until now."""
+        self._passage.after(caller, lambda: self.committer.keep((), done), done)
 
     async def write(
         self, event: Event, caller: Caller, condition: Condition | None = None
@@ -347,14 +355,18 @@ class Engine:
     def authorise(self, interest: Interest, caller: Caller) -> None:
         """Raise unless the caller may have an interest; hooks may change what it wants."""
         self.authorise_watch(interest.topics, caller)
+        asked = interest.topics.text
         if self.hooks.subscribe(caller, interest):
             self.authorise_watch(interest.topics, caller)
+            interest.asked = asked
 
     async def authorise_waiting(self, interest: Interest, caller: Caller) -> None:
         """Do likewise where a hook may have to be awaited (``Hooks.subscribe_waits``)."""
         self.authorise_watch(interest.topics, caller)
+        asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
             self.authorise_watch(interest.topics, caller)
+            interest.asked = asked
 
     def _serve(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""

@@ -11,14 +11,13 @@ from copy import deepcopy
 from app.core.callers import Caller
 from app.core.events import Event
 from app.engine.hooks import Hooks
-from app.engine.interests import Interest
 from app.engine.preludes import Pair
 
 
 class Gate:
     """What one caller is let have."""
 
-    __slots__ = ("_caller", "_changes", "_filters", "_hooks")
+    __slots__ = ("_caller", "_hooks")
 
     def __init__(self, hooks: Hooks, caller: Caller) -> None:
         self._hooks = hooks
@@ -26,22 +25,22 @@ class Gate:
 
     def let(self, pairs: list[Pair]) -> list[Pair]:
         """Return what goes through, in order; marks, which have no topic, always do."""
-        hooks, caller, through = self._hooks, self._caller, []
+        through = []
         for pair in pairs:
             event, interest = pair
             if event.topic and interest is not None:
-                if hooks.reading and not hooks.may_read(caller, event.topic):
-                    continue
-                became = self._become(event, interest)
+                became = self.show(event, interest.qos)
                 if became is None:
                     continue
                 pair = became, interest  # noqa: PLW2901 - the same pair, as it goes on
             through.append(pair)
         return through
 
-    def _become(self, event: Event, interest: Interest) -> Event | None:
+    def show(self, event: Event, granted: int) -> Event | None:
         """Return what the reader is sent of an event: itself, a changed copy, or nothing."""
-        qos = min(event.qos, interest.qos)
+        if not self._hooks.may_read(self._caller, event.topic):
+            return None
+        qos = min(event.qos, granted)
         shown = event.changed(qos=qos, properties=deepcopy(event.properties))
         became = self._hooks.deliver(self._caller, shown)
         if became is None or _same(event, became, qos):

@@ -75,6 +75,8 @@ class Hooks:
         """Whether any of them must be awaited."""
         self.told_of_writes = False
         """Whether anyone hears of writes that were carried out."""
+        self.subscribing = False
+        """Whether anyone is asked about filters."""
         self.subscribe_waits = False
         """Whether anyone who must be awaited is asked about filters."""
         self.reading = False
@@ -126,6 +128,7 @@ class Hooks:
         self.told_of_writes = bool(of["publish"])
         self.writing = bool(writing) or self.told_of_writes
         self.write_waits = any(call.waits for call in writing)
+        self.subscribing = bool(of["on_subscribe"])
         self.subscribe_waits = any(call.waits for call in of["on_subscribe"])
         self.reading = bool(of["can_read"])
         self.delivering = bool(of["can_read"] or of["on_publish_deliver"])

@@ -23,6 +23,7 @@ class Interest:
     """
 
     __slots__ = (
+        "asked",
         "current",
         "floor",
         "form",
@@ -56,6 +57,8 @@ class Interest:
         """Whether the reader wants CURRENT after the current records."""
         self.form = form
         """The edge's own: in which form it wants what is delivered."""
+        self.asked = ""
+        """The filter that was asked for, where a hook put ``topics`` in its place."""
         self.floor = 0
         self.current: str | None = None
         """The last topic of the current records that were handed over; None when none are owed."""

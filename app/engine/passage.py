@@ -156,6 +156,22 @@ class Passage:
         """Raise what the write is refused with anyway, before a hook is bothered with it."""
         check_write(self._engine.registry.route(event.topic).topic, caller)
 
+    def __contains__(self, caller: object) -> bool:
+        return caller in self._lanes
+
+    def after(
+        self, caller: Caller, call: Callable[[], None], refuse: Callable[[Error], None]
+    ) -> None:
+        """Call when the caller's writes that wait for hooks have gone on; now if none does."""
+        if caller not in self._lanes:
+            call()
+            return
+
+        async def step() -> None:
+            call()
+
+        self._queue(caller, step, refuse)
+
     # -- lanes -------------------------------------------------------------------------------------
 
     def _queue(self, caller: Caller, step: Step, refuse: Callable[[Error], None]) -> None:

@@ -189,9 +189,9 @@ class World:
             server.engine.durable.add(self.durable)
         watch = server.engine.watch
 
-        def watched(subscription, interest, caller, since=None, *, current=True):
+        def watched(subscription, interest, caller, since=None, *, current=True, **options):
             announced = server.engine.committer.announced
-            result = watch(subscription, interest, caller, since, current=current)
+            result = watch(subscription, interest, caller, since, current=current, **options)
             listener = self.on_watch.get(subscription.client_id)
             if listener is not None:
                 listener(server, subscription, announced, since, current)
