@@ -32,6 +32,7 @@ from app.doors import Doors
 from app.engine.backlog import Overflow
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
+from app.engine.delayed import OWNER as DELAYED
 from app.engine.engine import Engine
 from app.engine.group_table import OWNER as GROUPS
 from app.engine.hooks import Hooks
@@ -105,6 +106,7 @@ class Application:
             self._build()
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             self.broker.restore(await self._on_writer(self.store.states, OWNER))
+            self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
             await self.doors.prepare(self._readers)
             await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)

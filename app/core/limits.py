@@ -131,6 +131,18 @@ SYSTEM_ROW_ITEMS_MAX = 1_000
 """Items of a list within one such row: what is in flight may be 65,535 messages."""
 SYSTEM_ROW_ITEMS_LISTED_MAX = 20
 """The same where many rows are listed."""
+DELAY_SECONDS_MAX = 4_294_967
+"""Longest delay of a message, seven weeks: as in EMQX, whose clients know it."""
+DELAYED_EVENTS_MAX = 100_000
+"""Delayed messages at a time; each is in memory, and a fact on disk."""
+DELAYED_BYTES_MAX = 64 * 1024 * 1024
+"""The same in bytes, as they are written."""
+DELAYED_TURN_EVENTS = 500
+"""Delayed messages published before others get a turn of the loop."""
+DELAYED_RETRY_SECONDS = 1
+"""Until a delayed message that the disk refused is tried again."""
+DELAYED_TIMER_SECONDS_MAX = 60
+"""Longest wait for the next delayed message before looking again: a clock may be set meanwhile."""
 READER_THREADS = 2
 """Threads that read the store: reads wait for the disk and the interpreter lock, not for each
 other."""

@@ -6,13 +6,16 @@ section 4.7 (3.1.1's are the same): levels are separated by ``/``; ``+`` stands 
 wildcard matches no topic that begins with ``$`` (MQTT-4.7.2-1).
 """
 
+import re
 from dataclasses import dataclass, field
 from itertools import takewhile
 
 from app.core.errors import Code, Error
-from app.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
+from app.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
 
 SHARE_PREFIX = "$share/"
+DELAYED_PREFIX = "$delayed/"
+_SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 def check_topic(topic: str) -> None:
@@ -23,6 +26,25 @@ def check_topic(topic: str) -> None:
             Code.INVALID,
             f"the topic {topic[:200]!r} holds a wildcard; only a filter may use '+' or '#'",
         )
+
+
+def split_delayed(topic: str) -> tuple[str, str]:
+    """Divide ``$delayed/<seconds>/<topic>`` before the topic that is meant; any other is whole.
+
+    Raises INVALID when the seconds, or the topic, are not there.
+    """
+    if not topic.startswith(DELAYED_PREFIX):
+        return "", topic
+    seconds, _, meant = topic.removeprefix(DELAYED_PREFIX).partition("/")
+    if not meant or not _SECONDS.fullmatch(seconds) or not 0 < int(seconds) <= DELAY_SECONDS_MAX:
+        raise Error(
+            Code.INVALID,
+            f"{topic[:200]!r} should be $delayed/<seconds>/<topic>, with 1 to {DELAY_SECONDS_MAX} "
+            "seconds, such as '$delayed/60/lamp/off'",
+        )
+    if meant.startswith(DELAYED_PREFIX):
+        raise Error(Code.INVALID, f"{topic[:200]!r} is delayed twice; add the seconds up")
+    return topic[: -len(meant)], meant
 
 
 def check_filter(text: str) -> None:

@@ -36,6 +36,7 @@ from app.engine.cache import Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
 from app.engine.creation import Creation
+from app.engine.delayed import DELAYED, Delayed
 from app.engine.gate import Gate
 from app.engine.group_table import Groups
 from app.engine.handover import Handover
@@ -78,11 +79,12 @@ class Engine:
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, bus, committer.keep, self.durable)
-        self._admission = Admission(now, payload_bytes_max, self.durable)
+        self.admission = Admission(now, payload_bytes_max, self.durable)
         self._creation = Creation(self)
+        self.delayed = Delayed(self, now)
         self._passage = Passage(self)
         self._handover = Handover(self)
-        self._together = Together(self, self._admission, self._passage)
+        self._together = Together(self, self.admission, self._passage)
         for client in self.hooks.clients:
             client.bind(self)
 
@@ -131,9 +133,12 @@ class Engine:
                 return
             check_write(route.topic, caller)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                if route.entry.path == DELAYED:
+                    self.delayed.submit(event, caller, done, condition, changes)
+                    return
                 self._handover.start(route, event, caller, done, condition, changes)
                 return
-            write = self._admission.admit(route, event, caller, done, condition)
+            write = self.admission.admit(route, event, caller, done, condition)
             write.changes = changes
             pending = self.committer.pending
             if write.logged or changes or condition is not None or caller in pending:
@@ -154,7 +159,7 @@ class Engine:
         if (
             not caller.grants.write
             or caller in self.committer.pending
-            or len(event.payload) > self._admission.payload_bytes_max
+            or len(event.payload) > self.admission.payload_bytes_max
             or (event.properties is not None and EXPIRY in event.properties)
             or (event.qos and self.durable.wanted(event.topic))
         ):
@@ -228,8 +233,11 @@ class Engine:
             event, done = became, self._passage.telling(caller, done)
         route = self.registry.route(event.topic)
         check_write(route.topic, caller)
+        if route.entry is not None and route.entry.path == DELAYED:
+            self.delayed.submit(event, caller, done, condition, ())
+            return _receipt(await future)
         plain = replace(route, entry=None) if route.shape is None else route
-        write = self._admission.admit(plain, event, caller, done, condition)
+        write = self.admission.admit(plain, event, caller, done, condition)
         if write.logged or condition is not None or caller in self.committer.pending:
             self.committer.submit((write,))
         else:
@@ -473,6 +481,7 @@ class Engine:
     async def stop(self) -> None:
         """Let running hooks and resource code end, and wait until every write is answered."""
         self.groups.stop()
+        self.delayed.stop()
         await self._passage.stop()
         await self._handover.stop()
         await self.committer.settle()

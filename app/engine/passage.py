@@ -18,6 +18,7 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import HOOK_WRITES_MAX
+from app.core.topics import split_delayed
 from app.engine.commit import stopping
 from app.engine.rights import check_write
 from app.engine.write import Condition, Done, Outcome, Receipt
@@ -145,16 +146,21 @@ class Passage:
     # -- asking ------------------------------------------------------------------------------------
 
     def _ask(self, event: Event, caller: Caller) -> Event | None:
-        self._check(event, caller)
-        return _as_sent(event, self._hooks.publish(caller, event))
+        delay = self._check(event, caller)
+        return _as_sent(event, self._hooks.publish(caller, event), delay)
 
     async def _ask_waiting(self, event: Event, caller: Caller) -> Event | None:
-        self._check(event, caller)
-        return _as_sent(event, await self._hooks.publish_waiting(caller, event))
+        delay = self._check(event, caller)
+        return _as_sent(event, await self._hooks.publish_waiting(caller, event), delay)
 
-    def _check(self, event: Event, caller: Caller) -> None:
-        """Raise what the write is refused with anyway, before a hook is bothered with it."""
+    def _check(self, event: Event, caller: Caller) -> str:
+        """Raise what the write is refused with anyway, before a hook is bothered with it.
+
+        A hook sees a delayed write as what it will be; return what goes before its topic again.
+        """
         check_write(self._engine.registry.route(event.topic).topic, caller)
+        delay, event.topic = split_delayed(event.topic)
+        return delay
 
     def __contains__(self, caller: object) -> bool:
         return caller in self._lanes
@@ -214,8 +220,10 @@ class Passage:
         self._lanes.clear()
 
 
-def _as_sent(event: Event, became: Event | None) -> Event | None:
-    """Return what became of a write; who wrote it is not for a hook to change."""
+def _as_sent(event: Event, became: Event | None, delay: str) -> Event | None:
+    """Return what became of a write; who wrote it, and when it is due, a hook does not change."""
     if became is not None and became is not event:
         became.client = event.client
+    if became is not None and delay:
+        became.topic = delay + became.topic
     return became

@@ -4,7 +4,7 @@ Built once at start from the schema and from the classes in ``resources/``; a lo
 hit for a topic seen before. It decides what a topic *is*, not who may use it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.errors import Code, Error
@@ -92,6 +92,11 @@ class Registry:
         )
         shape = known.shape if known is not None else None
         self._entries[path] = Entry(path, shape, resource, overrides)
+        self._routes.clear()
+
+    def reserve(self, path: str, verbs: Iterable[str]) -> None:
+        """Keep a path for the engine itself, which carries out these verbs there."""
+        self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
 
     def route(self, topic: str) -> Route:

@@ -10,8 +10,9 @@ from typing import Final
 from app.auth.anonymous import is_loopback
 from app.core.callers import Caller
 from app.core.errors import Code, Error
+from app.core.topics import DELAYED_PREFIX, split_delayed
 
-ADMINISTERED: Final = ("$SYS/sessions/",)
+ADMINISTERED: Final = ("$SYS/sessions/", "$SYS/delayed/")
 """Below these, what the server keeps may be ended by an administrator."""
 
 
@@ -19,6 +20,8 @@ def check_write(topic: str, caller: Caller) -> None:
     """Raise DENIED or UNAUTHENTICATED unless the caller may write at this topic."""
     if not caller.grants.write:
         raise _refused(caller, "write", topic)
+    if topic.startswith(DELAYED_PREFIX):
+        _, topic = split_delayed(topic)  # whoever may write a topic may do it later
     if topic[0] == "$" and caller.door != "server":
         if not topic.startswith(ADMINISTERED):
             raise Error(

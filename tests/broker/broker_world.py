@@ -247,10 +247,11 @@ class World:
         self.engine = Engine(Registry(TABLES), bus, self.committer, reader, lambda: self.now)
         self.options = settings
         self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
-        self.loop = self.broker.loop = Loop(asyncio.get_running_loop())
+        self.loop = self.broker.loop = self.engine.delayed.loop = Loop(asyncio.get_running_loop())
         self.peers = []
         self.engine.groups.restore(self.store.states("group/"))
         self.broker.restore(self.store.states("session/"))
+        self.engine.delayed.restore(self.store.states("delayed"))
 
     async def killed(self, seconds=0):
         """Return the world after a kill and a restart: what was on disk is all that is left."""

@@ -1,4 +1,4 @@
-"""What the server knows of itself, by every door of the real program (FEATURES D10, M11)."""
+"""What the server knows of itself, by every door of the real program (FEATURES D10, D52, M11)."""
 
 import json
 
@@ -51,3 +51,52 @@ def test_a_session_is_ended_by_rest(server):
     assert isinstance(goodbye, Disconnect)
     assert Reason.ADMINISTRATIVE_ACTION == goodbye.reason
     assert 404 == server.request("DELETE", "/$SYS/sessions/ended").status_code
+
+
+def delayed_rows(server):
+    """Return what waits."""
+    return server.request("GET", "/$SYS/delayed/").json()
+
+
+def test_a_write_is_delayed_by_every_door(server):
+    """D52: and comes out by MQTT."""
+    with Mqtt(server.mqtt_port) as client, open_websocket(server, "/") as socket:
+        client.subscribe("Dog/#")
+        put = {"id": 1, "op": "put", "topic": "$delayed/1/Dog/ws", "value": {"name": "a"}}
+        socket.send(json.dumps(put))
+        assert 1 == json.loads(socket.recv())["ack"]
+        answer = server.request("PUT", "/$delayed/1/Dog/rest", json={"name": "b"})
+        said = server.request("POST", "/$delayed/1/Dog/said?retain=false", json={"name": "c"})
+        client.publish("$delayed/1/Dog/mqtt", b'{"name": "d"}')
+        assert (204, 202) == (answer.status_code, said.status_code)
+        assert {"Dog/ws", "Dog/rest", "Dog/said", "Dog/mqtt"} == {
+            client.message().topic for _ in range(4)
+        }
+    assert {"name": "b", "id": "rest"} == server.request("GET", "/Dog/rest").json()
+    refused = server.request("PUT", "/$delayed/soon/Dog/1", json={"name": "b"})
+    assert (400, True) == (refused.status_code, "$delayed/60/" in refused.text)
+
+
+def test_a_delayed_write_is_cancelled(server):
+    """D52: DELETE of its row."""
+    assert 204 == server.request("PUT", "/$delayed/600/Dog/9", json={"name": "x"}).status_code
+    [row] = delayed_rows(server)
+    assert ("Dog/9", "put") == (row["topic"], row["kind"])
+    assert 204 == server.request("DELETE", f"/$SYS/delayed/{row['id']}").status_code
+    assert [] == delayed_rows(server)
+
+
+def test_a_delayed_write_survives_a_kill(tmp_path):
+    """D52: due while the server was away, published once when it is back."""
+    with Server(tmp_path) as server:
+        with Mqtt(server.mqtt_port, client_id="d", properties=LASTING) as client:
+            client.subscribe("a/#")
+            client.publish("$delayed/1/a/b", b"x", retain=False)
+            [row] = delayed_rows(server)
+        server.kill()
+        server.start()
+        with Mqtt(server.mqtt_port, client_id="d", properties=LASTING, clean_start=False) as client:
+            message = client.message()
+            assert ("a/b", b"x") == (message.topic, message.payload)
+            assert [] == delayed_rows(server)
+        assert row["topic"] == "a/b"
