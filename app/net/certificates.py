@@ -44,6 +44,8 @@ class Certificates:
         self._now = now
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._tried: Stamp = ()
+        self._identity = Identity()
+        self._doubted_day = 0
         self._look = asyncio.Event()
         self.renewals = 0
         """How often other files were taken."""
@@ -64,14 +66,22 @@ class Certificates:
         identity = Identity()
         for context in made.values():
             identity = identity_of(context, self._files.certificate)
-        self._contexts = made
-        if doubt := identity.doubt(self._now()):
-            log.warning("tls.certificate: %s: %s", self._files.certificate, doubt)
+        self._contexts, self._identity, self._doubted_day = made, identity, 0
+        self._doubt()
         return identity
+
+    def _doubt(self) -> None:
+        """Tell once a day that clients refuse the certificate, or soon will."""
+        now = self._now()
+        doubt = self._identity.doubt(now)
+        if doubt and self._doubted_day != (day := int(now // 86_400)):
+            self._doubted_day = day
+            log.warning("tls.certificate: %s: %s", self._files.certificate, doubt)
 
     def renew(self, *, anyway: bool = False) -> None:
         """Read the files again if they have changed, or ``anyway``; blocks, and never raises."""
         if not anyway and self._stamp() == self._tried:
+            self._doubt()
             return
         try:
             identity = self.load()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,19 +14,21 @@ from app.net.identity import ClientCheck, Files
 from securing import Authority, ServerFiles
 
 NOW = 1_800_000_000.0
+DAY = 86_400.0
 
 
 class Room:
     """Files and the certificates made of them."""
 
     def __init__(self, folder):
+        self.now = NOW
         self.authority = Authority(folder)
         self.files = ServerFiles(folder, self.authority.issue("localhost", common_name="first"))
         check = ClientCheck(self.authority.file, required=False)
         self.made = Certificates(
             Files(self.files.certificate, self.files.key),
             {"a": DoorTls(("mqtt",), check), "b": DoorTls()},
-            lambda: NOW,
+            lambda: self.now,
         )
 
     @property
@@ -52,6 +55,17 @@ async def test_an_expired_certificate_is_told_at_the_start(room, caplog):
     room.files.write(room.authority.expired("localhost"))
     room.made.load()
     assert f"tls.certificate: {room.files.certificate}: has expired" in caplog.text
+
+
+async def test_a_certificate_that_nobody_renews_is_told_of_once_a_day(room, caplog):
+    end = datetime.fromtimestamp(NOW + 20 * DAY, UTC)
+    room.files.write(room.authority.issue("localhost", not_after=end))
+    room.made.load()
+    for hour in range(24 * 22):
+        room.now = NOW + hour * 3_600
+        room.made.renew()
+    said = [record.getMessage() for record in caplog.records]
+    assert (15, 2) == (sum("expires in" in x for x in said), sum("has expired" in x for x in said))
 
 
 async def test_files_that_are_as_they_were_are_not_read(room):
