@@ -4,6 +4,7 @@ A filter that is refused costs nothing but itself: its reason stands in SUBACK, 
 in the reason string.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +81,7 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     engine = client.broker.engine
     if engine.hooks.subscribe_waits:
         client.behind = True  # packets that come meanwhile are held
-        session.asking = client.loop.create_task(_ask(wish, packet, plans))
+        session.asking = asyncio.get_running_loop().create_task(_ask(wish, packet, plans))
         return
     for plan in plans:
         if isinstance(plan, Plan):
