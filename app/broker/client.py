@@ -13,7 +13,7 @@ its socket takes nothing for long.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -154,6 +154,11 @@ class Client:
         return self.caller.client_id if self.caller is not None else "-"
 
     @property
+    def accepted(self) -> bool:
+        """Whether its CONNECT was answered with success."""
+        return self.connected_at > 0
+
+    @property
     def stopped(self) -> bool:
         """Whether it is sent no messages now: its socket is full, or it is going."""
         return self._paused or self.closing
@@ -164,18 +169,31 @@ class Client:
         """Take bytes from the transport; a failure is this client's alone (FEATURES D8)."""
         if self.closing:
             return
+        self._guard("a packet of", self._read, data)
+        committer = self.broker.engine.committer
+        if committer.crowded and not self._crowded and not self.closing:
+            self._crowded = True
+            self.transport.pause_reading()
+            committer.when_relieved(self._relieved)
+
+    def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
+        """Call what may fail: a breach is answered, a mistake of ours logged; both end it."""
+        try:
+            call(*arguments)
+        except Violation as violation:
+            self.refuse(violation)
+        except Exception:
+            log.exception("%s %s from %s failed", what, self.name, self.peer)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+
+    def _read(self, data: bytes) -> None:
         packets = self.connection.receive(data)
         if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
             return
         if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
             self.last_seen = self.loop.time()
             self.received += len(packets)
-            self._guarded(packets)
-        committer = self.broker.engine.committer
-        if committer.crowded and not self._crowded and not self.closing:
-            self._crowded = True
-            self.transport.pause_reading()
-            committer.when_relieved(self._relieved)
+            self._take(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
         """Count what was read; over the rate, read no more for a while, or end it (D57)."""
@@ -191,15 +209,11 @@ class Client:
         self.transport.pause_reading()
         return True
 
-    def _guarded(self, packets: list[Packet | Violation]) -> None:
-        try:
-            take = self._handle if self.opening is None and not self.behind else self._hold
-            take(packets)
-        except Violation as violation:
-            self.refuse(violation)
-        except Exception:
-            log.exception("a packet of %s from %s failed", self.name, self.peer)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+    def _take(self, packets: list[Packet | Violation]) -> None:
+        if self.opening is None and not self.behind:
+            self._handle(packets)
+        else:
+            self._hold(packets)
 
     def _handle(self, packets: list[Packet | Violation]) -> None:
         for index, packet in enumerate(packets):
@@ -219,9 +233,13 @@ class Client:
                 return
 
     def _hold(self, packets: list[Packet | Violation]) -> None:
-        """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1)."""
-        at_once = Auth | Disconnect | Violation if self.dialogue is not None else Auth | Disconnect
-        while packets and not self.held and isinstance(packets[0], at_once):
+        """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1).
+
+        But in a dialogue it is the client's turn: what comes may be its answer, or its leaving.
+        """
+        at_once = Auth | Disconnect | Violation
+        in_dialogue = self.dialogue is not None and self.session is None
+        while in_dialogue and packets and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += packets
         if len(self.held) >= MQTT_HELD_PACKETS_MAX:
@@ -232,7 +250,7 @@ class Client:
         self.opening, self.behind = None, False
         held, self.held = self.held, []
         if not self.closing and held:
-            self._guarded(held)
+            self._guard("a packet of", self._take, held)
         self.read_again()
 
     def _relieved(self) -> None:
@@ -242,12 +260,12 @@ class Client:
     @property
     def silenced(self) -> bool:
         """Whether it is not read from: then its silence is ours."""
-        return self._crowded or self._paused or self.patience.throttles
+        full = len(self.held) >= MQTT_HELD_PACKETS_MAX
+        return full or self._crowded or self._paused or self.patience.throttles
 
     def read_again(self) -> None:
         """Read on, unless something else is against it."""
-        full = self.silenced or len(self.held) >= MQTT_HELD_PACKETS_MAX
-        if not self.closing and not full:
+        if not self.closing and not self.silenced:
             self.last_seen = self.loop.time()  # it was not heard: its silence was ours
             self.transport.resume_reading()
 
@@ -308,17 +326,14 @@ class Client:
         self._scheduled = False
         if self.closing:
             return
+        self._guard("the delivery to", self._flush)
+
+    def _flush(self) -> None:
         if self.session is not None and not self._paused:
             try:
                 deliver(self, self.session)
-            except Error as error:
+            except Error as error:  # the log cannot be read
                 self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
-                return
-            except Exception:
-                log.exception("the delivery to %s from %s failed", self.name, self.peer)
-                self.disconnect(
-                    Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason"
-                )
                 return
         if self.later and not self.saving:
             self._save()
@@ -387,7 +402,7 @@ class Client:
         if isinstance(violation, UnsupportedVersion):
             self.out.append(violation.connack)  # MQTT-3.1.2-2
             self.end()
-        elif self.session is None:
+        elif not self.accepted:
             self._refuse_connect(violation)
         else:
             self.disconnect(violation.reason, violation.message)
@@ -417,8 +432,7 @@ class Client:
         self, reason: Reason, message: str = "", properties: dict[str, object] | None = None
     ) -> None:
         """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
-        opened = self.session is not None and self.opening is None
-        if opened and not self.closing and self.connection.version == MQTT_5:
+        if self.accepted and not self.closing and self.connection.version == MQTT_5:
             told = (self.explain(message) or {} if message else {}) | (properties or {})
             self.send(Disconnect(reason, told or None))
         self.end(message or Reason(reason).name)
@@ -442,6 +456,10 @@ class Client:
 
     def lost(self) -> None:
         """Hear that the transport is closed: release everything, let the session wait or end."""
+        if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
+            self._guard(
+                "the goodbye of", self._handle, self.held[-1:]
+            )  # MQTT-3.14.4-3: it was read
         self.closing = True
         self.held.clear()
         if self.dialogue is not None:
@@ -449,5 +467,7 @@ class Client:
         self.patience.end()
         self.out.clear()
         self.later.clear()
-        self.broker.leave(self)
-        self.broker.gone(self)
+        try:
+            self.broker.leave(self)
+        finally:
+            self.broker.gone(self)

@@ -57,14 +57,19 @@ async def _open(client: "Client", packet: Connect) -> None:
     try:
         await _accept(client, packet)
     except Violation as problem:
-        client.reject(problem.reason, problem.message)
+        _fail(client, problem.reason, problem.message)
     except Error as error:
         usual = REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
-        client.reject(reason_of(error, PacketType.CONNACK, usual), error.message)
+        _fail(client, reason_of(error, PacketType.CONNACK, usual), error.message)
     except Exception:
         log.exception("the opening of %s from %s failed", packet.client_id, client.peer)
-        client.reject(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+        _fail(client, Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
     client.opened()
+
+
+def _fail(client: "Client", reason: Reason, message: str) -> None:
+    """Refuse a CONNECT; what was accepted already is ended (MQTT-3.2.0-2: one CONNACK)."""
+    (client.disconnect if client.accepted else client.reject)(reason, message)
 
 
 async def _accept(client: "Client", packet: Connect) -> None:
@@ -165,7 +170,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     Another connection of the same client id is ended (MQTT-3.1.4-3); its will waits or goes out as
     if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
     """
-    broker = client.broker
+    broker, will = client.broker, _will(client, packet.will)
     broker.end_expired()  # a clock that was set may be ahead of the timer (MQTT-4.1.0-2)
     user = client.caller.user if client.caller is not None else ANONYMOUS
     old = broker.sessions.get(client_id)
@@ -195,7 +200,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     if session.kept and not session.durable:  # it ends with this connection
         broker.withdraw(session)
     wills.forget(broker, session)
-    session.will, session.will_caller = _will(client, packet.will), client.caller
+    session.will, session.will_caller = will, client.caller
     if session.durable or session.will is not None:
         broker.keeper.begin(session)
     return session, present
