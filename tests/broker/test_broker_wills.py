@@ -178,7 +178,7 @@ async def test_stopping_publishes_the_wills_that_wait_for_nothing(world, heard):
     await heard.subscribe()
     await leaving(world)
     await leaving(world, 60, client_id="later")
-    for peer in world.peers[1:]:
+    for peer in world.peers:
         peer.client.disconnect(0x8B)
         peer.lose()
     await world.broker.stop()

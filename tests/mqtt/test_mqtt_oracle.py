@@ -13,8 +13,8 @@ from peers import decode
 from random_packets import alone, to_client, to_server
 
 from app.mqtt.encode import encode
-from app.mqtt.packets import Connect, Publish, Subscribe, Will
-from app.mqtt.reasons import PacketType
+from app.mqtt.packets import Connect, Disconnect, Publish, Subscribe, Will
+from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation
 from app.mqtt.wire import remaining_length
 
@@ -112,8 +112,9 @@ def test_it_writes_what_we_read(row):
 def test_any_packet_comes_back_through_it(packet):
     """What we write it reads, and what it writes we read, with nothing lost on the way."""
     data = encode(packet, 5)
-    if data == AUTH_OF_SUCCESS:
-        return
+    unknown = isinstance(packet, Disconnect) and packet.reason is Reason.BAD_AUTHENTICATION_METHOD
+    if data == AUTH_OF_SUCCESS or unknown:
+        return  # the second stands in the specification's table of reasons, and not in theirs
     other, size = mqtt5.read(memoryview(data))
     assert size == len(data)
     assert meaning(decode(other.write(), 5)) == meaning(packet)

@@ -108,7 +108,8 @@ class Server:
             link.cut()
         clients = {link.client for link in self.links}
         for timer in self.loop.timers():
-            if getattr(timer._callback, "__self__", None) in clients:
+            owner = getattr(timer._callback, "__self__", None)
+            if getattr(owner, "_client", owner) in clients:  # its own, or its Patience's
                 timer.cancel()
         for session in self.broker.sessions:
             session.subscription.close()
