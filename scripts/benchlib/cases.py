@@ -1,68 +1,18 @@
 """The cases: what is loaded and how, beside whom, and what must be reached."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
+from benchlib.case import NONE, PAYLOAD_BYTES, Case, flow, logged, mqtt, ratio
+from benchlib.case_sessions import FEATURES, SESSIONS
 from benchlib.stats import Target
 
-PAYLOAD_BYTES = 64
 KIB = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One row group of the table."""
-
-    name: str
-    title: str
-    unit: str
-    load: dict[str, Any]
-    peers: dict[str, Target]
-    metric: str = "rate"
-    lower_is_better: bool = False
-    undeclared: str = "route"
-    fresh: bool = False
-    peer_load: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-def ratio(value: float) -> Target:
-    """Ours is at least `value` times the peer's."""
-    return Target(at_least=value)
-
-
-NONE = Target()
-
-
-def flow(pubs: int, subs: int, qos: int, window: int, **more: Any) -> dict[str, Any]:
-    """Describe an MQTT closed loop."""
-    base = {"load": "flow", "pubs": pubs, "subs": subs, "qos": qos, "window": window}
-    return {**base, "payload": PAYLOAD_BYTES, **more}
-
-
-def mqtt(name: str, title: str, load: dict[str, Any], least: float | None, **more: Any) -> Case:
-    """Describe a throughput case beside Mosquitto (for QoS 1 and 2 also at its best) and amqtt."""
-    best = {"mosquitto-unlimited": NONE} if load.get("qos") else {}
-    more.setdefault("peers", {"mosquitto": Target(least), **best, "amqtt": NONE})
-    return Case(f"mqtt-{name}", title, "msg/s", load, **more)
-
-
-def logged(name: str, title: str, load: dict[str, Any]) -> Case:
-    """Describe a throughput case where we log every message and Mosquitto stores nothing.
-
-    The topics belong to our declared table `Log`, whose messages all go into the log.
-    """
-    peers = {"mosquitto": ratio(1)}
-    return mqtt(name, title, {**load, "place": "Log"}, 1, peers=peers)
-
 
 ONE = {"load": "one", "payload": PAYLOAD_BYTES}
 PACED = {"load": "paced", "pubs": 100, "rate": 10_000, "payload": PAYLOAD_BYTES}
 REST = {"load": "requests", "connections": 64, "path": "/Sensor/"}
 STREAM = {"load": "streams", "readers": 1000, "window": 16, "path": "/Log/bench"}
-BESIDE_MOSQUITTO = {"mosquitto": ratio(1)}
 
 CASES = (
-    mqtt("1-1-q0", "1 to 1, QoS 0", flow(1, 1, 0, 1000), 6),
+    mqtt("1-1-q0", "1 to 1, QoS 0", flow(1, 1, 0, 1000), 6, group="MQTT, nothing stored"),
     mqtt("100-1-q0", "100 to 1, QoS 0, 10 in flight each", flow(100, 1, 0, 1000, batch=10), 5),
     mqtt("1-100-q0", "1 to 100, QoS 0", flow(1, 100, 0, 500), 5),
     mqtt("1-1000-q0", "1 to 1000, QoS 0", flow(1, 1000, 0, 100), 7),
@@ -93,20 +43,10 @@ CASES = (
         "100 to 1, QoS 0, 10,000 msg/s: p99",
         "us",
         PACED,
-        BESIDE_MOSQUITTO,
+        {"mosquitto": ratio(1)},
         metric="p99_us",
         lower_is_better=True,
     ),
-    mqtt(
-        "retained",
-        "retained upsert, QoS 1, 10,000 topics (ours on disk)",
-        flow(10, 0, 1, 10_000, topics=10_000),
-        1.5,
-        peers={"mosquitto": ratio(1.5), "amqtt": ratio(10)},
-    ),
-    logged("1-1-q0-log", "1 to 1, QoS 0, every message logged", flow(1, 1, 0, 1000)),
-    logged("1-1-q1-log", "1 to 1, QoS 1, every message logged", flow(1, 1, 1, 1000)),
-    logged("1-1000-q0-log", "1 to 1000, QoS 0, every message logged", flow(1, 1000, 0, 100)),
     Case(
         "mqtt-idle",
         "idle MQTT connection with a subscription",
@@ -117,6 +57,23 @@ CASES = (
         lower_is_better=True,
         fresh=True,
     ),
+    *SESSIONS,
+    *FEATURES,
+    logged(
+        "1-1-q0-log",
+        "1 to 1, QoS 0, every message logged",
+        flow(1, 1, 0, 1000),
+        group="MQTT, ours on disk, Mosquitto's not",
+    ),
+    logged("1-1-q1-log", "1 to 1, QoS 1, every message logged", flow(1, 1, 1, 1000)),
+    logged("1-1000-q0-log", "1 to 1000, QoS 0, every message logged", flow(1, 1000, 0, 100)),
+    mqtt(
+        "retained",
+        "retained upsert, QoS 1, 10,000 topics (ours on disk)",
+        flow(10, 0, 1, 10_000, topics=10_000),
+        1.5,
+        peers={"mosquitto": ratio(1.5), "amqtt": ratio(10)},
+    ),
     Case(
         "rest-get",
         "REST GET of a record, 64 connections",
@@ -124,6 +81,7 @@ CASES = (
         {**REST, "method": "GET"},
         {"uvicorn-hello": ratio(0.8), "fastapi-sqlmodel": ratio(12)},
         peer_load={"uvicorn-hello": {"path": "/"}},
+        group="REST, Server-Sent Events, WebSocket",
     ),
     Case(
         "rest-put",

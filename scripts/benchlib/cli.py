@@ -7,7 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from benchlib.cases import CASES, Case
+from benchlib.case import Case
+from benchlib.cases import CASES
 from benchlib.facts import facts
 from benchlib.proc import BenchError, Placement, apart
 from benchlib.report import as_json, markdown, plain, rows, update
@@ -16,6 +17,9 @@ from benchlib.servers import ROOT
 from benchlib.stats import medians
 
 QUICK_SECONDS = 0.5
+QUICK_SIZES = {"clients": 200, "sessions": 200, "messages": 100}
+SIZES = ("connections", "clients", "sessions", "messages")
+FULL_CONNECTIONS = 10_000
 SPARE_DESCRIPTORS = 500
 
 
@@ -49,7 +53,10 @@ def parse() -> argparse.Namespace:
         "--peer", nargs="+", metavar="NAME", help="only these servers, ours: rowcast"
     )
     parser.add_argument("--list", action="store_true", help="list the cases")
-    parser.add_argument("--connections", type=int, help="idle connections (2000)")
+    parser.add_argument("--connections", type=int, help="idle connections (2,000)")
+    parser.add_argument("--clients", type=int, help="clients of a reconnect storm (2,000)")
+    parser.add_argument("--sessions", type=int, help="sessions that are away (10,000)")
+    parser.add_argument("--messages", type=int, help="messages that wait for each (1,000)")
     parser.add_argument("--against", metavar="REV", help="measure a revision of ours as a peer")
     parser.add_argument("--no-pin", action="store_true", help="let the scheduler choose the cores")
     parser.add_argument("--directory", help="where servers keep their data (the system's default)")
@@ -61,15 +68,18 @@ def parse() -> argparse.Namespace:
 
 def settings_of(options: argparse.Namespace, descriptors: int) -> Settings:
     """Return the settings, bounded by how many descriptors a process may have."""
-    connections = options.connections
-    if connections and connections > descriptors - SPARE_DESCRIPTORS:
-        connections = descriptors - SPARE_DESCRIPTORS
-        print(f"bench: only {connections} connections: ulimit -n is {descriptors}", file=sys.stderr)
+    sizes = dict(QUICK_SIZES) if options.quick else {}
+    sizes |= {name: size for name in SIZES if (size := getattr(options, name))}
+    for name in ("connections", "clients", "sessions"):
+        most = descriptors - SPARE_DESCRIPTORS
+        if sizes.get(name, FULL_CONNECTIONS) > most:
+            sizes[name] = most
+            print(f"bench: at most {most} {name}: ulimit -n is {descriptors}", file=sys.stderr)
     return Settings(
         rounds=1 if options.quick else options.rounds,
         seconds=QUICK_SECONDS if options.quick else options.seconds,
         directory=options.directory,
-        connections=connections,
+        sizes=sizes,
         against=options.against,
         peers=frozenset(options.peer) if options.peer else None,
         placement=Placement() if options.no_pin else apart(),

@@ -13,7 +13,8 @@ PACKAGES = ("rowcast", "fastapi", "uvicorn", "uvloop", "sqlmodel", "sse-starlett
 
 
 PEERS_FACT = (
-    "Mosquitto: one listener, anonymous, persistence off, everything else its default; "
+    "Mosquitto: one listener, anonymous, persistence off (sessions and queues in memory), "
+    "everything else its default (max_queued_messages 1000, listen backlog 100); "
     "mosquitto-unlimited: also max_inflight_messages 0. amqtt: one listener, anonymous. uvicorn: "
     "defaults (uvloop and httptools where installed), no access log."
 )

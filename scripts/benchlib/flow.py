@@ -13,13 +13,15 @@ from collections import deque
 from typing import Any
 
 from benchlib import frames
-from benchlib.links import Link, Poller, open_mqtt
+from benchlib.links import Link, Poller, open_mqtt, receive_exactly
 from benchlib.meter import Meter
 from benchlib.proc import BenchError
 
 TURN_SECONDS = 0.1
 STALL_SECONDS = 2.0
 UNLIMITED = 1 << 30
+FILTERS_EACH, FILTERS_AT_ONCE = 10_000, 1_000
+"""Filters of one client that only holds them, and of one of its SUBSCRIBEs."""
 FIRST_ACK = frames.acks(frames.PUBACK, [1])
 
 
@@ -38,6 +40,26 @@ class Subscriber(Link):
         self.keep(used, size)
         if acks:
             self.send(acks)
+
+
+class Holder(Link):
+    """Has many filters that select nothing of what is published, but lie beside it."""
+
+    def __init__(self, flow: "Flow", first: int) -> None:
+        place = flow.spec.get("place", "bench")
+        sock = open_mqtt(flow.spec["mqtt_port"], f"holder{first}")
+        for start in range(first, first + FILTERS_EACH, FILTERS_AT_ONCE):
+            wanted = [
+                f"{place}/{number:05}/+/x" for number in range(start, start + FILTERS_AT_ONCE)
+            ]
+            sock.sendall(frames.subscribe_all(wanted, 0))
+            answer = receive_exactly(sock, FILTERS_AT_ONCE + frames.SUBACK_SIZE)  # one length more
+            if answer[0] != 0x90 or any(answer[5:]):
+                raise BenchError("the server refused a filter")
+        super().__init__(flow.poller, sock)
+
+    def read(self) -> None:
+        raise BenchError("a client received what it did not subscribe to")
 
 
 class Publisher(Link):
@@ -129,6 +151,7 @@ class Flow:
         self.batch_max: int = min(spec.get("batch", self.window_each), self.window_each)
         self.batch_min = max(1, self.batch_max // 20) if spec["pubs"] == 1 else self.batch_max
         self.lockstep: bool = spec.get("lockstep", False)
+        self.copies = 1 if spec.get("share") else max(1, spec["subs"])
         self.open = True
         self.poller = Poller()
         self.free: deque[Publisher] = deque()
@@ -157,11 +180,17 @@ class Flow:
         spec = self.spec
         rings = [make_ring(spec, number, self.batch_max) for number in range(spec["pubs"])]
         place = spec.get("place", "bench")
-        topic_filter = f"{place}/#" if spec["pubs"] > 1 else f"{place}/00000"
+        many = spec["pubs"] > 1 or spec.get("spread")
+        topic_filter = spec.get("share", "") + (f"{place}/#" if many else f"{place}/00000")
         sample = bytes(rings[0].take(1)) if self.qos == self.sub_qos else b""
         rings[0].position = 0
+        for number in range(0, spec.get("filters", 0), FILTERS_EACH):
+            Holder(self, number)
+        clean = not spec.get("durable", False)
         for number in range(spec["subs"]):
-            sock = open_mqtt(spec["mqtt_port"], f"sub{number}", topic_filter, self.sub_qos)
+            sock = open_mqtt(
+                spec["mqtt_port"], f"sub{number}", topic_filter, self.sub_qos, clean=clean
+            )
             Subscriber(self, sock, sample)
         for number, ring in enumerate(rings):
             sock = open_mqtt(spec["mqtt_port"], f"pub{number}")
@@ -176,7 +205,7 @@ class Flow:
 
     def outstanding(self) -> int:
         """Return how many messages are on their way."""
-        done = self.delivered // self.spec["subs"] if self.spec["subs"] else self.acked
+        done = self.delivered // self.copies if self.spec["subs"] else self.acked
         return self.published - (min(done, self.acked) if self.qos else done)
 
     def publish(self) -> None:
@@ -213,10 +242,13 @@ def make_ring(spec: dict[str, Any], publisher: int, batch_max: int) -> frames.Ri
         return retained_ring(spec, publisher)
     count = 2 * max(batch_max, spec["window"] // spec["pubs"])
     payload = (b"0123456789abcdef" * (spec["payload"] // 16 + 1))[: spec["payload"]]
-    place = spec.get("place", "bench")
-    topic = f"{place}/{publisher:05}"
+    place, spread = spec.get("place", "bench"), spec.get("spread", 0)
+    topics = [f"{place}/{number:05}" for number in range(publisher, publisher + max(1, spread))]
     return frames.Ring(
-        [frames.publish(topic, payload, spec["qos"], number + 1) for number in range(count)]
+        [
+            frames.publish(topics[number % len(topics)], payload, spec["qos"], number + 1)
+            for number in range(max(count, spread))
+        ]
     )
 
 

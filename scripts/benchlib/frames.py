@@ -30,15 +30,22 @@ def text(value: str) -> bytes:
     return len(data).to_bytes(2, "big") + data
 
 
-def connect(client_id: str, keepalive_seconds: int = 300) -> bytes:
-    """Encode CONNECT of MQTT 3.1.1 with a clean session."""
-    body = text("MQTT") + b"\x04\x02" + keepalive_seconds.to_bytes(2, "big") + text(client_id)
+def connect(client_id: str, keepalive_seconds: int = 300, *, clean: bool = True) -> bytes:
+    """Encode CONNECT of MQTT 3.1.1."""
+    flags = b"\x02" if clean else b"\x00"
+    seconds = keepalive_seconds.to_bytes(2, "big")
+    body = text("MQTT") + b"\x04" + flags + seconds + text(client_id)
     return b"\x10" + varint(len(body)) + body
 
 
 def subscribe(topic_filter: str, qos: int) -> bytes:
     """Encode SUBSCRIBE with one filter."""
-    body = b"\x00\x01" + text(topic_filter) + bytes([qos])
+    return subscribe_all([topic_filter], qos)
+
+
+def subscribe_all(topic_filters: list[str], qos: int) -> bytes:
+    """Encode SUBSCRIBE with several filters."""
+    body = b"\x00\x01" + b"".join(text(each) + bytes([qos]) for each in topic_filters)
     return b"\x82" + varint(len(body)) + body
 
 

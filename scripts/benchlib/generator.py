@@ -10,7 +10,9 @@ from benchlib.flow import Flow
 from benchlib.httpload import Requests
 from benchlib.idle import idle
 from benchlib.latency import Paced, one_at_a_time
+from benchlib.offline import Offline
 from benchlib.proc import BenchError
+from benchlib.storm import Storm
 from benchlib.streams import Streams
 
 LOADS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
@@ -18,6 +20,8 @@ LOADS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
     "one": one_at_a_time,
     "paced": lambda spec: Paced(spec).run(),
     "idle": idle,
+    "offline": lambda spec: Offline(spec).run(),
+    "storm": lambda spec: Storm(spec).run(),
     "requests": lambda spec: Requests(spec).run(),
     "streams": lambda spec: Streams(spec).run(),
 }

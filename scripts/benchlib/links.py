@@ -30,10 +30,12 @@ def receive_exactly(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-def open_mqtt(port: int, client_id: str, topic_filter: str = "", qos: int = 0) -> socket.socket:
+def open_mqtt(
+    port: int, client_id: str, topic_filter: str = "", qos: int = 0, *, clean: bool = True
+) -> socket.socket:
     """Return a blocking socket with an MQTT connection, subscribed if a filter is given."""
     sock = open_tcp(port)
-    sock.sendall(frames.connect(client_id))
+    sock.sendall(frames.connect(client_id, clean=clean))
     answer = receive_exactly(sock, frames.CONNACK_SIZE)
     if answer[0] != 0x20 or answer[3] != 0:
         raise BenchError(f"the server refused {client_id}: CONNACK {answer.hex()}")
@@ -123,3 +125,9 @@ class Link:
         data, self.pending = self.pending, b""
         self.poller.epoll.modify(self.sock.fileno(), select.EPOLLIN)
         self.send(data)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.poller.epoll.unregister(self.sock.fileno())
+        del self.poller.links[self.sock.fileno()]
+        self.sock.close()

@@ -44,6 +44,13 @@ def rss_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
 
+def peak_rss_bytes(pid: int) -> int:
+    """Return the most memory that a process ever had resident."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(line for line in lines if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Which cores servers and the generator run on; empty sets leave it to the scheduler."""

@@ -1,10 +1,12 @@
 """The table: a row for each case and peer, for the terminal and for README.md."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benchlib.case import Case, Figure
 from benchlib.proc import BenchError
 from benchlib.runner import Outcome
 from benchlib.servers import OURS
@@ -34,45 +36,64 @@ class Row:
     cpu: str
     latency: str
     notes: str
+    group: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells in the order of the headings."""
-        return tuple(asdict(self).values())
+        return tuple(asdict(self).values())[: len(HEADINGS)]
 
 
 def rows(outcomes: Iterable[Outcome]) -> list[Row]:
-    """Return the rows of all outcomes."""
-    return [row for outcome in outcomes for row in _case_rows(outcome)]
+    """Return the rows of all outcomes, each with the name of its group."""
+    out: list[Row] = []
+    group = ""
+    for outcome in outcomes:
+        group = outcome.case.group or group
+        out += [replace(row, group=group) for row in _case_rows(outcome)]
+    return out
 
 
 def _case_rows(outcome: Outcome) -> list[Row]:
     figures = {name: medians(rounds) for name, rounds in outcome.rounds.items() if rounds}
-    peers = [name for name in outcome.rounds if name != OURS] or [""]
-    return [_row(outcome, figures.get(OURS, {}), name, figures.get(name, {})) for name in peers]
+    others = [name for name in outcome.rounds if name != OURS]
+    return [
+        _row(outcome, each, figures.get(OURS, {}), peer, figures.get(peer, {}))
+        for each in outcome.case.figures
+        for peer in [name for name in others if name in each.peers or "@" in name] or [""]
+    ]
 
 
-def _row(outcome: Outcome, ours: dict[str, float], peer: str, theirs: dict[str, float]) -> Row:
-    case = outcome.case
-    target = case.peers.get(peer, Target())
+def _row(
+    outcome: Outcome, told: Figure, ours: dict[str, float], peer: str, theirs: dict[str, float]
+) -> Row:
+    target = told.peers.get(peer, Target())
     ratio, reached = "", ""
-    if case.metric in ours and case.metric in theirs:
-        pair = (ours[case.metric], theirs[case.metric])
-        backwards = case.lower_is_better and target.at_most_more is None
+    if told.metric in ours and told.metric in theirs:
+        pair = (ours[told.metric], theirs[told.metric])
+        backwards = told.lower_is_better and target.at_most_more is None
         compared = target.comparison(*(reversed(pair) if backwards else pair))
         ratio = f"{compared:+,.0f}" if target.at_most_more is not None else f"{compared:.2f}x"
         reached = verdict(target.reached(compared), ours, theirs)
+    timed = told.metric == outcome.case.metric and "p50_us" in {**ours, **theirs}
     return Row(
-        f"{case.title} ({case.unit})",
-        figure(ours, case.metric),
+        f"{titled(told, outcome.case, ours)} ({told.unit})",
+        figure(ours, told.metric),
         peer,
-        figure(theirs, case.metric),
+        figure(theirs, told.metric),
         ratio,
         describe(target),
         reached,
-        f"{short(ours, 'server_us')} / {short(theirs, 'server_us')}",
-        f"{latency(ours)} / {latency(theirs)}" if "p50_us" in {**ours, **theirs} else "",
-        "; ".join(notes(outcome, OURS, ours) + notes(outcome, peer, theirs)),
+        f"{short(ours, told.cpu)} / {short(theirs, told.cpu)}" if told.cpu else "",
+        f"{latency(ours)} / {latency(theirs)}" if timed else "",
+        "; ".join(
+            notes(outcome, told.metric, OURS, ours) + notes(outcome, told.metric, peer, theirs)
+        ),
     )
+
+
+def titled(told: Figure, case: Case, figures: dict[str, float]) -> str:
+    """Return a title with the sizes that were measured, else those that were to be."""
+    return told.title.format_map({**case.load, **figures})
 
 
 def verdict(reached: bool | None, ours: dict[str, float], theirs: dict[str, float]) -> str:
@@ -108,7 +129,7 @@ def describe(target: Target) -> str:
     return "" if target.at_least is None else f"{target.at_least:g}x"
 
 
-def notes(outcome: Outcome, name: str, figures: dict[str, float]) -> list[str]:
+def notes(outcome: Outcome, metric: str, name: str, figures: dict[str, float]) -> list[str]:
     """Return what a reader must know about a server's figure."""
     out = []
     if name in outcome.failures:
@@ -117,7 +138,7 @@ def notes(outcome: Outcome, name: str, figures: dict[str, float]) -> list[str]:
         out.append(f"{name}: generator-bound ({figures['generator_share']:.0%})")
     if figures.get("lost"):
         out.append(f"{name}: {figures['lost']:,.0f} lost ({figures.get('lost_share', 0):.2%})")
-    if spread(outcome.rounds.get(name, []), outcome.case.metric) > NOISY_SPREAD:
+    if spread(outcome.rounds.get(name, []), metric) > NOISY_SPREAD:
         out.append(f"{name}: rounds differ by more than {NOISY_SPREAD:.0%}")
     return out
 
@@ -128,20 +149,30 @@ def first_line(text: str) -> str:
 
 
 def plain(table: Sequence[Row]) -> str:
-    """Return the table with aligned columns."""
+    """Return the table with aligned columns, each group under its name."""
     lines = [HEADINGS, *(row.cells() for row in table)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(HEADINGS))]
-    return "\n".join(
+    texts = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
-    )
+    ]
+    out, group = [texts[0]], ""
+    for row, text in zip(table, texts[1:], strict=True):
+        if row.group != group:
+            group = row.group
+            out += ["", group]
+        out.append(text)
+    return "\n".join(out)
 
 
 def markdown(table: Sequence[Row], facts: Sequence[str]) -> str:
-    """Return the table and the facts of the machine as Markdown."""
-    lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
-    lines += [f"| {' | '.join(row.cells())} |" for row in table]
-    return "\n".join([*lines, "", *(f"- {fact}" for fact in facts)])
+    """Return the tables, one for each group, and the facts of the machine as Markdown."""
+    out: list[str] = []
+    for group, some in groupby(table, key=lambda row: row.group):
+        out += [f"**{group}**", ""] if group else []
+        out += [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
+        out += [*(f"| {' | '.join(row.cells())} |" for row in some), ""]
+    return "\n".join([*out, *(f"- {fact}" for fact in facts)])
 
 
 def update(readme: Path, text: str) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchlib.cases import Case
+from benchlib.case import Case
 from benchlib.proc import BenchError, Placement, child_setup
 from benchlib.servers import OURS, Server, start
 
 SCRIPTS = Path(__file__).resolve().parents[1]
-GENERATOR_SPARE_SECONDS = 90.0
 WARMUP_SHARE = 0.3
 
 
@@ -25,7 +24,8 @@ class Settings:
     rounds: int
     seconds: float
     directory: str | None = None
-    connections: int | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    """How many connections, sessions, messages or clients instead of what a case says."""
     against: str | None = None
     peers: frozenset[str] | None = None
     placement: Placement = field(default_factory=Placement)
@@ -52,7 +52,7 @@ def run_case(case: Case, settings: Settings) -> Outcome:
         Path(directory).chmod(0o755)  # Mosquitto reads its files as a user of its own
         with ExitStack() as stack:
             running: dict[str, Server] = {}
-            for number in range(settings.rounds):
+            for number in range(min(settings.rounds, case.rounds_max or settings.rounds)):
                 turn = number % len(names)
                 for name in names[turn:] + names[:turn]:
                     place = Path(directory) / f"{name.replace('/', '-')}-{number}"
@@ -75,7 +75,8 @@ def _one_round(
         if case.fresh and name in running:
             running.pop(name).process.stop()
         if name not in running:
-            running[name] = start(name, place, settings.placement.servers, case.undeclared)
+            cores = settings.placement.servers
+            running[name] = start(name, place, cores, case.undeclared, case.features)
             stack.callback(running[name].process.stop)
         outcome.rounds[name].append(generate(case, settings, running[name]))
     except (BenchError, OSError, subprocess.SubprocessError) as error:
@@ -89,13 +90,14 @@ def _one_round(
 def load_of(case: Case, settings: Settings, server: Server) -> dict[str, Any]:
     """Return what the generator is told."""
     load = {**case.load, **case.peer_load.get(server.name, {})}
-    if settings.connections and load["load"] == "idle":
-        load["connections"] = settings.connections
+    sizes = {name: size for name, size in settings.sizes.items() if name in load}
     return {
         **load,
+        **sizes,
         "pid": server.process.pid,
         "mqtt_port": server.mqtt_port,
         "http_port": server.http_port,
+        "data": str(server.data or ""),
         "seconds": settings.seconds,
         "warmup": settings.seconds * WARMUP_SHARE,
     }
@@ -113,7 +115,7 @@ def generate(case: Case, settings: Settings, server: Server) -> dict[str, float]
         preexec_fn=child_setup(settings.placement.generator),  # noqa: PLW1509 - no threads here
     )
     try:
-        out, errors = child.communicate(timeout=2 * settings.seconds + GENERATOR_SPARE_SECONDS)
+        out, errors = child.communicate(timeout=2 * settings.seconds + case.spare_seconds)
     finally:
         if child.poll() is None:
             child.kill()

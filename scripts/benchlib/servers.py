@@ -49,17 +49,24 @@ class Server:
     process: Process
     mqtt_port: int = 0
     http_port: int = 0
+    data: Path | None = None
+    """Where ours keeps its database."""
 
 
 Starter = Callable[[Path, frozenset[int]], Server]
 
 
-def start(name: str, directory: Path, cores: frozenset[int], undeclared: str) -> Server:
-    """Start the named server with its data under the directory, and wait until it is ready."""
+def start(
+    name: str, directory: Path, cores: frozenset[int], undeclared: str, features: str = ""
+) -> Server:
+    """Start the named server with its data under the directory, and wait until it is ready.
+
+    ``features``, a directory beside this file, is what ours is to have of resources and hooks.
+    """
     directory.mkdir(parents=True)
     kind, _, revision = name.partition("@")
     if kind == OURS:
-        server = start_ours(name, directory, cores, undeclared, revision)
+        server = start_ours(name, directory, cores, undeclared, revision, features)
     else:
         server = STARTERS[kind](directory, cores)
     try:
@@ -71,7 +78,12 @@ def start(name: str, directory: Path, cores: frozenset[int], undeclared: str) ->
 
 
 def start_ours(
-    name: str, directory: Path, cores: frozenset[int], undeclared: str, revision: str
+    name: str,
+    directory: Path,
+    cores: frozenset[int],
+    undeclared: str = "route",
+    revision: str = "",
+    features: str = "",
 ) -> Server:
     """Start Rowcast, of this checkout or of a revision of it."""
     schema = directory / "schema.graphql"
@@ -85,10 +97,17 @@ def start_ours(
     command += ["serve", "--http-port", str(http_port), "--mqtt-port", str(mqtt_port)]
     command += ["--data", directory / "data", "--schema", schema]
     command += ["--set", f"topics.undeclared={undeclared}"]
+    if features:
+        command += ["--resources", PEERS.parent / "features" / features]
     if not revision and not Path(command[0]).exists():
         raise BenchError(f"{command[0]} is missing; run scripts/install")
     process = Process(command, directory / "server.log", cores, env)
-    return Server(name, process, mqtt_port, http_port)
+    return Server(name, process, mqtt_port, http_port, directory / "data")
+
+
+def start_plain(directory: Path, cores: frozenset[int]) -> Server:
+    """Start Rowcast as it is when no feature is asked for, to see what one costs."""
+    return start_ours("rowcast-plain", directory, cores)
 
 
 def unpack(revision: str, directory: Path) -> Path:
@@ -175,6 +194,7 @@ def start_asgi(name: str, module: str) -> Starter:
 
 
 STARTERS: dict[str, Starter] = {
+    "rowcast-plain": start_plain,
     "mosquitto": start_mosquitto,
     "mosquitto-unlimited": start_mosquitto_unlimited,
     "amqtt": start_amqtt,
