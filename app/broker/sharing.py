@@ -145,7 +145,7 @@ class Sharing:
         return self._broker.engine.groups.group(share.name, share.topics)
 
     def subscribe(
-        self, text: str, share: Share, interest: Interest, since: str | None = None
+        self, text: str, share: Share, interest: Interest, since: str | int | None = None
     ) -> None:
         """Take part in a group, or change the options. A new group begins at ``since``."""
         known, _ = self.shares.get(text, (share, None))
@@ -155,10 +155,10 @@ class Sharing:
         self.shares[text] = share, interest
         self._group(share).join(self, interest, self._position(since))
 
-    def _position(self, since: str | None) -> int | None:
+    def _position(self, since: str | int | None) -> int | None:
         """Return the position of a cursor of this log; any other is the head (FEATURES D55)."""
-        if since is None:
-            return None
+        if since is None or isinstance(since, int):
+            return since
         cursor, engine = parse_cursor(since), self._broker.engine
         known = cursor.epoch == engine.reader.epoch and cursor.seq <= engine.committer.stored
         return cursor.seq if known else None

@@ -14,6 +14,7 @@ from app.broker.exclusive import EXCLUSIVE_PREFIX
 from app.broker.forms import Form, media_type_wanted
 from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
+from app.broker.offsets import NEXT, OFFSET, STREAM_PREFIX, beginning
 from app.broker.sharing import Share, Sharing, share_of
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -51,6 +52,7 @@ class Wish:
     form: Form
     identifiers: tuple[int, ...]
     since: str | None
+    offset: str | None
 
 
 @dataclass(slots=True)
@@ -61,6 +63,10 @@ class Plan:
     interest: Interest
     share: Share | None
     exclusive: bool
+    since: str | int | None
+    """A cursor or position to continue after; None for now."""
+    offset: str | None = None
+    """Where in the log a stream is to begin, until that is a position in ``since``."""
     refusal: Error | None = None
 
 
@@ -79,7 +85,8 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         return
     plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
     engine = client.broker.engine
-    if engine.hooks.subscribe_waits:
+    streams = any(isinstance(plan, Plan) and plan.offset is not None for plan in plans)
+    if streams or engine.hooks.subscribe_waits:
         client.behind = True  # packets that come meanwhile are held
         session.asking = asyncio.get_running_loop().create_task(_ask(wish, packet, plans))
         return
@@ -93,7 +100,7 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
 
 
 async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error]) -> None:
-    """Ask hooks that must be awaited about all filters, then begin them; packets wait meanwhile."""
+    """Ask hooks and the log about all filters, then begin them; packets wait meanwhile."""
     client = wish.client
     try:
         for plan in plans:
@@ -108,8 +115,11 @@ async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error]) -> None
 
 
 async def _authorise(wish: Wish, plan: Plan) -> None:
+    engine = wish.client.broker.engine
     try:
-        await wish.client.broker.engine.authorise_waiting(plan.interest, wish.caller)
+        await engine.authorise_waiting(plan.interest, wish.caller)
+        if plan.offset is not None:
+            plan.since = await beginning(engine, plan.interest.topics, plan.offset)
     except Error as error:
         plan.refusal = error
 
@@ -133,7 +143,7 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
     wanted, form = client.broker.settings.auto_subscriptions, client.form
     if wanted is None or form is None:
         return
-    wish = Wish(client, session, caller, form, (), None)
+    wish = Wish(client, session, caller, form, (), None, None)
     for item in wanted.of(caller.client_id, caller.user):
         try:
             plan = _plan(wish, item)
@@ -160,7 +170,8 @@ def _plan(wish: Wish, wanted: Subscription) -> Plan:
     """Return what a filter asks for; raises what is wrong with it."""
     share, text = share_of(wanted.filter), wanted.filter
     exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
-    topics = share.topics if share else _filter(text.removeprefix(EXCLUSIVE_PREFIX))
+    stream = share is None and text.startswith(STREAM_PREFIX)
+    topics = share.topics if share else _filter(_bare(text))
     form, alone = wish.form, share is None
     interest = Interest(
         topics,
@@ -171,7 +182,13 @@ def _plan(wish: Wish, wanted: Subscription) -> Plan:
         marks=form.tells_seq,
         form=form,
     )
-    return Plan(wanted, interest, share, exclusive)
+    offset = (wish.offset or NEXT) if stream else wish.offset if share else None
+    return Plan(wanted, interest, share, exclusive, wish.since, offset)
+
+
+def _bare(text: str) -> str:
+    """Return a filter without what says how it is to be subscribed to."""
+    return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
 
 
 def _carry_out(wish: Wish, plan: Plan | Error) -> Reason | Error:
@@ -228,11 +245,12 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
     client.broker.engine.when_stored(caller, stored)
 
 
-def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None]:
-    """Return the subscription identifiers, and the cursor to continue after."""
+def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None, str | None]:
+    """Return the subscription identifiers, the cursor to continue after, and a stream's offset."""
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
-    return identifiers, user_properties(packet.properties).get("since")
+    users = user_properties(packet.properties)
+    return identifiers, users.get("since"), users.get(OFFSET)
 
 
 def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
@@ -241,7 +259,7 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
     if not users:
         return form
     media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
-    tells = form.tells_seq or "seq" in users or "since" in users
+    tells = form.tells_seq or not {"seq", "since", OFFSET}.isdisjoint(users)
     return client.broker.forms.form(form.version, media_type, tells_seq=tells)
 
 
@@ -259,8 +277,8 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
         cast("LiveCursor", session.subscription),
         interest,
         wish.caller,
-        wish.since,
-        current=handling == 0 or (handling == 1 and known is None),
+        plan.since,
+        current=plan.offset is None and (handling == 0 or (handling == 1 and known is None)),
         asked=True,
     )
     if plan.exclusive:
@@ -283,7 +301,7 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
         sharing = session.sharing = Sharing(broker, session)
     if text not in sharing.shares:
         _check_count(broker, session)
-    sharing.subscribe(text, Share(share.name, interest.topics), interest, wish.since)
+    sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
@@ -337,7 +355,7 @@ def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str
     try:
         text = _rewritten(client, caller, text)
         share = share_of(text)
-        topics = share.topics if share else TopicFilter(text.removeprefix(EXCLUSIVE_PREFIX))
+        topics = share.topics if share else TopicFilter(_bare(text))
     except Error:
         return Reason.TOPIC_FILTER_INVALID
     if share is not None:

@@ -7,6 +7,7 @@ last-writer-wins. It stays below 2**53 until the year 2255, so that JavaScript r
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 WallClock = Callable[[], float]
 """Returns seconds since 1970-01-01 UTC."""
@@ -17,6 +18,17 @@ PER_SECOND = 1_000_000
 def version_of(milliseconds: int) -> int:
     """Return the least version of a time in milliseconds since 1970 (UTC)."""
     return milliseconds * 1_000
+
+
+def version_at(text: str) -> int | None:
+    """Return the least version of a time as ISO 8601 writes it, UTC if it does not say; or None."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    milliseconds = round(aware.timestamp() * 1000)
+    return version_of(milliseconds) if milliseconds >= 0 else None
 
 
 def milliseconds_of(version: int) -> int:

@@ -361,6 +361,8 @@ STREAM_FILTERS_MAX = 100
 """Filters in the URL of one stream; a WebSocket may subscribe to more, one after the other."""
 STREAM_PREVIOUS_EVENTS_MAX = 1_000
 """Logged events that ``previousCount`` may ask for: more is a query, not the start of a stream."""
+STREAM_LAST_NUMBERS_MAX = 1_000_000
+"""How far back the last event of a filter with wildcards is looked for: seconds of one thread."""
 STREAM_PREVIOUS_STEPS_MAX = 64
 """Halvings of the log to find the position before them: that many for 64-bit numbers."""
 SOCKET_SUBSCRIPTIONS_MAX = 1_000

@@ -62,7 +62,8 @@ class Registry:
 
     def __init__(self, tables: Sequence[Table], *, undeclared: bool = True) -> None:
         self.shapes = {table.name: Shape(table) for table in tables}
-        self._undeclared = undeclared
+        self.undeclared = undeclared
+        """Whether what no table declares is a topic too."""
         self._entries: dict[str, Entry] = {
             table.path: Entry(table.path, self.shapes[table.name])
             for table in tables
@@ -109,7 +110,7 @@ class Registry:
         if route is None:
             check_topic(topic)
             route = self._find(topic)
-            if route.entry is None and not self._undeclared:
+            if route.entry is None and not self.undeclared:
                 raise Error(
                     Code.NOT_FOUND,
                     f"nothing is declared at {topic!r}; declare a table in schema.graphql, or set "

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from app.core.callers import Caller
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
-from app.core.limits import STREAM_PREVIOUS_STEPS_MAX
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
+from app.engine.positions import before_last, before_time
 from app.engine.reader import Reader
 from app.engine.resource import Resource
 from app.engine.subscription import Interest, Subscription
@@ -65,14 +65,15 @@ async def begin(
         await engine.authorise_waiting(interest, caller)
     reader = engine.reader
     tables = [*dict.fromkeys(table for item in interests for table in reader.tables(item.topics))]
+    only = interests[0].topics if len(interests) == 1 else None
     position, broken = None, ""
     if place.since is not None:
         broken = await _broken(reader, place.since, tables)
         position = None if broken else parse_cursor(place.since).seq
     elif place.previous:
-        position = await _before_last(reader, interests, tables, place.previous)
+        position = await before_last(reader, only, tables, place.previous)
     elif place.version:
-        position = await _before_time(reader, tables, place.version)
+        position = await before_time(reader, tables, place.version)
     announced = reader.announced()
     for interest in interests:
         engine.watch(subscription, interest, caller, position, current=not place.new, asked=True)
@@ -93,51 +94,3 @@ async def _broken(reader: Reader, token: str, tables: list[Table | None]) -> str
     if await reader.trimmed(tables) > cursor.seq:
         return "no longer in the log"
     return ""
-
-
-async def _before_time(reader: Reader, tables: list[Table | None], version: int) -> int:
-    """Return the position before the first event of a time, as far back as all of it is kept."""
-    position = min([await reader.since(table, version) for table in tables])
-    return min(max(position, await reader.trimmed(tables)), reader.announced())
-
-
-async def _before_last(
-    reader: Reader, interests: Sequence[Interest], tables: list[Table | None], count: int
-) -> int:
-    """Return the position before the last ``count`` events: of one topic, else of the tables."""
-    only = interests[0].topics
-    if len(interests) == 1 and only.exact:
-        found = [event.seq for event in await reader.history(tables[0], only.text, count)]
-    else:
-        found = sorted([seq for table in tables for seq in await _last_of(reader, table, count)])[
-            -count:
-        ]
-    return min(found[0] - 1 if found else reader.announced(), reader.announced())
-
-
-async def _last_of(reader: Reader, table: Table | None, count: int) -> list[int]:
-    """Return the numbers of a table's last events, at most ``count``.
-
-    The log is read forwards only, so the place to read from is found by going back in growing steps
-    and then halving: each step moves over numbers, of which any may be another table's.
-    """
-    head = reader.announced()
-    floor = low = min(await reader.trimmed([table]), head)
-    high, back, found_more = head, count, False
-    after = max(floor, head - back)
-    numbers: list[int] = []
-    for _ in range(STREAM_PREVIOUS_STEPS_MAX):
-        page = await reader.read(after, count + 1, [table])
-        numbers = [event.seq for event in page]
-        if len(numbers) == count or (len(numbers) < count and after == floor):
-            break
-        if len(numbers) > count:
-            low, found_more = after, True
-        else:
-            high = after
-        if found_more:
-            after = (low + high) // 2
-        else:
-            back *= 4
-            after = max(floor, head - back)
-    return numbers[-count:]

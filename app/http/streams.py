@@ -13,12 +13,11 @@ of the
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from app.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
-from app.core.clock import version_of
+from app.core.clock import version_at, version_of
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.limits import (
@@ -150,20 +149,15 @@ def _count(value: object) -> int:
 
 def _version(value: object) -> int:
     number = _integer(value)
-    if number is None and isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            moment = None
-        if moment is not None:
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            number = round(aware.timestamp() * 1000)
-    if number is None or number.bit_length() > 47 or number < 0:
+    if number is not None and number >= 0 and number.bit_length() <= 47:
+        return version_of(number)
+    version = version_at(value) if number is None and isinstance(value, str) else None
+    if version is None:
         raise Error(
             Code.INVALID,
             "startTime is milliseconds since 1970 or a time such as 2026-01-02T03:04:05Z",
         )
-    return version_of(number)
+    return version
 
 
 def _integer(value: object) -> int | None:

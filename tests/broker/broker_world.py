@@ -102,6 +102,7 @@ class Loop:
 
     def __init__(self, real):
         self.call_soon = real.call_soon
+        self.create_task = real.create_task
         self.now = 1000.0
         self.timers = []
 

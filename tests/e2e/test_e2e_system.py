@@ -1,4 +1,4 @@
-"""What the server knows of itself, by every door of the real program (FEATURES D10, D52, M11)."""
+"""$SYS, $delayed and $stream, by every door of the real program (FEATURES D10, D52, D55, M11)."""
 
 import json
 
@@ -100,3 +100,17 @@ def test_a_delayed_write_survives_a_kill(tmp_path):
             assert ("a/b", b"x") == (message.topic, message.payload)
             assert [] == delayed_rows(server)
         assert row["topic"] == "a/b"
+
+
+def test_a_stream_begins_at_its_offset(server):
+    """D55: over the log of the real store, by time and from its first event."""
+    cursors = [
+        server.request("PUT", f"/Counter/{number}", json={"n": number}).headers["rowcast-position"]
+        for number in range(5)
+    ]
+    for value, expected in (("first", [0, 1, 2, 3, 4]), (cursors[2], [3, 4]), ("last", [4])):
+        with Mqtt(server.mqtt_port) as client:
+            properties = {"user_property": (("stream-offset", value),)}
+            client.subscribe("$stream/Counter/+", properties=properties)
+            heard = [json.loads(client.message().payload)["n"] for _ in expected]
+        assert expected == heard

@@ -1,0 +1,61 @@
+"""``$stream/<filter>``: a subscription that begins somewhere in the log (FEATURES D55).
+
+Where, the user property ``stream-offset`` of SUBSCRIBE says; a new shared subscription begins
+there too. It is a subscription to the filter like any other but for its beginning: what is
+delivered has its own topic, and a filter that the client has already goes on where it is.
+"""
+
+from typing import Final
+
+from app.core.clock import version_at
+from app.core.cursors import parse_cursor
+from app.core.errors import Code, Error
+from app.core.topics import TopicFilter
+from app.engine.engine import Engine
+from app.engine.positions import before_first, before_last_match, before_time
+
+STREAM_PREFIX: Final = "$stream/"
+OFFSET: Final = "stream-offset"
+"""The user property that says where a stream begins."""
+FIRST, LAST, NEXT = "first", "last", "next"
+
+
+async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | int | None:
+    """Return the position, or cursor, after which a stream begins; None for now."""
+    _check_history(engine, topics)
+    reader = engine.reader
+    tables = reader.tables(topics)
+    if offset == NEXT:
+        return None
+    if offset == FIRST:
+        return await before_first(reader, tables)
+    if offset == LAST:
+        return await before_last_match(reader, topics, tables)
+    version = version_at(offset)
+    if version is not None:
+        return await before_time(reader, tables, version)
+    try:
+        return str(parse_cursor(offset))
+    except Error:
+        raise Error(
+            Code.INVALID,
+            f"stream-offset is first, last, next, a cursor or a time such as 2026-01-02T03:04:05Z, "
+            f"not {offset[:80]!r}",
+        ) from None
+
+
+def _check_history(engine: Engine, topics: TopicFilter) -> None:
+    """Raise where there is nothing to read: the log has no event that the filter could select."""
+    text = topics.text
+    if text.startswith("$"):
+        raise Error(
+            Code.NOT_FOUND, f"{text[:100]!r} has no history: the server's own is not logged"
+        )
+    if topics.exact:
+        route = engine.registry.route(text)
+        if route.overrides("subscribe") or route.overrides("connect"):
+            raise Error(
+                Code.NOT_ALLOWED, f"{text[:100]!r} has no history: it streams by its own code"
+            )
+    if not engine.registry.undeclared and engine.reader.tables(topics) == [None]:
+        raise Error(Code.NOT_FOUND, f"{text[:100]!r} has no history: no table is declared there")

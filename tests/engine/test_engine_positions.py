@@ -1,0 +1,65 @@
+"""Positions by what they are before: found, however the log lies (FEATURES C10, D55)."""
+
+import random
+
+import pytest
+from engine_room import ANN, DOG, Room
+
+from app.core.clock import version_at, version_of
+from app.core.events import MESSAGE, Event
+from app.core.topics import TopicFilter
+from app.engine import positions
+from app.store.store import Keep
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make pages so small that a few events need several."""
+    monkeypatch.setattr(positions, "LOG_PAGE_EVENTS", 4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("text", ["Dog/+", "+/1", "#", "Note/#", "none/+", "Dog/1"])
+async def test_the_last_match_is_found(small, seed, text):
+    """D55, last: the one event after the position that the filter selects, or none."""
+    chance, room, topics = random.Random(seed), Room(), TopicFilter(text)
+    seqs = []
+    for _ in range(chance.choice([0, 1, 7, 60])):
+        topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
+        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+        seqs.append((room.committer.announced, topic))
+    found = await positions.before_last_match(room.reader, topics, room.reader.tables(topics))
+    matching = [seq for seq, topic in seqs if topics.matches(topic)]
+    assert (matching[-1] - 1 if matching else room.committer.announced) == found
+
+
+async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
+    monkeypatch.setattr(positions, "STREAM_LAST_NUMBERS_MAX", 10)
+    room, topics = Room(), TopicFilter("Dog/+")
+    for topic in ["Dog/1", *["Note/1"] * 20]:
+        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+    assert 21 == await positions.before_last_match(room.reader, topics, [DOG])
+
+
+async def test_the_first_is_what_is_still_there():
+    room = Room()
+    for _ in range(9):
+        await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+    room.store.trim(DOG, Keep(events=4), room.time, 100)
+    assert 5 == await positions.before_first(room.reader, [DOG])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01T00:00:01Z", version_of(1000)),
+        ("1970-01-01T00:00:01", version_of(1000)),
+        ("1970-01-01T01:00:00.5+01:00", version_of(500)),
+        ("1970-01-02", version_of(86_400_000)),
+        ("1969-12-31T23:59:59Z", None),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_times_are_read(text, expected):
+    assert expected == version_at(text)
