@@ -24,6 +24,7 @@ from app.core.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from app.core.suggestions import did_you_mean
+from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
 from app.tls_settings import MutualTls, Tls
@@ -211,6 +212,7 @@ class Config(Section):
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()
     security: Security = Security()
+    hooks: HookSettings = HookSettings()
     store: Store = Store()
     logging: Logging = Logging()
     schema_file: Place = Field(

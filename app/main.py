@@ -40,6 +40,7 @@ from app.engine.loader import load_resources
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retention import Retention, RetentionSettings
+from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
@@ -69,6 +70,8 @@ class Application:
         self.schema = load_schema(config.schema_file)
         self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
         self.hooks = Hooks()
+        for hook in bundled(config.hooks):
+            self.hooks.add(hook)
         for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
         users = UsersFile(config.users_file)

@@ -29,13 +29,14 @@ FLOORS = {
     "snapshots": 4,
     "metrics": 4,
     "pipeline": 4,
+    "hooks": 4,
     "api": 4,
     "wiring": 5,
 }
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
 WIRING = {
-    "main", "doors", "config", "sections", "mqtt_limits", "tls_settings",
+    "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
     "cli", "cli_users", "client", "logs",
 }  # fmt: skip
 """The modules of the top floor: one room."""

@@ -18,7 +18,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from app.broker.fading import Fading
-from app.broker.rates import Bucket
+from app.core.buckets import Bucket
 from app.core.limits import (
     BAN_PEER_FACTOR,
     GUARD_ENTRIES_MAX,

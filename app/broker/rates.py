@@ -1,43 +1,13 @@
-"""Rates: the token bucket, and the three that one client's packets are counted in (FEATURES D57).
+"""Rates: the three buckets that one client's packets are counted in (FEATURES D57).
 
-A bucket may go into debt: what was read cannot be unread, so it is taken whole and then paid for by
-waiting. The mean rate is kept exactly, and nothing is lost. It must not know clocks or sockets: the
-time is given with each call, and what a wait means is the owner's.
+What was read cannot be unread, so it is taken whole and then paid for by waiting: nothing is lost.
+It must not know clocks or sockets: the time is given with each call, and what a wait means is the
+owner's.
 """
 
 from dataclasses import dataclass
 
-from app.core.limits import RATE_BURST_SECONDS
-
-
-class Bucket:
-    """Room for so many things a second; at first there is that of RATE_BURST_SECONDS."""
-
-    __slots__ = ("_at", "_most", "_room", "rate")
-
-    def __init__(self, rate: float, now: float) -> None:
-        self.rate = rate
-        self._most = max(rate * RATE_BURST_SECONDS, 1.0)
-        self._room = self._most
-        self._at = now
-
-    def _fill(self, now: float) -> None:
-        self._room = min(self._most, self._room + max(now - self._at, 0.0) * self.rate)
-        self._at = now
-
-    def take(self, amount: float, now: float) -> float:
-        """Take it, into debt if need be; return the seconds until that is paid."""
-        self._fill(now)
-        self._room -= amount
-        return max(-self._room / self.rate, 0.0)
-
-    def take_if_room(self, amount: float, now: float) -> bool:
-        """Take it if there is room for all of it; more than ever fits needs a full bucket."""
-        self._fill(now)
-        if self._room < min(amount, self._most):
-            return False
-        self._room -= amount
-        return True
+from app.core.buckets import Bucket
 
 
 @dataclass(frozen=True, slots=True)

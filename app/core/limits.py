@@ -158,6 +158,10 @@ HOOK_LOG_SECONDS = 10
 HOOK_WRITES_MAX = 1_000
 """Writes of one caller that wait for an asynchronous hook: as many as an MQTT client may have
 open."""
+HOOK_CALLERS_MAX = 4_096
+"""Callers that one bundled hook remembers; the one longest unheard of makes room."""
+ACL_ANSWERS_MAX = 1_024
+"""Topics of one caller for which the access list remembers its answer; cleared when full."""
 HOOK_NOTICES_MAX = 1_000
 """Notices that wait for one asynchronous listener: a burst of connections, no more."""
 GROUP_AHEAD_EVENTS_MAX = 32

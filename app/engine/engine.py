@@ -32,7 +32,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.admission import EXPIRY, Admission
-from app.engine.cache import Unknown
+from app.engine.cache import UNKNOWN, Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
 from app.engine.creation import Creation
@@ -259,7 +259,9 @@ class Engine:
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        self.authorise_read(topic, caller)
+        check_read(topic, caller)
+        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+            return UNKNOWN  # it may be no record at all, but a collection
         return self.reader.peek(topic)
 
     async def read(self, topic: str, caller: Caller) -> Record:

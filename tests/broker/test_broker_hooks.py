@@ -406,6 +406,26 @@ async def test_g8_a_flight_is_sent_again_as_it_was(killed):
 # -- D65 -------------------------------------------------------------------------------------------
 
 
+class Witness(Hook):
+    """Writes down the points that it passes."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def on_publish(self, caller, event):
+        self.trace.append("OnPublish")
+
+    def on_publish_received(self, caller, event):
+        self.trace.append("OnPublishReceived")
+
+    def can_read(self, caller, topic):
+        self.trace.append("CanRead")
+        return True
+
+    def on_publish_deliver(self, caller, event):
+        self.trace.append(f"min QoS {event.qos}, OnPublishDeliver")
+
+
 async def test_d65_the_order_of_the_whole_flow_of_qos_1(world, monkeypatch):
     """PUBACK after the commit (X9)."""
     trace = []
@@ -420,23 +440,9 @@ async def test_d65_the_order_of_the_whole_flow_of_qos_1(world, monkeypatch):
 
         monkeypatch.setattr(owner, name, noted)
 
-    class Witness(Hook):
-        def on_publish(self, caller, event):
-            trace.append("OnPublish")
-
-        def on_publish_received(self, caller, event):
-            trace.append("OnPublishReceived")
-
-        def can_read(self, caller, topic):
-            trace.append("CanRead")
-            return True
-
-        def on_publish_deliver(self, caller, event):
-            trace.append(f"min QoS {event.qos}, OnPublishDeliver")
-
     reader = await world.subscribed(Subscription("Dog/+", 1, no_local=True), Subscription("Dog/1"))
     writer = await world.connected("w")
-    world.engine.hooks.add(Witness())
+    world.engine.hooks.add(Witness(trace))
     window = reader.client.session.window
     reader.client.session.subscription.gate = world.engine.gate(reader.client.caller)
     note(Registry, "route", "validate", unless=lambda *_: "validate" in trace)

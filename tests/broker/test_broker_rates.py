@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.broker.rates import Bucket, RateSettings
+from app.broker.rates import RateSettings
+from app.core.buckets import Bucket
 from app.core.limits import RATE_BURST_SECONDS
 
 

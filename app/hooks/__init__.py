@@ -1,0 +1,1 @@
+"""Hooks that come with the server; each is switched on by its settings."""
