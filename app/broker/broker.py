@@ -116,10 +116,9 @@ class Broker:
             return
         if session.sharing is not None:
             session.sharing.rest()
-        never = session.expiry_seconds >= NEVER
-        expires_at = math.inf if never else self.now() + session.expiry_seconds
-        self.sessions.leave(session, expires_at)
+        self._left(session)
         self.keeper.leave(session)
+        self.keeper.save(session)
         wills.arm(self, session, wills.will_delay(session))
         self._watch_expiry()
 
@@ -231,24 +230,38 @@ class Broker:
 
         The connections of all of them have ended: with the server, if not before.
         """
-        for session in self.keeper.read(facts):
-            if not session.durable:  # only its will was on disk (D31)
+        sessions = self.keeper.read(facts)
+        for session in sessions:
+            if session.durable:
+                self._put_back(session)
+        for session in sessions:  # their wills are for all those
+            if session.durable:
+                over = self.now() - (session.left_at or 0.0)
+                wills.arm(self, session, wills.will_delay(session) - over)
+            else:  # only its will was on disk (D31)
                 wills.publish(self, session)
                 self.keeper.forget(session)
-                continue
-            self.sessions.add(session)
-            for interest in session.filters:
-                self.retain_for(session, interest.topics, 0, interest.qos)
-            left_at = self.now()
-            if session.expires_at is None:  # it was connected when the server ended
-                never = session.expiry_seconds >= NEVER
-                session.expires_at = math.inf if never else left_at + session.expiry_seconds
-            elif session.expires_at != math.inf:
-                left_at = session.expires_at - session.expiry_seconds
-            self.sessions.leave(session, session.expires_at)
-            wills.arm(self, session, left_at + wills.will_delay(session) - self.now())
         self._look_at_expired()
         self.engine.groups.clean()
+
+    def _put_back(self, session: Session) -> None:
+        self.sessions.add(session)
+        for interest in session.filters:
+            self.retain_for(session, interest.topics, 0, interest.qos)
+        if session.left_at is None:  # it was connected when the server ended
+            self._left(session)
+            for interest in session.filters:
+                interest.doubt = self.engine.committer.stored
+            self.keeper.leave(session)  # or another kill would give it all that time again
+        elif session.expires_at is not None:
+            self.sessions.leave(session, session.expires_at)
+
+    def _left(self, session: Session) -> None:
+        """Note that the client of a session is gone now."""
+        session.left_at = self.now()
+        never = session.expiry_seconds >= NEVER
+        expires_at = math.inf if never else session.left_at + session.expiry_seconds
+        self.sessions.leave(session, expires_at)
 
     def _will_refused(self, error: Error) -> None:
         self.refusals += 1

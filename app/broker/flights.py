@@ -145,8 +145,8 @@ async def read_again(client: "Client", session: "Session") -> None:
     gate = engine.gate(client.caller) if client.caller is not None else None
     for seq, flights in wanted.items():
         event = found.get(seq)
-        if event is None:
-            topic = flights[0].topic
+        topic = next((sent.topic for sent in flights if sent.topic), "")
+        if event is None and topic:
             record = await engine.reader.get(engine.registry.route(topic).table, topic)
             event = snapshot_of(record) if record is not None and record.seq == seq else None
         for sent in flights:

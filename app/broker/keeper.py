@@ -14,6 +14,7 @@ A session's facts have the owner ``session/<client id>`` and the names ``session
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,6 +57,10 @@ class Keeper:
         self._broker = broker
         self._committer = broker.engine.committer
         self._dirty: dict[Session, None] = {}
+        self._ended: dict[str, None] = {}
+        """Client ids of sessions that are over and could not be removed from the disk."""
+        self._saves: dict[Session, list[Saved]] = {}
+        """Sessions that are being saved, and who waits for the save after that one."""
         self._timer: TimerHandle | None = None
         self._refresh_timer: TimerHandle | None = None
 
@@ -69,7 +74,10 @@ class Keeper:
     def touch(self, session: Session) -> None:
         """Save a session soon."""
         self._dirty[session] = None
-        if self._timer is None:
+        self._save_soon()
+
+    def _save_soon(self) -> None:
+        if self._timer is None and not self._broker.stopping:
             self._timer = self._broker.loop.call_later(SESSION_SAVE_SECONDS, self._save_dirty)
 
     def _save_dirty(self) -> None:
@@ -77,6 +85,9 @@ class Keeper:
         dirty, self._dirty = self._dirty, {}
         for session in dirty:
             self.save(session)
+        ended, self._ended = self._ended, {}
+        for client_id in ended:
+            self._remove(client_id)
 
     def _refresh(self) -> None:
         """Save the places of sessions for which nothing came, ahead of what the log forgets."""
@@ -101,6 +112,9 @@ class Keeper:
     def begin(self, session: Session) -> None:
         """Note that a session is to be on disk from now on: it, its will and its filters."""
         owner = self.owner(session)
+        if not session.kept:  # what an earlier session of this client id has left is gone with it
+            session.unsaved.insert(0, Change(owner, "", None))
+            self._ended.pop(session.client_id, None)
         if session.durable:
             session.kept = True
             self._watch()
@@ -110,16 +124,21 @@ class Keeper:
             session.unsaved.append(Change(owner, WILL, value))
 
     def leave(self, session: Session) -> None:
-        """Note when a session whose client is gone will end, and where it stands; save it."""
+        """Note when a session whose client is gone will end, and where it stands; save it soon."""
         session.unsaved.append(Change(self.owner(session), "session", _facts_of(session)))
         for interest in session.filters:
-            if interest.current is not None or interest.since is not None:
+            if interest.doubt > session.position:
                 self.put_filter(session, interest)
-        self.save(session)
+        self.touch(session)
 
     def put_filter(self, session: Session, interest: Interest) -> None:
         """Note a subscription."""
-        name = _FILTER + interest.topics.text
+        text = interest.topics.text
+        name = _FILTER + text
+        if interest.current is not None or interest.since is not None:
+            session.owing[text] = interest.current, interest.since
+        else:
+            session.owing.pop(text, None)
         session.unsaved.append(Change(self.owner(session), name, encode(_facts(interest), CBOR)))
 
     def drop_filter(self, session: Session, text: str) -> None:
@@ -156,36 +175,66 @@ class Keeper:
     def save(self, session: Session, done: Saved | None = None) -> None:
         """Make what a session is now durable; ``done`` is called when it is.
 
-        What could not be written is written with the next save.
+        Saves of a session go one after the other: what one could not write is written by the next,
+        and nothing older overwrites it then.
         """
+        waiting = self._saves.get(session)
+        if waiting is not None:
+            waiting.append(done or _nobody)
+            return
         self._dirty.pop(session, None)
-        if not self._dirty and self._timer is not None:
+        if not self._dirty and not self._ended and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if session.owing:
+            self._put_owing(session)
         unsaved, session.unsaved = session.unsaved, []
+        if session.will is None:  # it was published meanwhile, or is not wanted any more
+            unsaved = [item for item in unsaved if item.name != WILL or item.value is None]
         changed, session.changed = session.changed, set()
         changes = list(unsaved)
         if session.kept:
             changes += self._place(session)
             changes += self._flights(session, changed)
-        groups, table = self._groups(session), self._broker.engine.groups
-        changes += table.changes(groups)  # what a flight is, its group must not deal again
+        groups = self._groups(session)
+        changes += self._broker.engine.groups.changes(groups)  # or a group would deal it again
+        if not changes:
+            if done is not None:
+                self._committer.keep((), done)
+            return
+        mine: list[Saved] = []
+        self._saves[session] = mine
 
         def ended(error: Error | None) -> None:
+            current = self._saves.get(session) is mine  # else it was forgotten meanwhile
+            if current:
+                del self._saves[session]
             if error is not None:
                 log.warning("the session of %r is not saved: %s", session.client_id, error.message)
-                session.unsaved[:0] = unsaved
-                session.changed |= changed
-                session.saved |= changed  # whatever is on disk is written over
-                session.saved_place = None
-                table.failed(groups)
+                self._broker.engine.groups.failed(groups)
+                if current:
+                    self._not_saved(session, unsaved, changed)
             if done is not None:
                 done(error)
+            if mine and current:
+                self.save(session, partial(_tell, mine))
 
-        if changes:
-            self._committer.keep(changes, ended)
-        elif done is not None:
-            self._committer.keep((), done)
+        self._committer.keep(changes, ended)
+
+    def _not_saved(self, session: Session, unsaved: list[Change], changed: set[int]) -> None:
+        """Try again soon what the disk did not take."""
+        session.unsaved[:0] = unsaved
+        session.changed |= changed
+        session.saved |= changed  # whatever is on disk is written over
+        session.saved_place = None
+        self.touch(session)
+
+    def _put_owing(self, session: Session) -> None:
+        """Note how far current records, and parts of the log, were handed over."""
+        for interest in session.interests:
+            known = session.owing.get(interest.topics.text)
+            if known is not None and known != (interest.current, interest.since):
+                self.put_filter(session, interest)
 
     @staticmethod
     def _groups(session: Session) -> list[Group]:
@@ -217,11 +266,30 @@ class Keeper:
     def forget(self, session: Session) -> None:
         """Remove a session from the disk."""
         self._dirty.pop(session, None)
+        waiting = self._saves.pop(session, [])
         session.unsaved.clear()
         session.changed.clear()
         session.saved.clear()
+        session.owing.clear()
         session.kept = False
-        self._committer.keep((Change(self.owner(session), "", None),))
+        self._remove(session.client_id)
+        if waiting:
+            self._committer.keep((), partial(_tell, waiting))
+
+    def _remove(self, client_id: str) -> None:
+        """Remove what is on disk for a client id; if that fails, again soon."""
+
+        def ended(error: Error | None) -> None:
+            if error is None:
+                return
+            log.warning("the end of %r is not saved: %s", client_id, error.message)
+            session = self._broker.sessions.get(client_id)
+            # A new one that is to be on disk removes what was there itself.
+            if session is None or not (session.kept or session.unsaved or session.will):
+                self._ended[client_id] = None
+                self._save_soon()
+
+        self._committer.keep((Change(OWNER + client_id, "", None),), ended)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -236,7 +304,7 @@ class Keeper:
         about: dict[str, Any] = _decoded(facts.get("session", b"\xa0"))
         session = Session(client_id, Window(), about.get("created", self._broker.now()))
         session.expiry_seconds = about.get("expiry", 0)
-        session.expires_at = about.get("expires")
+        session.expires_at, session.left_at = about.get("expires"), about.get("left")
         session.user = about.get("user", session.user)
         session.kept = "session" in facts
         session.saved_place = place = _decoded(facts.get("place", b"\0"))
@@ -250,7 +318,10 @@ class Keeper:
         for name, value in facts.items():
             if name.startswith(_FILTER):
                 text = name.removeprefix(_FILTER)
-                session.filters.append(self._interest(TopicFilter(text), _decoded(value)))
+                interest = self._interest(TopicFilter(text), _decoded(value))
+                session.filters.append(interest)
+                if interest.current is not None or interest.since is not None:
+                    session.owing[text] = interest.current, interest.since
             elif name.startswith(_EXCLUSIVE):
                 self._broker.exclusives.take(name.removeprefix(_EXCLUSIVE), session.client_id)
             elif name.startswith(_SHARE):
@@ -294,6 +365,7 @@ class Keeper:
         interest.floor = facts["floor"]
         interest.current, interest.since = facts["current"], facts["since"]
         interest.asked = facts.get("asked", "")
+        interest.doubt = facts["doubt"]
         return interest
 
     def _flight(self, facts: dict[str, Any]) -> tuple[Flight, int]:
@@ -313,6 +385,15 @@ class Keeper:
         return flight, sent.order
 
 
+def _nobody(_error: Error | None) -> None:
+    """Hear of a save that nobody waits for."""
+
+
+def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
+    for done in waiting:
+        done(error)
+
+
 def _decoded(value: bytes) -> Any:
     return decode(value, CBOR)
 
@@ -327,6 +408,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         "media": form.media_type,
         "tells": form.tells_seq,
         "floor": interest.floor,
+        "doubt": interest.doubt,
         "current": interest.current,
         "since": interest.since,
     } | ({"asked": interest.asked} if interest.asked else {})
@@ -380,6 +462,7 @@ def _facts_of(session: Session) -> bytes:
         "created": session.created_at,
         "expiry": session.expiry_seconds,
         "expires": session.expires_at,
+        "left": session.left_at,
         "user": session.user,
     }
     return encode(facts, CBOR)

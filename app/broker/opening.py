@@ -97,7 +97,13 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
     session, present = _session(client, packet, client_id)
     if session.unsaved:
-        await _saved(client, session)
+        try:
+            await _saved(client, session)
+        except Error:
+            wills.forget(broker, session)  # a connection that is refused leaves nothing
+            if not present:
+                broker.end(session)
+            raise
     if present:
         await read_again(client, session)
         await hooking.ask_again(client, session, caller)

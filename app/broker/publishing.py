@@ -104,9 +104,8 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         return
     committer = client.broker.engine.committer
     if packet_id in session.inbound:  # sent again: PUBREC once more, when the first one is done
-        number = _number(client)
-        again = partial(acknowledge, client, number, PUBREC, packet_id)
-        committer.keep((), lambda error: again(error or Receipt(event)))
+        again = partial(_received_again, client, session, _number(client), packet_id, event)
+        committer.keep((), again)
         return
     number = _number(client)
     session.inbound.add(packet_id)
@@ -132,6 +131,20 @@ def _received(
         if told or outcome.code in _NOT_STORED:
             session.inbound.discard(packet_id)
     acknowledge(client, number, PUBREC, packet_id, outcome)
+
+
+def _received_again(
+    client: "Client",
+    session: "Session",
+    number: int,
+    packet_id: int,
+    event: Event,
+    error: Error | None,
+) -> None:
+    """Answer a QoS 2 PUBLISH that was sent again, now that the first one is done."""
+    if error is None and packet_id not in session.inbound:  # that one was refused
+        error = Error(Code.BUSY, "the message was refused when it came first; send it anew")
+    acknowledge(client, number, PUBREC, packet_id, error or Receipt(event))
 
 
 def acknowledge(

@@ -55,7 +55,9 @@ class Session:
         "holes",
         "inbound",
         "kept",
+        "left_at",
         "orders",
+        "owing",
         "position",
         "reliable",
         "resend",
@@ -76,6 +78,8 @@ class Session:
         self.window = window
         self.created_at = created_at
         self.expires_at: float | None = None
+        self.left_at: float | None = None
+        """When its client was lost; None while it is connected."""
         self.expiry_seconds = 0
         """How long it outlives its connection; 0 ends it with that."""
         self.client: Client | None = None
@@ -113,6 +117,8 @@ class Session:
         """Facts that are to be written with the next save."""
         self.changed: set[int] = set()
         """Packet identifiers whose flights began, moved or ended since the last save."""
+        self.owing: dict[str, tuple[str | None, int | None]] = {}
+        """Filters that are owed current records or a part of the log, and what of it is on disk."""
         self.saved: set[int] = set()
         """Packet identifiers of the flights that are on disk."""
         self.saved_place: object = None
@@ -185,7 +191,7 @@ class Sessions:
         """Return the session of a client id, and whether it was there before."""
         session = self._sessions.get(client_id)
         if session is not None:
-            session.expires_at = None
+            session.expires_at = session.left_at = None
             return session, True
         return self.create(client_id, Window()), False
 

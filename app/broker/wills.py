@@ -9,6 +9,11 @@ in time (MQTT-3.1.3-9).
 from typing import TYPE_CHECKING
 
 from app.broker.messages import event_of_will
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+from app.core.limits import WILL_RETRY_SECONDS
+from app.engine.write import Outcome
+from app.mqtt.packets import Will
 from app.store.store import Change
 
 if TYPE_CHECKING:
@@ -51,10 +56,25 @@ def publish(broker: "Broker", session: "Session") -> None:
     session.will = session.will_caller = None
     if will is None or caller is None:
         return
-    changes = (Change(broker.keeper.owner(session), WILL, None),)
-    event = event_of_will(will, session.client_id)
     broker.wills_sent += 1
-    broker.engine.submit(event, caller, broker.heard_of_will, None, changes)
+    _submit(broker, session, will, caller)
+
+
+def _submit(broker: "Broker", session: "Session", will: Will, caller: Caller) -> None:
+    """Publish a will; if the disk refuses, again soon: it is due, whoever comes back meanwhile."""
+
+    def done(outcome: Outcome) -> None:
+        if not isinstance(outcome, Error):
+            return
+        if outcome.code is Code.BUSY and not broker.stopping:
+            broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, session, will, caller)
+        else:
+            broker.heard_of_will(outcome)
+
+    # A later will of the session is on disk under the same name.
+    over = session.will is None
+    changes = (Change(broker.keeper.owner(session), WILL, None),) if over else ()
+    broker.engine.submit(event_of_will(will, session.client_id), caller, done, None, changes)
 
 
 def forget(broker: "Broker", session: "Session") -> None:

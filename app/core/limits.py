@@ -274,6 +274,8 @@ at most."""
 SESSION_REFRESH_SECONDS = 600
 """How often the place of a connected session is saved although nothing came for it: far less than
 any retention of the log, or a restart would find it forgotten."""
+WILL_RETRY_SECONDS = 0.5
+"""Until a will that the disk refused is published again: the disk may have room by then."""
 SESSIONS_MAX = 1_000_000
 """Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
 SESSIONS_SKIPPED_MAX = 1_000

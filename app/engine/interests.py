@@ -25,6 +25,7 @@ class Interest:
     __slots__ = (
         "asked",
         "current",
+        "doubt",
         "floor",
         "form",
         "identifiers",
@@ -60,6 +61,9 @@ class Interest:
         self.asked = ""
         """The filter that was asked for, where a hook put ``topics`` in its place."""
         self.floor = 0
+        self.doubt = 0
+        """Up to where events may have been handed over before the server was killed: those of QoS 0
+        are left out, because they are not to come twice."""
         self.current: str | None = None
         """The last topic of the current records that were handed over; None when none are owed."""
         self.since: int | None = None
@@ -132,7 +136,7 @@ class Interests:
         wanted = tuple(
             interest
             for interest in self.matching(event.topic)
-            if (not event.seq or event.seq > interest.floor) and not (local and interest.no_local)
+            if (not event.seq or _counts(interest, event)) and not (local and interest.no_local)
         )
         return self.as_one(wanted)
 
@@ -161,6 +165,21 @@ class Interests:
             for table in interest.tables:
                 needs[table] = min(need, needs.get(table, need))
         return needs
+
+    def needing(self, position: int, lost: dict[Table | None, int]) -> list[Interest]:
+        """Return the interests that need a part of the log that was trimmed."""
+        return [
+            interest
+            for interest in self._by_filter.values()
+            if any(lost.get(table, 0) > max(position, interest.floor) for table in interest.tables)
+        ]
+
+
+def _counts(interest: Interest, event: Event) -> bool:
+    """Tell whether a logged event is after the interest's beginning."""
+    if event.seq > interest.doubt or (event.qos and interest.qos):
+        return event.seq > interest.floor
+    return False
 
 
 def _merge(interests: tuple[Interest, ...]) -> Interest:

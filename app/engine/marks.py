@@ -58,9 +58,13 @@ def skipped(count: int) -> Pair:
 
 
 def told(pair: Pair) -> bool:
-    """Note how far current records were handed over; return whether the reader is told."""
+    """Note how far a prelude was handed over; return whether the reader is told."""
     event, interest = pair
-    if interest is None or event.kind not in {SNAPSHOT, CURRENT}:
+    if interest is None:
+        return True
+    if event.kind not in {SNAPSHOT, CURRENT}:
+        if interest.since is not None and event.seq:  # of a History, or beyond its end
+            interest.since = event.seq if event.seq < interest.floor else None
         return True
     interest.current = event.topic or None
     return bool(event.topic) or interest.marks

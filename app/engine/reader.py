@@ -119,6 +119,18 @@ class Reader:
             lambda: max((self._store.trimmed(table) for table in tables), default=0)
         )
 
+    async def lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+        """Return the tables of which a part that is needed was trimmed, and up to where."""
+        lost: dict[Table | None, int] = {}
+        for need in set(needs.values()):
+            tables = [table for table, wanted in needs.items() if wanted == need]
+            if await self.trimmed(tables) > need:
+                for table in tables:
+                    trimmed = await self.trimmed([table])
+                    if trimmed > need:
+                        lost[table] = trimmed
+        return lost
+
     async def search(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer."""
         return await self._run(lambda: self._store.search(table, query))

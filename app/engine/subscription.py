@@ -372,7 +372,7 @@ class Subscription:
             taken_bytes += len(event.payload)
             if event.kind in LOGGED and self.position < event.seq <= self._read_to:
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
-            if event.kind != READ_TO and (event.kind in LOGGED or told(pair)):
+            if event.kind != READ_TO and told(pair):
                 out.append(pair)
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
@@ -443,9 +443,11 @@ class Subscription:
             return
         if generation != self._generation:
             self._behind = True  # it was not read for all who want it now
-        elif lost:
-            self._reset(list(self.interests), start, lost)
-            return
+        elif lost and (interests := self.interests.needing(start, lost)):
+            self._reset(interests, start, max(lost.values()))
+            if len(interests) == len(self.interests):
+                return
+            self._behind = True  # the others have all that is theirs
         else:
             self._take_in(page)
             self._behind = self._behind or len(page) == LOG_PAGE_EVENTS
@@ -453,15 +455,9 @@ class Subscription:
                 return
         self._requeue(event for event in self._queue if not event.seq)
 
-    async def _lost(self, needs: dict[Table | None, int]) -> int:
-        """Return up to where a part of the log that is needed was trimmed; 0 if none was."""
-        lost = 0
-        for need in set(needs.values()):
-            tables = [table for table, wanted in needs.items() if wanted == need]
-            trimmed = await self._reader.trimmed(tables)
-            if trimmed > need:
-                lost = max(lost, trimmed)
-        return lost
+    async def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+        """Return the tables of which a part that is needed was trimmed, and up to where."""
+        return await self._reader.lost(needs)
 
     def _take_in(self, page: list[Event]) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""

@@ -140,7 +140,7 @@ def do_not_notice_the_trimmed_log(monkeypatch):
 
     async def nothing(self, needs):
         del self, needs
-        return 0
+        return {}
 
     monkeypatch.setattr(Subscription, "_lost", nothing)
 

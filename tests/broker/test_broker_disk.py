@@ -1,0 +1,200 @@
+"""Sessions on a disk that refuses now and then, and over kills at bad moments (D16, D27, D31)."""
+
+import pytest
+from broker_world import Disconnect, Puback, Publish, Pubrec, payloads, topics
+
+from app.core.errors import Code, Error
+from app.mqtt.packets import Will
+from app.store.store import Keep
+
+HOUR = {"session_expiry_interval": 3600}
+
+
+@pytest.fixture
+def refusing(world, monkeypatch):
+    """Return a switch: the disk refuses what it is asked as long as it is a true function."""
+    commit, switch = world.store.commit, {"when": None}
+
+    def guarded(events, changes=()):
+        if switch["when"] is not None and switch["when"](events, changes):
+            raise Error(Code.BUSY, "the disk is full")
+        return commit(events, changes)
+
+    monkeypatch.setattr(world.store, "commit", guarded)
+    return switch
+
+
+async def connected(world, client_id="d", clean_start=False, properties=HOUR, **options):
+    """Return a connection with a durable session; what came at once is left in ``later``."""
+    peer = world.peer()
+    await peer.connect(client_id, clean_start=clean_start, properties=properties, **options)
+    return peer
+
+
+def everything(_events, _changes):
+    return True
+
+
+async def test_what_was_not_saved_is_saved_later(world, refusing):
+    """D27: also for a session whose client is away."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=1)
+    await world.pass_time(10)
+    refusing["when"] = everything
+    peer.send(Disconnect())
+    await peer.hear()
+    refusing["when"] = None
+    await world.pass_time(1)
+    about = {name: value for _, name, value in world.store.states("session/d")}
+    assert b"expires" in about["session"]
+
+
+async def test_an_older_save_does_not_undo_a_newer_one(world, refusing):
+    """MQTT-3.10.4-1: the end of a subscription that could be written stays the end."""
+    peer = await connected(world)
+    refusing["when"] = lambda _events, changes: any(item.value for item in changes)
+    world.writer.hold()
+    world.broker.keeper.put_filter(*_filter_of(world))
+    world.broker.keeper.save(world.broker.sessions.get("d"))
+    await world.turn()
+    world.broker.keeper.drop_filter(world.broker.sessions.get("d"), "a")
+    world.broker.keeper.save(world.broker.sessions.get("d"))
+    world.writer.release()
+    await world.turn()
+    refusing["when"] = None
+    await world.pass_time(1)
+    assert "filter/a" not in [name for _, name, _ in world.store.states("session/d")]
+    assert not peer.closed
+
+
+def _filter_of(world):
+    from app.core.topics import TopicFilter
+    from app.engine.subscription import Interest
+
+    form = world.broker.forms.form(5, None, tells_seq=False)
+    return world.broker.sessions.get("d"), Interest(TopicFilter("a"), 1, form=form)
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_a_session_that_ended_is_gone_from_the_disk(world, refusing, anew):
+    """MQTT-3.1.2-4, MQTT-4.1.0-2: if it cannot be removed at once, then later, and for ever."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=1)
+    peer.lose()
+    await world.turn()
+    refusing["when"] = lambda events, changes: [item.name for item in changes] == [""]
+    if anew:
+        peer = await connected(world, clean_start=True)
+        await peer.subscribe("b", qos=1)
+    else:
+        peer = await connected(world, clean_start=True, properties=None)
+    peer.lose()
+    refusing["when"] = None
+    await world.pass_time(1)
+    names = [name for _, name, _ in world.store.states("session/d")]
+    assert (["filter/b", "place", "session"] if anew else []) == names
+
+
+async def test_a_will_that_the_disk_refuses_is_published_later(world, refusing):
+    """MQTT-3.1.2-8: it is due, also when its client is back meanwhile."""
+    heir = await connected(world, "heir")
+    await heir.subscribe("w", qos=1)
+    peer = await connected(world, will=Will("w", b"gone", 1))
+    refusing["when"] = everything
+    peer.lose()
+    await world.turn()
+    refusing["when"] = None
+    await connected(world, will=Will("w", b"the next", 1))
+    await world.pass_time(1)
+    assert [b"gone"] == payloads(await heir.hear())
+    there = await world.killed()
+    again = await connected(there, "heir")
+    heard = [*again.later, *await again.hear()]
+    assert [b"gone", b"the next"] == sorted(payloads(heard))
+
+
+async def test_a_refused_connection_leaves_no_will(world, refusing):
+    """MQTT-3.1.2-8: a will is that of a connection that was accepted."""
+    heir = await world.subscribed("w", qos=1)
+    refusing["when"] = everything
+    peer = world.peer()
+    connack = await peer.connect("d", properties=HOUR, will=Will("w", b"gone", 1))
+    assert 0x89 == connack.reason
+    peer.lose()
+    refusing["when"] = None
+    await world.pass_time(5)
+    assert [] == payloads(await heir.hear())
+    assert [] == world.store.states("session/d")
+
+
+async def test_sent_again_while_the_first_is_refused(world, refusing):
+    """D16: PUBREC never says that a message is stored which is not."""
+    message = Publish("Dog/1", b'{"age":1}', 2, packet_id=5)
+    peer = await connected(world)
+    world.writer.hold()
+    peer.send(message)
+    peer.lose()
+    again = world.peer()
+    world.writer.release()
+    await again.connect("d", clean_start=False, properties=HOUR)
+    world.writer.hold()
+    refusing["when"] = lambda events, _changes: bool(events)
+    world.broker.sessions.get("d").inbound.add(6)  # as if the first were on its way
+    again.send(Publish("Dog/1", b'{"age":1}', 2, dup=True, packet_id=6))
+    world.broker.sessions.get("d").inbound.discard(6)  # and were refused
+    world.writer.release()
+    (pubrec,) = await again.hear()
+    assert (Pubrec, 6, 0x97) == (type(pubrec), pubrec.packet_id, pubrec.reason)
+
+
+async def test_current_records_do_not_come_again_after_a_kill(world):
+    """D16, D27: of QoS 2 that would be twice."""
+    for number in range(3):
+        await world.put(f"Dog/{number}", b"{}")
+    peer = await connected(world)
+    await peer.subscribe("Dog/+", qos=1)
+    heard = [item for item in (*peer.later, *await peer.hear()) if isinstance(item, Publish)]
+    peer.send(*(Puback(item.packet_id) for item in heard))
+    await peer.hear()
+    await world.pass_time(1)
+    again = await connected(await world.killed())
+    assert (3, []) == (len(heard), [*again.later, *await again.hear()])
+
+
+@pytest.mark.parametrize(("qos", "there"), [(0, []), (1, ["Dog/1"])])
+async def test_qos_0_does_not_come_twice_over_a_kill(world, qos, there):
+    """MQTT 5, 4.3.1: at most once; QoS 1 comes again, because nobody knows."""
+    peer = await connected(world)
+    await peer.subscribe("Dog/+", qos=qos)
+    await world.pass_time(1)
+    await world.put("Dog/1", b"{}")
+    assert ["Dog/1"] == topics(await peer.hear())
+    again = await connected(await world.killed())
+    assert there == topics([*again.later, *await again.hear()])
+
+
+async def test_another_kill_gives_no_more_time(world):
+    """X12: the Session Expiry Interval counts from the first one."""
+    await connected(world, properties={"session_expiry_interval": 100})
+    there = world
+    for _ in range(4):
+        there = await there.killed(40)
+        await there.pass_time(1)
+    peer = there.peer()
+    assert not (await peer.connect("d", clean_start=False, properties=HOUR)).session_present
+
+
+async def test_only_what_needs_a_trimmed_part_begins_anew(world):
+    """D27, C11: the messages of a table whose log is whole are not lost with another's."""
+    peer = await connected(world)
+    await peer.subscribe("Dog/+", "Open/+", qos=1)
+    peer.lose()
+    for number in range(4):
+        await world.put("Dog/1", b'{"age":%d}' % number)
+        await world.say("Open/1", b"%d" % number)
+    table = world.engine.registry.route("Dog/1").table
+    world.store.trim(table, Keep(events=1), world.now, 100)
+    again = await connected(world)
+    heard = [item for item in (*again.later, *await again.hear()) if isinstance(item, Publish)]
+    assert [b"0", b"1", b"2", b"3"] == payloads(p for p in heard if p.topic == "Open/1")
+    assert [b'{"age":3}'] == payloads(p for p in heard if p.topic == "Dog/1")
