@@ -2,11 +2,11 @@
 
 import json
 
-from sim_checks import Follow, require
+from sim_checks import LATER, Follow, require
 from sim_readers import FILTERS
 from sim_store import number_of
 from sim_wire import Link
-from sim_writers import TOPICS, choose_kind, make_payload, must_log
+from sim_writers import TOPICS, choose_kind, make_payload
 
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
@@ -133,8 +133,7 @@ class Device:
         if kind == DELETE and self.version != 5:
             kind = MESSAGE  # a delete of 3.1.1 could not be told apart
         n = world.next_number()
-        logged = must_log(topic, kind, qos, world.durable)
-        world.attempt(n, f"{self.name}/{self.link.number}", logged)
+        world.attempt(n, f"{self.name}/{self.link.number}", LATER)
         self.publishes -= 1
         payload = b"" if kind == DELETE else make_payload(rng, topic, n)
         properties = {"user_property": (("n", str(n)),)} if kind == DELETE else {}

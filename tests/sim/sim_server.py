@@ -5,6 +5,7 @@ from sim_loop import SimExecutor
 from sim_store import number_of
 
 from app.broker.broker import Broker
+from app.broker.keeper import OWNER
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.core.clock import HybridClock
@@ -39,27 +40,37 @@ TABLES = (DOG, NOTE, COUNTER, LEASE)
 class Tap:
     """A subscriber to everything: it hears what is announced, at the moment of announcement."""
 
-    def __init__(self, world):
+    def __init__(self, world, server):
         self._world = world
-        self._index = len(world.store.shadow)
+        self._server = server
+        self.index = len(world.store.shadow)
+        """How many of all that was ever stored are announced."""
         self._last_of = {}
         self.unlogged = []
 
     def offer(self, event):
         world = self._world
+        if not self._server.alive:
+            return
         n = number_of(event.payload, event.properties)
         world.trace(f"announce {event.topic} {event.kind} n={n} seq={event.seq}")
         if event.seq:
             require(event.seq in world.store.by_seq, "announced before it was stored", event)
-            wanted = world.store.shadow[self._index]
-            self._index += 1
+            wanted = world.store.shadow[self.index]
+            self.index += 1
             require(wanted.seq == event.seq, "announced out of order", event, wanted)
         else:
             require(event.version == 0, "an unlogged event has a version", event)
             self.unlogged.append(event)
         attempt = world.attempts.get(n)
-        if attempt is not None:
-            world.heard.add(n)
+        again = n in world.heard
+        world.heard.add(n)
+        if attempt is not None and attempt.will is not None:
+            attempt.will.told(world.loop.time())
+        elif attempt is not None and attempt.sends > 1:
+            fine = not again or n in world.store.repeatable
+            require(fine, "announced twice", event)
+        elif attempt is not None:
             before = self._last_of.get(attempt.caller, 0)
             require(before < n, f"{attempt.caller}: announced out of its order", before, event)
             self._last_of[attempt.caller] = n
@@ -67,7 +78,17 @@ class Tap:
     @property
     def complete(self):
         """Whether everything stored since the start was announced."""
-        return self._index == len(self._world.store.shadow)
+        return self.index == len(self._world.store.shadow)
+
+
+class Ordered(dict):
+    """A set that is gone through in the order of its making, so that a seed is a replay."""
+
+    def add(self, item):
+        self[item] = None
+
+    def discard(self, item):
+        self.pop(item, None)
 
 
 class Server:
@@ -75,6 +96,7 @@ class Server:
 
     def __init__(self, world):
         rng, loop, store = world.rng, world.loop, world.store
+        self._world = world
         self.alive = True
         self.loop = loop
         self.writer = SimExecutor(loop, rng, ordered=True)
@@ -91,13 +113,20 @@ class Server:
         self.broker = Broker(self.engine, settings, world.now)
         keep = Keep(events=rng.choice((0, 5, 20)))
         self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
-        self.tap = Tap(world)
+        self.broker.clients = Ordered()
+        self.tap = Tap(world, self)
         self._everything = TopicFilter("#")
         bus.add(self._everything, self.tap)
         self.links = []
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
+        self.broker.restore(store.states(OWNER))
+
+    async def stop(self):
+        """Stop as the program does when it is asked to."""
+        await self.broker.stop()
+        await self.engine.stop()
 
     def kill(self):
         """Die as a process does."""
@@ -106,13 +135,19 @@ class Server:
         self.readers.kill()
         for link in self.links:
             link.cut()
-        clients = {link.client for link in self.links}
+        clients = [link.client for link in self.links if link.client is not None]
+        for client in clients:
+            if client.opening is not None:
+                client.opening.cancel()
+        mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)
-            if getattr(owner, "_client", owner) in clients:  # its own, or its Patience's
+            if owner in mine or self.broker in timer._args:
                 timer.cancel()
         for session in self.broker.sessions:
-            session.subscription.close()
+            if session.subscription is not None:
+                session.subscription.close()
+        self.engine.groups.stop()
         for end in self.ends:
             end()
         for task in list(self.engine._handover._tasks):
@@ -122,6 +157,8 @@ class Server:
         """Check that nothing is left when every client is gone."""
         engine, committer = self.engine, self.engine.committer
         engine.bus.remove(self._everything, self.tap)
+        if self._world.durable is not None:
+            engine.durable.remove(self._world.durable)
         left = {
             "pending": committer.pending,
             "backlog": committer.backlog,
@@ -130,6 +167,8 @@ class Server:
             "tasks": engine._handover._tasks,
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
+            "sessions on disk": self._world.store.states(OWNER),
+            "durable filters": engine.durable._counts,
             "writer": not self.writer.idle,
             "readers": not self.readers.idle,
         }

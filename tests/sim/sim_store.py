@@ -43,15 +43,24 @@ class SimStore(MemoryStore):
         self.shadow = []
         self.by_seq = {}
         self.by_n = {}
+        """Number to its event; to the first of them if it may be written again."""
+        self.copies = {}
+        """Number to all its events."""
+        self.repeatable = set()
+        """Numbers of publishes that may be there twice: QoS 1, sent again."""
+        self.gone = {}
+        """Names of tables to the greatest number that was trimmed; None is no table."""
         self.changes = {}
         """Topic to [(seq, event or None)]: the states of its record."""
         self.last = {}
         """Owner to the greatest number among its facts: it only grows."""
         self.trims = 0
+        self.faults = 0
         self.fault = self._write_fault
 
     def _write_fault(self, name):
         if self._rng.random() < self.trouble:
+            self.faults += 1
             self._trace(f"fault {name}")
             if self._rng.random() < 0.5:
                 raise Error(Code.BUSY, "the disk is full")
@@ -75,7 +84,8 @@ class SimStore(MemoryStore):
                 number = int(change.value)
                 assert number > self.last.get(change.owner, 0), f"a fact goes back: {change}"
                 self.last[change.owner] = number
-        self._trace(f"commit {[event.seq for event in events]} and {len(changes)} facts")
+        facts = [f"{'+' if item.value is not None else '-'}{item.name}" for item in changes]
+        self._trace(f"commit {[event.seq for event in events]} and facts {' '.join(facts)}")
         if self._rng.random() < 0.3:
             self.meanwhile()
         return existed
@@ -89,8 +99,9 @@ class SimStore(MemoryStore):
         self.by_seq[event.seq] = event
         n = number_of(event.payload, event.properties)
         if n is not None:
-            assert n not in self.by_n, f"stored twice: {event}"
-            self.by_n[n] = event
+            assert n not in self.by_n or n in self.repeatable, f"stored twice: {event}"
+            self.by_n.setdefault(n, event)
+            self.copies.setdefault(n, []).append(event)
         if event.kind in RETAINED:
             state = None if event.kind == DELETE else event
             self.changes.setdefault(event.topic, []).append((event.seq, state))
@@ -99,6 +110,7 @@ class SimStore(MemoryStore):
         done = super().trim(table, keep, now_seconds, limit)
         if done:
             self.trims += 1
+            self.gone[table and table.name] = self._part(table).trimmed
             self._trace(f"trim {table.name if table else '-'} {done}")
         return done
 

@@ -22,6 +22,7 @@ class Link:
 
     def __init__(self, world, server, version):
         self._world = world
+        self._server = server
         self._loop = world.loop
         self._rng = world.rng
         self._up = bytearray()
@@ -33,14 +34,22 @@ class Link:
         self._closing = False
         self._full = False
         self._pumping = set()
+        self._abandoned = False
         self.version = version
         self.stopped = False
         """Whether the client does not read."""
         self.over = False
+        self.ended_at = None
+        """When one side ended it; None while none did."""
+        self.ended_by_server = False
+        self.goodbye = self.goodbye_at = None
+        """The DISCONNECT that its client sent, and when."""
         server.links.append(self)
         self.number = len(server.links)
         """Its place among the connections of this server."""
+        self.client = None
         self.client = enter(server.broker, self, "127.0.0.1")
+        """The server's side; None if the server takes no more connections."""
 
     # -- the server's transport --------------------------------------------------------------------
 
@@ -60,11 +69,17 @@ class Link:
         return len(self._down)
 
     def close(self):
+        self._note_end(by_server=True)
         self._closing = True
         self._pump(self._carry_down)
 
     def abort(self):
+        self._note_end(by_server=True)
         self._end()
+
+    def _note_end(self, *, by_server):
+        if self.ended_at is None:
+            self.ended_at, self.ended_by_server = self._loop.time(), by_server
 
     def pause_reading(self):
         self._read = False
@@ -115,7 +130,8 @@ class Link:
         """End it in both directions: the server's side hears of it in a later turn."""
         if not self.over:
             self.cut()
-            self._loop.call_soon(self.client.lost)
+            if self.client is not None:
+                self._loop.call_soon(self.client.lost)
 
     def cut(self):
         """End it without a word to the server: its process is gone."""
@@ -123,6 +139,14 @@ class Link:
         self._up.clear()
         self._down.clear()
         self._wake()
+
+    @property
+    def goodbye_heard(self):
+        """Whether the server took the DISCONNECT; None if nobody can know."""
+        if self.goodbye is None or self.goodbye_at > self.ended_at:
+            return False
+        other = self._world.store.faults or self._server.broker.stopping
+        return None if other or not self.ended_by_server else True
 
     # -- the client's socket -----------------------------------------------------------------------
 
@@ -132,7 +156,13 @@ class Link:
 
     def drop(self):
         """Vanish."""
+        self._note_end(by_server=False)
         self._end()
+
+    def abandon(self):
+        """Leave it open and take no more notice of it."""
+        self._abandoned = True
+        self._wake()
 
     def stop(self):
         """Read no more until ``go``."""
@@ -148,8 +178,8 @@ class Link:
 
     async def receive(self):
         """Return the next packet; None when the connection is over."""
-        while not self._inbox:
-            if self.over:
+        while not self._inbox or self._abandoned:
+            if self.over or self._abandoned:
                 return None
             self._waiter = self._loop.create_future()
             await self._waiter

@@ -14,6 +14,7 @@ from collections import deque
 from unittest.mock import patch
 
 from sim_checks import (
+    LATER,
     Violation,
     check_facts,
     check_fold,
@@ -25,9 +26,10 @@ from sim_checks import (
 from sim_devices import Device
 from sim_loop import SimLoop
 from sim_readers import Juggler, Watcher
+from sim_residents import Resident
 from sim_server import TABLES, Server
-from sim_store import Planted, SimStore
-from sim_writers import Looker, Writer
+from sim_store import Planted, SimStore, number_of
+from sim_writers import Looker, Writer, must_log
 
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
@@ -42,7 +44,7 @@ LIMITS = {
     "COMMIT_BATCH_EVENTS_MAX": (1, 3, 10, 100),
     "COMMIT_BACKLOG_EVENTS_MAX": (8, 30, 1_000),
     "COMMIT_BACKLOG_EVENTS_HIGH": (2, 5, 1_000),
-    "COMMIT_BACKLOG_CHANGES_MAX": (1, 3, 1_000),
+    "COMMIT_BACKLOG_CHANGES_MAX": (5, 20, 1_000),
     "SEQ_RESERVE": (1, 5, 100),
     "SWEEP_EVENTS_MAX": (1, 3, 100),
     "SWEEP_RECORDS_MAX": (1, 2, 100),
@@ -63,10 +65,11 @@ class Attempt:
     """One write that somebody tried."""
 
     __slots__ = (
-        "caller", "condition", "fact", "group", "logged", "outcome", "patch", "server", "since",
+        "caller", "condition", "fact", "group", "logged", "outcome", "patch", "sends", "server",
+        "since", "will",
     )  # fmt: skip
 
-    def __init__(self, server, caller, logged, patch, group):
+    def __init__(self, server, caller, logged, patch, group, will):
         self.server = server
         self.caller = caller
         self.logged = logged
@@ -77,6 +80,15 @@ class Attempt:
         """Whether a fact, named by its number, is to become true with it."""
         self.outcome = None
         self.since = 0
+        self.sends = 1
+        """How often it was sent."""
+        self.will = will
+        """What is known of it if it is a will."""
+
+    def submitted(self, logged):
+        """Note whether it is to be logged; None if it was sent twice and both may be."""
+        known = self.logged
+        self.logged = logged if known in {LATER, logged} else None
 
 
 class World:
@@ -101,6 +113,9 @@ class World:
         self.durable = self.rng.choice((None, TopicFilter("v/#"), TopicFilter("#")))
         """What a durable session that is away will ask the log for."""
         self.server = None
+        self.residents = []
+        self.kills = []
+        """When servers ended: nothing in memory outlives these moments."""
         self._up = None
 
     # -- what everybody uses -----------------------------------------------------------------------
@@ -125,11 +140,23 @@ class World:
             if not self.ended.done():
                 self.ended.set_result(None)
 
+    def unclear(self, n):
+        """Tell whether a message was announced twice, and only once as one that is logged."""
+        attempt = self.attempts.get(n)
+        return attempt is not None and attempt.sends > 1 and attempt.logged is None
+
     def next_number(self):
         return len(self.attempts) + 1
 
-    def attempt(self, n, caller, logged, patch=None, group=None):
-        self.attempts[n] = Attempt(self.server, caller, logged, patch, group)
+    def attempt(self, n, caller, logged, patch=None, group=None, will=None):
+        self.attempts[n] = Attempt(self.server, caller, logged, patch, group, will)
+
+    def wanted(self, topic):
+        """Tell whether a durable session asks for a topic; None if nobody can know."""
+        if self.durable is not None and self.durable.matches(topic):
+            return True
+        answers = {resident.wants(topic) for resident in self.residents}
+        return True if True in answers else None if None in answers else False
 
     def answered(self, n, outcome, event):
         """Check an answer: what it says must be so now."""
@@ -142,8 +169,10 @@ class World:
             fine = store.knows(attempt.caller, str(n)) == isinstance(outcome, Receipt)
             require(fine, "a fact without its write, or a write without its fact", n, outcome)
         if isinstance(outcome, Receipt):
-            require((n in store.by_n) == attempt.logged, "acknowledged, not stored", n, event)
-            require(n in self.heard, "acknowledged before it was announced", n, event)
+            fine = attempt.logged is None or (n in store.by_n) == attempt.logged
+            require(fine, "acknowledged, not stored", n, event, attempt.logged)
+            again = attempt.sends > 1 and n in store.by_n
+            require(n in self.heard or again, "acknowledged before it was announced", n, event)
             if attempt.logged and outcome.event.seq > 0:
                 require(store.by_n[n].seq == outcome.event.seq, "another number", n, event)
             return
@@ -198,31 +227,48 @@ class World:
             return result
 
         server.engine.watch = watched
+        submit = server.engine.submit
+
+        def submitted(event, *arguments, **more):
+            attempt = self.attempts.get(number_of(event.payload, event.properties))
+            if attempt is not None and (attempt.logged is LATER or attempt.sends > 1):
+                wanted = self.wanted(event.topic)
+                attempt.submitted(must_log(event.topic, event.kind, event.qos, wanted))
+            return submit(event, *arguments, **more)
+
+        server.engine.submit = submitted
         self.trace("start")
 
     async def crash(self):
-        """End the process at once and start another on what is on the disk."""
-        self.trace("crash")
+        """End the process at once, or as it is asked to, and start another on the disk's state."""
+        gently = self.rng.random() < 0.3
+        self.trace("stop" if gently else "crash")
         self._up = self.loop.create_future()
+        if gently:
+            await self.server.stop()
         self.server.kill()
+        self.kills.append(self.loop.time())
         for task in list(self.guarded):
             task.cancel()
         await self.loop.pause(self.rng.choice((0, 0.02)))
         self.start_server()
+        for resident in self.residents:
+            resident.killed(self.loop.time())
         self._up.set_result(None)
 
     async def misfortune(self, busy):
-        """Let things go wrong until all writers are done."""
+        """Let things go wrong until all writers and residents are done."""
         rng, store = self.rng, self.store
         trouble = rng.choice((0, 0, 0.05, 0.2))
         crashes = rng.choice((0, 0, 0.05))
-        while not all(task.done() for task in busy):
+        forgets = rng.choice((0, 0.2))
+        while not all(task.done() for task in busy) or not all(r.done for r in self.residents):
             store.trouble = trouble if rng.random() < 0.5 else 0
             await self.loop.pause(rng.random() * 0.05)
             choice = rng.random()
             if choice < crashes:
                 await self.crash()
-            elif choice < 0.2:
+            elif choice < forgets:
                 with contextlib.suppress(Error, Planted):
                     await self.guard(self._retain())
         store.trouble = 0
@@ -245,8 +291,10 @@ class World:
         readers = [Watcher(self, f"watcher{i}") for i in range(self.rng.randrange(1, 4))]
         readers += [Juggler(self, f"juggler{i}") for i in range(self.rng.randrange(2))]
         devices = [Device(self, f"device{i}", writes) for i in range(self.rng.randrange(1, 4))]
+        residents = [Resident(self, f"resident{i}", writes) for i in range(self.rng.randrange(3))]
+        self.residents += residents
         busy = [self.begin(item.run) for item in writers]
-        others = [self.begin(item.run) for item in (*readers, *devices)]
+        others = [self.begin(item.run) for item in (*readers, *devices, *residents)]
         others.append(self.begin(Looker(self, "looker").run))
         await self.misfortune(busy)
         self.quiet = True
@@ -259,11 +307,11 @@ class World:
     def check(self, readers, devices):
         """Check everything, now that all that was under way has arrived."""
         require(self.server.tap.complete, "stored, never announced")
-        for item in (*readers, *devices):
+        for item in (*readers, *devices, *self.residents):
             item.finish()
         for n, attempt in self.attempts.items():
             require(attempt.outcome or not attempt.server.alive, "never answered", n)
-            if isinstance(attempt.outcome, Error):
+            if isinstance(attempt.outcome, Error) and attempt.sends == 1:
                 require(n not in self.store.by_n, "refused, yet stored", n, attempt.outcome)
         check_groups(self.store, self.attempts)
         check_facts(self.store, self.attempts)
@@ -283,7 +331,10 @@ class World:
         self.server.check_empty()
         left = [task.get_coro().__qualname__ for task in self.loop.tasks]
         require(left == ["run.<locals>.main", "World._safe"], "tasks left running", left)
-        require(not self.loop.timers(), "timers left running", self.loop.timers())
+        broker = self.server.broker
+        regular = {broker._expiry_timer, broker.keeper._refresh_timer}
+        timers = [item for item in self.loop.timers() if item not in regular]
+        require(not timers, "timers left running", timers)
 
     async def _safe(self, call, *arguments):
         try:

@@ -20,12 +20,15 @@ TOPICS = (
 COLLECTIONS = {"Dog", "Note", "Counter", "Lease"}
 
 
-def must_log(topic, kind, qos, durable):
-    """Tell what goes into the log: the definition, once more."""
+def must_log(topic, kind, qos, wanted):
+    """Tell what goes into the log: the definition, once more; None if nobody can know.
+
+    ``wanted``: whether a durable session asks for the topic.
+    """
     table = topic.split("/")[0]
-    if kind != MESSAGE or (qos > 0 and durable is not None and durable.matches(topic)):
+    if kind != MESSAGE or table in {"Dog", "Counter", "Lease"} or (table == "Note" and qos > 0):
         return True
-    return table in {"Dog", "Counter", "Lease"} or (table == "Note" and qos > 0)
+    return wanted if qos > 0 else False
 
 
 def make_payload(rng, topic, n):
@@ -84,7 +87,7 @@ class Writer:
         event = Event(
             topic, kind, payload, None, qos, kind != MESSAGE, None, self.name, properties or None
         )
-        logged = must_log(topic, kind, qos, self.world.durable)
+        logged = must_log(topic, kind, qos, self.world.wanted(topic))
         self.world.attempt(n, self.name, logged, patch=patch, group=group)
         self.writes -= 1
         return n, event
