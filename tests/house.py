@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -63,6 +63,11 @@ class Source:
         """Return its syntax tree."""
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Return every node of the tree: most rules walk all of it."""
+        return list(ast.walk(self.tree))
+
     @property
     def module(self) -> str:
         """Return its dotted name: ``app.core.topics``; a package's is that of its folder."""
@@ -106,10 +111,16 @@ def relative(path: Path) -> str:
 def sources(*parts: str) -> list[Source]:
     """Return the Python files below these folders of the project."""
     return [
-        Source(relative(path), path.read_text(encoding="utf-8"))
+        _source(path)
         for path in text_files()
         if _is_python(path) and relative(path).startswith(tuple(f"{part}/" for part in parts))
     ]
+
+
+@cache
+def _source(path: Path) -> Source:
+    """Return a file, read once: all the rules together would parse the house forty times."""
+    return Source(relative(path), path.read_text(encoding="utf-8"))
 
 
 def _is_python(path: Path) -> bool:

@@ -43,7 +43,7 @@ ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
     """Give the line and the dotted, absolute name of everything that a file imports."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -98,7 +98,7 @@ def impure_imports(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line}: {source.room} must not import {name}; pass it in"
     if not forbidden:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in CLOCKS:
             yield f"{source.path}:{node.lineno}: {source.room} must not call {node.func.attr}()"
 
@@ -115,7 +115,7 @@ def environment_reads(source: Source) -> Iterator[str]:
     """Only app/config.py reads the environment."""
     if source.path == "app/config.py":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         named = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
         taken = (
             isinstance(node, ast.ImportFrom)

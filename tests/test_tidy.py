@@ -132,7 +132,7 @@ def loose_types(source: Source) -> Iterator[str]:
     """No ``Any`` below floor 4; ``object`` says the same and is checked."""
     if source.floor >= 4:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "typing":
             loose = any(alias.name == "Any" for alias in node.names)
         else:
@@ -158,7 +158,7 @@ def module_state(source: Source) -> Iterator[str]:
                 constants.add(name)
             else:
                 yield f"{source.path}:{node.lineno}: module state {name}; put it into an object"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Global):
             yield f"{source.path}:{node.lineno}: global; put it into an object"
         elif (name := _changed(node)) in constants:
@@ -198,7 +198,7 @@ def _changed(node: ast.AST) -> str:
 
 def thawed_values(source: Source) -> Iterator[str]:
     """A dataclass is frozen and has slots, unless it says that it is changed."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         for item in getattr(node, "decorator_list", []):
             if ast.unparse(item).startswith(("dataclass", "dataclasses.dataclass")):
                 words = {word.arg for word in getattr(item, "keywords", [])}
@@ -210,7 +210,7 @@ def global_logging(source: Source) -> Iterator[str]:
     """Only the wiring configures logging."""
     if source.floor >= 5:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
         if name in {"basicConfig", "dictConfig", "fileConfig", "setLevel"}:
             yield f"{source.path}:{node.lineno}: {name}(): only app/main.py configures logging"
@@ -223,7 +223,7 @@ def nameless_bounds(source: Source) -> Iterator[str]:
     """Every queue, buffer and timeout names a constant of app/core/limits.py."""
     if source.path == "app/core/limits.py":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         for word in node.keywords if isinstance(node, ast.Call) else []:
             if word.arg and BOUNDS.match(word.arg) and _is_number(word.value):
                 yield (
@@ -252,7 +252,7 @@ def second_writers(source: Source) -> Iterator[str]:
     """Only engine/commit.py appends to the store and publishes to the bus."""
     if source.path == "app/engine/commit.py" or source.room in {"store", "bus"}:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         owner = ast.unparse(node.func.value).split(".")[-1].strip("_")
@@ -266,7 +266,7 @@ def second_writers(source: Source) -> Iterator[str]:
 
 def sleeping_tests(source: Source) -> Iterator[str]:
     """A test waits for what it wants, never for time to pass."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -276,7 +276,7 @@ def sleeping_tests(source: Source) -> Iterator[str]:
 
 def fixed_ports(source: Source) -> Iterator[str]:
     """A test listens on port 0 and asks which one it got."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.keyword) and node.arg in {"port", "http_port", "mqtt_port"}:
             port = node.value
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and _is_loopback(node.elts[0]):
@@ -366,7 +366,7 @@ def dead_modules(files: list[Source]) -> Iterator[str]:
     """Every module is imported by another one."""
     imported: set[str] = set()
     for source in files:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -382,7 +382,7 @@ def unused_names(files: list[Source]) -> Iterator[str]:
     """Every public name of a module is used outside tests, by another line of code."""
     uses: dict[str, int] = {}
     for source in files:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             for name in _mentions(node):
                 uses[name] = uses.get(name, 0) + 1
     for source in files:
