@@ -1,4 +1,4 @@
-"""Openings that something comes between: another connection, a loss, a goodbye, the server's end."""
+"""Openings that something comes between: another connection, a loss, a goodbye, the end."""
 
 import asyncio
 
