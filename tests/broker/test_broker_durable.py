@@ -10,6 +10,7 @@ from broker_world import (
     World,
     payloads,
     topics,
+    users,
 )
 
 HOUR = {"session_expiry_interval": 3600}
@@ -283,6 +284,22 @@ async def test_an_interrupted_snapshot_goes_on(world, later):
     _, _, heard = await back(other)
     assert {f"Dog/{number:02}" for number in range(30)} == set(topics(got) + topics(heard))
     assert [True] * len(heard) == [packet.retain for packet in heard]
+
+
+@pytest.mark.parametrize("since", [None, "0badcafe:0"])
+async def test_what_was_sent_at_first_is_not_sent_again(world, later, since):
+    """D27: current records, or the history that was asked for, each once, over a kill too."""
+    for number in range(3):
+        await world.put(f"Dog/{number}", b'{"age":%d}' % number)
+    peer = await durable(world, "other", "Dog/x")
+    properties = users(("since", since)) if since else None
+    await peer.subscribe("Dog/+", qos=1, properties=properties)
+    sent = [*peer.later, *await peer.hear()]
+    assert 3 == len([packet for packet in sent if packet.topic.startswith("Dog/")])
+    await acknowledged(peer, sent)
+    await world.pass_time(1)
+    _, _, heard = await back(await later())
+    assert [] == topics(heard)
 
 
 async def test_trimmed_messages_are_told_by_current_records(world):
