@@ -162,6 +162,8 @@ HOOK_CALLERS_MAX = 4_096
 """Callers that one bundled hook remembers; the one longest unheard of makes room."""
 ACL_ANSWERS_MAX = 1_024
 """Topics of one caller for which the access list remembers its answer; cleared when full."""
+HOOK_RECORDS_MAX = 10_000
+"""Retained values that a hook gives at once: they are in memory together."""
 HOOK_NOTICES_MAX = 1_000
 """Notices that wait for one asynchronous listener: a burst of connections, no more."""
 GROUP_AHEAD_EVENTS_MAX = 32

@@ -42,12 +42,7 @@ class Admission:
         Raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, or NOT_ALLOWED for a put at a table
         instead of at a record.
         """
-        if len(event.payload) > self.payload_bytes_max:
-            raise Error(
-                Code.TOO_LARGE,
-                f"the payload has {len(event.payload)} bytes; at most {self.payload_bytes_max} are "
-                "accepted",
-            )
+        self.check_size(event)
         shape = route.shape
         patch: object = None
         if shape is None:
@@ -67,6 +62,15 @@ class Admission:
             event.expires_at = self._expiry(shape, event)
         logged = logs(event, event.table, self._durable)
         return Write(event, caller, done, condition, shape, patch, logged=logged)
+
+    def check_size(self, event: Event) -> None:
+        """Raise TOO_LARGE for a payload over the limit."""
+        if len(event.payload) > self.payload_bytes_max:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the payload has {len(event.payload)} bytes; at most {self.payload_bytes_max} are "
+                "accepted",
+            )
 
     def _admit_undeclared(self, route: Route, event: Event) -> None:
         if route.entry is not None:

@@ -27,7 +27,7 @@ from app.core.clock import WallClock
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
-from app.core.limits import PAYLOAD_BYTES_MAX, SCAN_PAGE_RECORDS
+from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
@@ -42,6 +42,7 @@ from app.engine.group_table import Groups
 from app.engine.handover import Handover
 from app.engine.hooks import Hooks
 from app.engine.passage import Passage
+from app.engine.readable import Readable
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
@@ -75,6 +76,7 @@ class Engine:
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
+        self._readable = Readable(reader, self.hooks, now)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
@@ -227,7 +229,7 @@ class Engine:
         done: Done = resolver(future)
         asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
         if self.hooks.writing and not asked and caller.door != "server":
-            became = await self._passage.one(event, caller)
+            became, condition = await self._passage.one(event, caller, condition)
             if became is None:
                 return Receipt(event)
             event, done = became, self._passage.telling(caller, done)
@@ -262,13 +264,15 @@ class Engine:
         check_read(topic, caller)
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             return UNKNOWN  # it may be no record at all, but a collection
+        if self.hooks.supplying:
+            return UNKNOWN
         return self.reader.peek(topic)
 
     async def read(self, topic: str, caller: Caller) -> Record:
         """Return the current record at a topic; raises NOT_FOUND."""
         self.authorise_read(topic, caller)
         route = self.registry.route(topic)
-        record = await self.reader.get(route.table, topic)
+        record = await self._readable.record(route, topic)
         if record is None or 0 < record.expires_at <= self._now():
             raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
         return record
@@ -292,33 +296,12 @@ class Engine:
         It has fewer than there are where hooks keep some from the caller.
         """
         check_read(table.path or table.name, caller)
-        page = await self.reader.search(table, query)
-        if not self.hooks.reading:
-            return page
-        may_read = self.hooks.may_read
-        return replace(
-            page, records=[item for item in page.records if may_read(caller, item.topic)]
-        )
+        return await self._readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
         check_read(table.path or table.name, caller)
-        if self.hooks.reading:
-            return await self._count_readable(table, query, caller)
-        if query.where is None:
-            return await self.reader.count(table)
-        return await self.reader.matching(table, query)
-
-    async def _count_readable(self, table: Table, query: Query, caller: Caller) -> int:
-        """Count what hooks let the caller read: a page at a time, as each record is asked about."""
-        count, after = 0, query.after
-        while True:
-            part = Query(query.where, limit=SCAN_PAGE_RECORDS, after=after)
-            page = await self.search(table, part, caller)
-            count += len(page.records)
-            after = page.after
-            if not after:
-                return count
+        return await self._readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""

@@ -130,5 +130,5 @@ class Hook:
     def store_retained(self, topic: str, event: Event) -> object:
         """Return True to have kept a retained value, or its deletion, of an undeclared topic."""
 
-    def get_retained(self, filter: str) -> Sequence[Record] | object | None:  # noqa: A002
-        """Return the values that it keeps of what a filter selects; None: this is not its own."""
+    def get_retained(self, text: str) -> Sequence[Record] | object | None:
+        """Return the values that it keeps of what the filter ``text`` selects, or None."""

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
-from app.core.events import Event
-from app.core.limits import HOOK_SECONDS_MAX
+from app.core.events import PUT, Event, Record
+from app.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
 from app.core.suggestions import did_you_mean
+from app.core.topics import TopicFilter
 from app.engine.hook import DROP, PLAIN, POINTS, Hook
 from app.engine.hook_calls import Attached, Call, Figures
 from app.engine.interests import Interest
@@ -72,13 +73,17 @@ class Hooks:
         self.writing = False
         """Whether anyone listens to writes; without it a write costs this one look."""
         self.write_waits = False
-        """Whether any of them must be awaited."""
+        """Whether any of them must be awaited, or keeps what is written."""
         self.told_of_writes = False
         """Whether anyone hears of writes that were carried out."""
         self.subscribing = False
         """Whether anyone is asked about filters."""
         self.subscribe_waits = False
         """Whether anyone who must be awaited is asked about filters."""
+        self.storing = False
+        """Whether anyone keeps retained values of undeclared topics."""
+        self.supplying = False
+        """Whether anyone has retained values to give."""
         self.reading = False
         """Whether anyone decides what may be read."""
         self.delivering = False
@@ -127,7 +132,8 @@ class Hooks:
         writing = (*of["on_publish"], *of["on_publish_received"], *of["store_retained"])
         self.told_of_writes = bool(of["publish"])
         self.writing = bool(writing) or self.told_of_writes
-        self.write_waits = any(call.waits for call in writing)
+        self.storing, self.supplying = bool(of["store_retained"]), bool(of["get_retained"])
+        self.write_waits = self.storing or any(call.waits for call in writing)
         self.subscribing = bool(of["on_subscribe"])
         self.subscribe_waits = any(call.waits for call in of["on_subscribe"])
         self.reading = bool(of["can_read"])
@@ -296,6 +302,39 @@ class Hooks:
             if dropped:
                 return None
         return event
+
+    # -- retained values: the first that has them --------------------------------------------------
+
+    async def store(self, topic: str, event: Event) -> bool:
+        """Tell whether a hook has kept a retained value; raises its refusal (G10, G14)."""
+        for call in self._calls["store_retained"]:
+            answer = await call.answer(topic, event)
+            if answer is True:
+                return True
+            if answer not in {None, False}:
+                raise call.attached.failed(call.point, _wrong(answer, "True or False"))
+        return False
+
+    async def supply(self, topics: TopicFilter) -> list[Record] | None:
+        """Return the retained values that a hook has of a filter; None if it is nobody's.
+
+        Raises INTERNAL when the hook fails.
+        """
+        for call in self._calls["get_retained"]:
+            answer = await call.answer(topics.text)
+            if answer is None:
+                continue
+            if not isinstance(answer, list | tuple) or not all(_fits(topics, x) for x in answer):
+                raise call.attached.failed(call.point, "it should return a list of events that fit")
+            if len(answer) > HOOK_RECORDS_MAX:
+                raise call.attached.failed(call.point, f"it returned {len(answer)} events")
+            facts = {"kind": PUT, "retain": True, "table": None, "seq": 0}
+            return [record.changed(**facts) for record in answer]
+        return None
+
+
+def _fits(topics: TopicFilter, record: object) -> bool:
+    return isinstance(record, Event) and topics.matches(record.topic)
 
 
 def _take(call: Call, interest: Interest, answer: object) -> None:

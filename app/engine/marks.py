@@ -66,5 +66,6 @@ def told(pair: Pair) -> bool:
         if interest.since is not None and event.seq:  # of a History, or beyond its end
             interest.since = event.seq if event.seq < interest.floor else None
         return True
-    interest.current = event.topic or None
+    if event.seq or not event.topic:  # what a hook supplied has no place among the others
+        interest.current = event.topic or None
     return bool(event.topic) or interest.marks

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
-from app.core.events import Event
+from app.core.events import MESSAGE, PATCH, RETAINED, Event
 from app.core.limits import HOOK_WRITES_MAX
-from app.core.topics import split_delayed
+from app.core.topics import TopicFilter, split_delayed
 from app.engine.commit import stopping
+from app.engine.decide import check_condition
 from app.engine.rights import check_write
 from app.engine.write import Condition, Done, Outcome, Receipt
 from app.store.store import Change
@@ -64,11 +65,11 @@ class Passage:
 
             async def step() -> None:
                 try:
-                    became = await self._ask_waiting(event, caller)
+                    became, left = await self.one(event, caller, condition)
                 except Error as error:
                     done(error)
                 else:
-                    self._go_on(event, became, caller, done, condition, changes)
+                    self._go_on(event, became, caller, done, left, changes)
 
             self._queue(caller, step, done)
             return
@@ -97,11 +98,44 @@ class Passage:
         else:
             done(Receipt(event))
 
-    async def one(self, event: Event, caller: Caller) -> Event | None:
-        """Ask the hooks about a write of a resource's own; None when it is dropped."""
-        if self._hooks.write_waits:
-            return await self._ask_waiting(event, caller)
-        return self._ask(event, caller)
+    async def one(
+        self, event: Event, caller: Caller, condition: Condition | None
+    ) -> tuple[Event | None, Condition | None]:
+        """Ask the hooks about one write; return what it became, and what is still to be checked.
+
+        None for an event is one that was dropped.
+        """
+        if not self._hooks.write_waits:
+            return self._ask(event, caller), condition
+        became = await self._ask_waiting(event, caller)
+        if became is None or not self._hooks.storing or became.kind not in RETAINED:
+            return became, condition
+        return await self._store(became, condition)
+
+    async def _store(
+        self, event: Event, condition: Condition | None
+    ) -> tuple[Event, Condition | None]:
+        """Offer a retained value to the hooks that keep them (FEATURES G10, X20).
+
+        One that was taken goes on as a message: it is announced, and no record is made of it.
+        """
+        topic = event.topic
+        if self._engine.registry.route(topic).entry is not None:
+            return event, condition
+        self._engine.admission.check_size(event)
+        if condition is not None or event.kind == PATCH:
+            kept = await self._hooks.supply(TopicFilter(topic))
+            if kept is None:  # this topic is the table's
+                return event, condition
+            if event.kind == PATCH:
+                raise Error(
+                    Code.NOT_ALLOWED, f"the value at {topic!r} is kept by a hook; put the whole"
+                )
+            if condition is not None:
+                check_condition(condition, next(iter(kept), None), topic)
+        if not await self._hooks.store(topic, event):
+            return event, condition
+        return event.changed(kind=MESSAGE), None
 
     async def together(
         self, events: Sequence[Event], caller: Caller, go_on: Callable[[list[Event | None]], None]

@@ -37,13 +37,15 @@ class Snapshot:
     begins. It goes on after ``interest.current``, where an earlier one was broken off.
     """
 
-    __slots__ = ("_after", "_tables", "done", "interest", "limit")
+    __slots__ = ("_after", "_supplied", "_tables", "done", "interest", "limit")
 
     def __init__(self, interest: Interest, limit: int | None) -> None:
         self.interest = interest
         self.limit = limit
         self.done = False
         self._after = interest.current or ""
+        self._supplied: frozenset[str] | None = None
+        """Topics whose records are not the store's; None until that was asked."""
         self._tables: deque[Table | None] = deque(interest.tables)
         if self._after:
             self._skip()
@@ -63,7 +65,9 @@ class Snapshot:
         if self.limit is None:
             self.limit = max(position, interest.floor)
         pairs: list[Pair] = []
-        if self._tables:
+        if self._tables and self._tables[0] is None and self._supplied is None:
+            pairs = await self._first(reader)
+        if self._tables and not pairs:
             page = await reader.scan(
                 self._tables[0], interest.topics, self._after, SCAN_PAGE_RECORDS
             )
@@ -71,7 +75,7 @@ class Snapshot:
             pairs = [
                 (snapshot_of(record), interest)
                 for record in page.records
-                if record.seq <= self.limit
+                if record.seq <= self.limit and record.topic not in (self._supplied or ())
             ]
             if page.more and page.records:
                 self._after = page.records[-1].topic
@@ -80,8 +84,16 @@ class Snapshot:
                 self._after = ""
         if not self._tables:
             self.done = True
-            pairs.append((Event("", CURRENT, b"", seq=self.limit), interest))
+            pairs.append((Event("", CURRENT, b"", seq=self.limit), self.interest))
         return pairs
+
+    async def _first(self, reader: Reader) -> list[Pair]:
+        """Return what somebody else keeps of undeclared topics: that comes before the store's."""
+        records = None if self._after else await reader.supplied(self.interest.topics)
+        self._supplied = frozenset(record.topic for record in records or ())
+        if records is not None and self.interest.topics.exact:
+            self._tables.popleft()
+        return [(snapshot_of(record), self.interest) for record in records or ()]
 
 
 class History:

@@ -5,10 +5,11 @@ callers: the engine has asked before it comes here.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from app.core.errors import Error
 from app.core.events import PUT, Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
@@ -43,6 +44,8 @@ class Reader:
         """Events that wait in memory for one subscription (FEATURES D23); 0 is the usual limit."""
         self.queue_bytes = queue_bytes
         """Payload bytes that wait for one subscription; 0 is the usual limit."""
+        self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
+        """Asks whoever has retained values of undeclared topics besides the store."""
         self.announced = announced
         """The position up to which everything logged has been offered to the bus."""
 
@@ -96,6 +99,15 @@ class Reader:
             record = await self.get(table, topics.text)
             return Page(self.announced(), [record] if record is not None else [])
         return await self._run(lambda: self._store.scan(table, topics, after, limit))
+
+    async def supplied(self, topics: TopicFilter) -> list[Record] | None:
+        """Return the records that a filter selects and somebody else keeps; None: nobody does."""
+        if self.supply is None:
+            return None
+        try:
+            return await self.supply(topics)
+        except Error:  # it is in the log; the store's own records are there all the same
+            return None
 
     async def read(self, after: int, limit: int, tables: Sequence[Table | None]) -> list[Event]:
         """Return a page of the log after a position; of one table if there is only one."""

@@ -241,3 +241,37 @@ async def test_g4_a_refused_command_costs_a_socket_nothing():
         assert ("denied", "no cats") == (answer["error"]["code"], answer["error"]["detail"])
         await say(peer, id=2, op="ping")
         assert 2 == (await hear(peer))[0]["ack"]
+
+
+async def test_g10_a_value_that_a_hook_keeps_is_read_by_get():
+    """X20: it has a validator of its own, because it has no number."""
+
+    class Cellar(Hook):
+        def __init__(self):
+            self.values = {}
+
+        def store_retained(self, topic, event):
+            self.values[topic] = event
+            return True
+
+        def get_retained(self, text):
+            return [self.values[text]] if text in self.values else []
+
+    hooks = Hooks()
+    hooks.add(Cellar())
+    async with Doors(hooks=hooks) as doors:
+        as_json = {"content-type": "application/json"}
+        assert (await doors.http.put("/u/1", content=b"[1]", headers=as_json)).is_success
+        first = await doors.http.get("/u/1")
+        assert ([1], 200) == (first.json(), first.status_code)
+        same = await doors.http.get("/u/1", headers={"if-none-match": first.headers["etag"]})
+        assert 304 == same.status_code
+        await doors.http.put("/u/1", content=b"[2]", headers=as_json)
+        other = await doors.http.get("/u/1", headers={"if-none-match": first.headers["etag"]})
+        assert ([2], 200) == (other.json(), other.status_code)
+        async with doors.sse("/u/1") as blocks:
+            assert [("snapshot", [2])] == [
+                (item["kind"], item["value"]) for item in await blocks.values()
+            ]
+        assert (await doors.http.delete("/u/1")).is_success
+        assert 0 == doors.store.head()

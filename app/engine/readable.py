@@ -1,0 +1,71 @@
+"""Records as hooks let them be read: some keep values of their own, some keep others' back.
+
+Without such hooks it only asks the reader. What a hook keeps (FEATURES G10, X20) is a retained
+value of an undeclared topic: it has no number, and no query finds it. What a caller may not be
+given (G6) is left out of lists and counts, record by record. It knows no grants: the engine has
+asked for those before.
+"""
+
+from dataclasses import replace
+
+from app.core.callers import Caller
+from app.core.clock import WallClock, version_of
+from app.core.events import Record
+from app.core.limits import SCAN_PAGE_RECORDS
+from app.core.queries import Query
+from app.core.tables import Table
+from app.core.topics import TopicFilter
+from app.engine.hooks import Hooks
+from app.engine.reader import Reader
+from app.engine.registry import Route
+from app.store.store import Page
+
+
+class Readable:
+    """The reads of one engine."""
+
+    def __init__(self, reader: Reader, hooks: Hooks, now: WallClock) -> None:
+        self._reader = reader
+        self._hooks = hooks
+        self._now = now
+        reader.supply = hooks.supply
+
+    async def record(self, route: Route, topic: str) -> Record | None:
+        """Return the value that a hook keeps for a topic, else the record there."""
+        if not self._hooks.supplying or route.entry is not None:
+            return await self._reader.get(route.table, topic)
+        kept = await self._hooks.supply(TopicFilter(topic))
+        if kept is None:  # it is nobody's but the store's
+            return await self._reader.get(None, topic)
+        for record in kept:
+            record.version = record.version or version_of(int(self._now() * 1_000))
+        return next(iter(kept), None)
+
+    async def search(self, table: Table, query: Query, caller: Caller) -> Page:
+        """Return one page of a query's answer, without what is kept from the caller."""
+        page = await self._reader.search(table, query)
+        if not self._hooks.reading:
+            return page
+        may_read = self._hooks.may_read
+        return replace(
+            page, records=[item for item in page.records if may_read(caller, item.topic)]
+        )
+
+    async def count(self, table: Table, query: Query, caller: Caller) -> int:
+        """Return how many records of a query's answer the caller is given.
+
+        Where a hook decides, that is found out a page at a time: it is asked about each record.
+        """
+        if not self._hooks.reading:
+            whole = query.where is None
+            return await (
+                self._reader.count(table) if whole else self._reader.matching(table, query)
+            )
+        count, after = 0, query.after
+        while True:
+            part = Query(query.where, limit=SCAN_PAGE_RECORDS, after=after)
+            page = await self.search(table, part, caller)
+            count += len(page.records)
+            after = page.after
+            if not after:
+                return count
