@@ -293,6 +293,11 @@ class Hooks:
                 return None
         return event
 
+    async def authorise(self, caller: Caller, event: Event) -> None:
+        """Ask whether a caller may write, where user code decides what; raises a refusal (G5)."""
+        for call in self._calls["on_publish"] if caller.door != "server" else ():
+            await call.answer(caller, event)
+
     async def publish_waiting(self, caller: Caller, event: Event) -> Event | None:
         """Do likewise where some of the hooks are asynchronous."""
         for call in self._calls["on_publish"]:

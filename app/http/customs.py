@@ -10,6 +10,7 @@ from typing import cast
 
 from app.codecs import RAW, decode, encode, is_structured, negotiate
 from app.core.errors import Code, Error
+from app.core.events import MESSAGE
 from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.tables import Table
@@ -18,7 +19,7 @@ from app.http.asgi import HeaderList, path_of
 from app.http.bodies import content_type_of
 from app.http.problems import as_error
 from app.http.replies import send_bytes, send_empty
-from app.http.request import VALUE_TYPES, Request, position_headers
+from app.http.request import VALUE_TYPES, Request, new_event, position_headers
 
 
 async def get(request: Request) -> None:
@@ -37,6 +38,8 @@ async def post(request: Request) -> None:
     resource = _resource(request)
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
+    event = new_event(request.topic, MESSAGE, body, content_type, request.caller)
+    await request.engine.hooks.authorise(request.caller, event)
     value: object = body or None
     if body and (content_type is None or is_structured(content_type)):
         value = decode(body, content_type)

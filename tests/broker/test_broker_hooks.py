@@ -9,7 +9,7 @@ from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
 from app.engine.hook import DROP, Hook, Refusal
 from app.engine.hooks import HAPPENINGS
-from app.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe
+from app.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe, Will
 from app.mqtt.reasons import Reason
 
 VERSIONS = [4, 5]
@@ -341,3 +341,13 @@ async def test_g5_g7_a_publish_gets_the_hooks_answer(world, qos):
         (answer,) = await peer.hear()
         assert (number, reason) == (answer.packet_id, answer.reason)
     assert [] == await reader.hear()
+
+
+async def test_g5_g7_a_will_passes_the_hooks_too(world):
+    world.engine.hooks.add(Guard())
+    reader = await world.subscribed("#", qos=1)
+    for topic in ("secret", "noise", "plain"):
+        peer = await world.connected("w", will=Will(topic, b"gone", 1))
+        peer.lose()
+    await world.turn()
+    assert ["plain"] == [packet.topic for packet in await reader.hear()]

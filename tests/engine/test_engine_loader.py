@@ -1,9 +1,13 @@
 """The user's resources are found, or the start fails with the file and line (FEATURES A12)."""
 
+from pathlib import Path
+
 import pytest
 
 from app.api import server
+from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
+from app.core.events import MESSAGE, PUT, Event
 from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 
@@ -111,3 +115,19 @@ def test_g17_a_mistaken_event_stops_the_start_with_its_line(tmp_path):
     text = "from app.api import server\nserver.mqtt.events.on('conected', print)\n"
     with pytest.raises(Error, match=r"bad.py:2: there is no event 'conected'"):
         load(tmp_path, bad=text)
+
+
+async def test_the_readmes_hooks_do_what_it_says(tmp_path, capsys):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme.partition("\n## Hooks\n")[2]
+    (tmp_path / "sample.py").write_text(section.partition("```python\n")[2].partition("```")[0])
+    hooks = Hooks()
+    load_resources(tmp_path, hooks)
+    cat, guest = Caller("cat", ALL, "mqtt", "c", "10.0.0.1"), Caller("guest", ALL)
+    with pytest.raises(Error, match="cats do not write about dogs"):
+        hooks.publish(cat, Event("Dog/1", PUT, b"{}"))
+    assert hooks.publish(guest, Event("Chat/1", MESSAGE, b"")) is None
+    assert b'"something happened"' == hooks.deliver(guest, Event("Chat/1", MESSAGE, b"x")).payload
+    hooks.connected(cat)
+    await hooks.stop()
+    assert "c 10.0.0.1 mqtt\n" == capsys.readouterr().out

@@ -275,3 +275,25 @@ async def test_g10_a_value_that_a_hook_keeps_is_read_by_get():
             ]
         assert (await doors.http.delete("/u/1")).is_success
         assert 0 == doors.store.head()
+
+
+async def test_g5_a_resources_own_post_is_authorised():
+    """What it writes has no event of its own, so it is asked about as a message at its path."""
+    posted = []
+
+    class Locked(Resource):
+        path = "locked"
+
+        async def post(self, value):
+            posted.append(value)
+
+    class Free(Locked):
+        path = "free"
+
+    hooks = Hooks()
+    hooks.add(Letting())
+    async with Doors(hooks=hooks, resources=[Locked, Free]) as doors:
+        statuses = [
+            (await doors.http.post(f"/{path}", json=1)).status_code for path in ("locked", "free")
+        ]
+    assert ([403, 204], [1]) == (statuses, posted)
