@@ -112,13 +112,14 @@ class World:
 
     # -- writers ---------------------------------------------------------------------------------
 
-    def commit(self, topic, kind=PUT, value=b"{}"):
+    def commit(self, topic, kind=PUT, value=b"{}", expires_at=0.0):
         """Make an event durable; nobody is told yet."""
         self.seq += 1
         payload = b"" if kind == DELETE else value
         table = TABLES.get(topic.split("/")[0])
         event = Event(topic, kind, payload, "application/json", 1, kind in RETAINED, table)
         event.seq = event.version = self.seq
+        event.expires_at = expires_at
         self.store.commit([event])
         if kind in RETAINED:
             self.cache.put(topic, None if kind == DELETE else event)

@@ -6,10 +6,10 @@ import random
 import pytest
 from subscription_world import World, limits
 
-from app.core.events import GAP, MESSAGE
+from app.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
 from app.engine import backlog
-from app.engine.backlog import Bound, BoundedSubscription, Overflow
+from app.engine.backlog import Bound, BoundedSubscription, Loss, Overflow
 from app.engine.subscription import Interest
 
 SEEDS = range(40)
@@ -57,8 +57,8 @@ async def step(world, reader, chance):
     """Do one thing at random."""
     what = chance.choice("wwwwaakkktttccg")
     if what == "w":
-        event = world.commit(chance.choice(["Dog/1", "Dog/2", "Cat/1"]), MESSAGE)
-        event.expires_at = chance.choice([0.0, 0.0, 0.0, 1.0])
+        topic, expires_at = chance.choice(["Dog/1", "Dog/2", "Cat/1"]), chance.choice("0001")
+        world.commit(topic, MESSAGE, expires_at=float(expires_at))
     elif what == "a" and world.unannounced:
         world.announce()
     elif what == "k" and (world.reader.asked or world.reader.answered):
@@ -116,3 +116,73 @@ async def test_a_bound_of_nothing_counts_nothing(monkeypatch):
     reader.holes = (backlog.Hole(2, 4, 2), backlog.Hole(6, 7, 1))
     await finish(world, reader)
     assert ([1, 2, 5, 6, 8, 9], [2, 1]) == ([event.seq for event in reader.got], reader.gaps)
+
+
+async def test_its_owner_may_end_it(monkeypatch):
+    """D25, disconnect: nothing is dropped and nothing comes."""
+    limits(monkeypatch)
+    world, told = World(), []
+    reader = Absent(world, Bound(2, Overflow.DISCONNECT, lambda: 2.0))
+    reader.interests = [Interest(TopicFilter("Dog/1"))]
+    for _ in range(5):
+        world.write("Dog/1", MESSAGE)
+        world.write("Dog/2", MESSAGE)
+
+    def lose(loss):
+        told.append(loss)
+        reader.subscription.close()
+
+    reader.lose = lose
+    reader.come()
+    for _ in range(50):
+        reader.take(9)
+        while world.reader.asked:
+            world.reader.ask()
+        while world.reader.answered:
+            world.reader.answer()
+        await asyncio.sleep(0)
+    assert ([Loss(3, 0)], [], ()) == (told, reader.got, reader.subscription.holes)
+
+
+async def test_what_was_trimmed_is_told_with_a_reset_instead(monkeypatch):
+    """D25, C11: nobody knows how many there were."""
+    limits(monkeypatch)
+    world = World()
+    reader = Absent(world, Bound(2, Overflow.DROP_OLDEST, lambda: 2.0))
+    for _ in range(9):
+        world.write("Dog/1", MESSAGE)
+    world.trim(5)
+    await finish(world, reader)
+    assert ([RESET, CURRENT], 0) == ([event.kind for event in reader.got], reader.dropped)
+
+
+async def test_records_that_are_owed_come_after_the_hole(monkeypatch):
+    """D25: as they are beyond it, so that none is missing that was written within it."""
+    limits(monkeypatch)
+    world = World()
+    reader = Absent(world, Bound(2, Overflow.DROP_OLDEST, lambda: 2.0))
+    reader.interests[0].current = ""
+    for number in range(8):
+        world.write(f"Dog/{number}")
+    await finish(world, reader)
+    kinds = [event.kind for event in reader.got]
+    assert ([SNAPSHOT] * 6 + [CURRENT] + [PUT] * 2, [6]) == (kinds, reader.gaps)
+
+
+async def test_it_counts_anew_for_who_joins_meanwhile(monkeypatch):
+    """D25: another filter's events are among what waits, if it begins as early."""
+    limits(monkeypatch)
+    world = World()
+    reader = Absent(world, Bound(3, Overflow.DROP_OLDEST, lambda: 2.0))
+    for _ in range(5):
+        world.write("Dog/1", MESSAGE)
+    reader.come()
+    reader.take(9)
+    world.write("Cat/1", MESSAGE)
+    await asyncio.sleep(0)
+    interest = Interest(TopicFilter("Cat/#"))
+    world.bus.add(interest.topics, reader.subscription)
+    reader.subscription.add(interest, 0, current=False)
+    reader.interests.append(interest)
+    await finish(world, reader)
+    assert (["Dog/1"] * 3 + ["Cat/1"], [2]) == ([event.topic for event in reader.got], reader.gaps)

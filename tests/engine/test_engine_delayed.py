@@ -162,6 +162,11 @@ async def test_it_survives_a_restart(room, away):
     again.engine.delayed.stop()
 
 
+async def test_facts_of_others_are_not_taken_for_delayed(room):
+    room.engine.delayed.restore([("delayed-other", "1", b"")])
+    assert [] == await room.rows()
+
+
 async def test_the_fact_goes_with_the_event(room):
     """D52: one transaction, so that a kill neither loses nor doubles it."""
     await room.send("$delayed/5/Dog/1", b"{}", PUT)

@@ -49,6 +49,33 @@ async def test_the_first_is_what_is_still_there():
     assert 5 == await positions.before_first(room.reader, [DOG])
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("count", [1, 3, 50])
+async def test_the_last_events_of_tables_are_found(seed, count):
+    """C10: that many, or all there are; of one topic exactly its own."""
+    chance, room, seqs = random.Random(seed), Room(), []
+    for _ in range(chance.choice([0, 1, 7, 80])):
+        topic = chance.choice(["Dog/1", *["Note/1"] * 9])
+        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+        seqs.append((room.committer.announced, topic))
+    for only in (TopicFilter("Dog/+"), TopicFilter("Dog/1"), None):
+        found = await positions.before_last(room.reader, only, [DOG], count)
+        dogs = [seq for seq, topic in seqs if topic == "Dog/1"][-count:]
+        assert (dogs[0] - 1 if dogs else room.committer.announced) == found
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(-5, 2), (0, 2), (20, 2), (25, 3), (99, 5)])
+async def test_a_time_is_a_position(seconds, expected):
+    """C10: as far back as all of it is kept."""
+    room = Room()
+    for _ in range(5):
+        await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+        room.time += 10
+    room.store.trim(DOG, Keep(events=3), room.time, 100)
+    version = version_of(int((room.time - 50 + seconds) * 1000))
+    assert expected == await positions.before_time(room.reader, [DOG], version)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -5,11 +5,14 @@ from engine_room import code_of
 
 from app.core.callers import ALL, NONE, SERVER, Caller, Grants
 from app.core.errors import Code
-from app.engine.rights import check_read, check_write
+from app.engine.rights import check_administer, check_read, check_write
 
 ANYBODY = Caller()
 ANN = Caller("ann", ALL, "http")
 READER = Caller("rob", Grants(read=True), "http")
+LOCAL = Caller("anonymous", ALL, "http", peer="127.0.0.1")
+REMOTE = Caller("anonymous", ALL, "http", peer="192.0.2.7")
+"""Where ``security.anonymous`` is ``everywhere``."""
 
 
 @pytest.mark.parametrize(
@@ -19,11 +22,24 @@ READER = Caller("rob", Grants(read=True), "http")
         (READER, "Dog/1", Code.DENIED),
         (ANYBODY, "Dog/1", Code.UNAUTHENTICATED),
         (ANN, "$SYS/x", Code.DENIED),
+        (ANN, "$SYS/sessions/c", None),
+        (READER, "$SYS/sessions/c", Code.DENIED),
+        (LOCAL, "$SYS/delayed/1", None),
+        (REMOTE, "$SYS/delayed/1", Code.UNAUTHENTICATED),
+        (REMOTE, "Dog/1", None),
+        (ANN, "$delayed/5/Dog/1", None),
+        (ANN, "$delayed/5/$SYS/x", Code.DENIED),
+        (ANN, "$delayed/soon/Dog/1", Code.INVALID),
+        (READER, "$delayed/5/Dog/1", Code.DENIED),
         (SERVER, "$SYS/x", None),
     ],
 )
 def test_who_may_write(caller, topic, expected):
     assert expected == code_of(check_write, topic, caller)
+
+
+def test_who_may_not_write_does_not_administer():
+    assert Code.DENIED == code_of(check_administer, "$SYS/sessions/c", READER)
 
 
 @pytest.mark.parametrize(
