@@ -110,7 +110,7 @@ def _transport(client: "Client") -> str:
     facts_of = getattr(client.transport, "get_extra_info", None)  # sockets' transports have it
     if facts_of is None:
         return "websocket"
-    return "tls" if facts_of("sslcontext") is not None else "tcp"
+    return "tls" if facts_of("cipher") is not None else "tcp"
 
 
 def _properties(session: Session, client: "Client | None") -> Facts:

@@ -125,8 +125,8 @@ SWEEP_RECORDS_MAX = 1_000
 """Expired records removed in one step."""
 SYSTEM_ROWS_MAX = 1_000
 """Rows of the server's own in one answer: a person reads them, or a tool that asks again."""
-SYSTEM_ROWS_SLICE = 100
-"""Of those, made before others get a turn of the loop: a millisecond."""
+SYSTEM_ROWS_SLICE = 25
+"""Of those, made before others get a turn of the loop: a millisecond or two."""
 SYSTEM_ROW_ITEMS_MAX = 1_000
 """Items of a list within one such row: what is in flight may be 65,535 messages."""
 SYSTEM_ROW_ITEMS_LISTED_MAX = 20

@@ -16,7 +16,6 @@ from app.core.evaluation import Row, answer, holds, project
 from app.core.limits import SYSTEM_ROWS_MAX, SYSTEM_ROWS_SLICE
 from app.core.queries import Query
 from app.engine.resource import Resource
-from app.engine.rights import check_read
 
 _TOO_MANY = (
     f"more than {SYSTEM_ROWS_MAX} rows would have to be sorted; add conditions, or leave sort(...) "
@@ -37,11 +36,16 @@ class SystemRows(Resource):
 
     async def get(self, query: Query | None = None) -> object:
         """Return the row, or a list of those that the query selects."""
-        check_read(self.topic, self.caller)
+        self.engine.authorise_read(self.topic, self.caller)
         if self.id:
             row = self.row(self.id, whole=True)
             return None if row is None else project(query.select if query else None, row, self.id)
         return await self._listed(query or Query())
+
+    def _may_read(self, name: str) -> bool:
+        """Ask the hooks about one row of several."""
+        hooks = self.engine.hooks
+        return not hooks.reading or hooks.may_read(self.caller, f"{self.path}/{name}")
 
     async def durable(self) -> None:
         """Wait until what was changed by now is on disk; raises the Error that kept it off."""
@@ -67,7 +71,7 @@ class SystemRows(Resource):
         names = iter(self.names())
         while some := list(islice(names, SYSTEM_ROWS_SLICE)):
             for name in some:
-                row = self.row(name, whole=False)
+                row = self.row(name, whole=False) if self._may_read(name) else None
                 if row is None or not holds(query.where, row, name):
                     continue
                 seen += 1

@@ -16,6 +16,7 @@ import paho.mqtt.client as paho
 import pytest
 from websockets.asyncio.client import connect
 
+from app.core.callers import SERVER
 from app.core.errors import Error
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
@@ -119,6 +120,15 @@ async def test_one_record_on_every_secure_door(tmp_path):
             while "Rex" not in str(await websocket.recv()):
                 pass
             await client.close()
+
+
+async def test_a_session_says_that_it_came_by_tls(tmp_path):
+    """D10: its transport, in $SYS/sessions."""
+    async with secured(tmp_path) as server:
+        client = await server.mqtt(client_id="seen")
+        row = await server.program.engine.resource("$SYS/sessions/seen", SERVER).get()
+        assert "tls" == row["transport"]
+        await client.close()
 
 
 async def test_mqtt_over_secure_websocket(tmp_path):

@@ -10,6 +10,8 @@ from app.core.errors import Code, Error
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.engine import system_rows
+from app.engine.hook import Hook
+from app.engine.hooks import Hooks
 from app.engine.system_rows import SystemRows, time_text
 from app.store.store import Change
 
@@ -18,6 +20,8 @@ ANY = Table("$SYS/things", None)
 
 class Things(SystemRows):
     """Rows whose names are numbers, the greatest first; every third is gone when it is asked."""
+
+    path = "$SYS/things"
 
     count = 30
 
@@ -93,6 +97,25 @@ async def test_one_row_is_whole(name, query, expected):
 async def test_who_may_not_read_does_not():
     with pytest.raises(Error) as refused:
         await things(Room(), caller=Caller("rob", NONE)).get()
+    assert Code.DENIED == refused.value.code
+
+
+class Fussy(Hook):
+    """Keeps some rows for itself."""
+
+    def can_read(self, caller, topic):
+        return not topic.endswith(("1", "2"))
+
+
+async def test_hooks_may_keep_rows_back():
+    """G6: those of a list are left out, one that is asked for is refused."""
+    hooks = Hooks()
+    hooks.add(Fussy())
+    room = Room(hooks=hooks)
+    rows = await things(room).get(parse_query("n=lt=15", ANY))
+    assert [14, 13, 10, 8, 7, 5, 4] == [row["n"] for row in rows]
+    with pytest.raises(Error) as refused:
+        await things(room, "002").get()
     assert Code.DENIED == refused.value.code
 
 
