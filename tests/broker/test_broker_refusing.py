@@ -18,9 +18,9 @@ FULL = Refusal(Reason.QUOTA_EXCEEDED, "the server has as many connections as it 
 
 
 class Clock:
-    """What a loop is made of here: time, and no callbacks of a turn."""
+    """What a loop is made of here: time, no callbacks of a turn and no tasks."""
 
-    call_soon = None
+    call_soon = create_task = None
 
 
 @pytest.fixture
