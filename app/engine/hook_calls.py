@@ -147,6 +147,8 @@ class Call:
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)
+        if result is None or result is True:  # as nearly always: looking closer takes a microsecond
+            return result
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
