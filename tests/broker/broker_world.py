@@ -102,12 +102,15 @@ class Loop:
 
     def __init__(self, real):
         self.call_soon = real.call_soon
-        self.create_task = real.create_task
         self.now = 1000.0
         self.timers = []
 
     def time(self):
         return self.now
+
+    @staticmethod
+    def create_task(work):
+        return asyncio.get_running_loop().create_task(work)
 
     def call_later(self, delay, call, *arguments):
         timer = Timer(self.now + delay, call, arguments)
