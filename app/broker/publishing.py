@@ -142,9 +142,13 @@ def _received_again(
     error: Error | None,
 ) -> None:
     """Answer a QoS 2 PUBLISH that was sent again, now that the first one is done."""
-    if error is None and packet_id not in session.inbound:  # that one was refused
+    if error is not None:  # is it? PUBREC could only guess: it is asked once more
+        client.disconnect(Reason.SERVER_BUSY, error.message)
+    elif packet_id in session.inbound:
+        acknowledge(client, number, PUBREC, packet_id, Receipt(event))
+    else:  # it was refused
         error = Error(Code.BUSY, "the message was refused when it came first; send it anew")
-    acknowledge(client, number, PUBREC, packet_id, error or Receipt(event))
+        acknowledge(client, number, PUBREC, packet_id, error)
 
 
 def acknowledge(

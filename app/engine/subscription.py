@@ -144,7 +144,7 @@ class Subscription:
     def replace(self, interest: Interest, *, current: bool) -> None:
         """Change the options of an interest without losing an event (MQTT-3.8.4-3)."""
         old = self.interests[interest.topics.text]
-        interest.floor, interest.tables = old.floor, old.tables
+        interest.floor, interest.doubt, interest.tables = old.floor, old.doubt, old.tables
         interest.current, interest.since = "" if current else old.current, old.since
         self.interests.put(interest)
         for item in list(self._preludes):
@@ -291,6 +291,11 @@ class Subscription:
     def holes(self) -> tuple[Hole, ...]:
         """Parts of the log that the reader is to pass over."""
         return ()
+
+    @property
+    def paging(self) -> bool:
+        """Whether a page waits: what is in it is for the interests as they were."""
+        return bool(self._page)
 
     def take(self, limit: int) -> list[Pair]:
         """Return what can be handed over now, in order; at most ``limit`` pairs.

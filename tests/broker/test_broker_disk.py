@@ -147,6 +147,36 @@ async def test_sent_again_while_the_first_is_refused(world, refusing):
     assert (Pubrec, 6, 0x97) == (type(pubrec), pubrec.packet_id, pubrec.reason)
 
 
+async def test_sent_again_while_the_disk_refuses(world, refusing):
+    """D16: PUBREC does not refuse what is stored: the identifier would stay taken."""
+    peer = await connected(world)
+    assert 0 == (await peer.ask(Publish("Dog/1", b"{}", 2, packet_id=5)))[0].reason
+    peer.lose()
+    again = await connected(world)
+    refusing["when"] = everything
+    world.writer.hold()
+    again.send(Publish("Dog/1", b"{}", 2, dup=True, packet_id=5))
+    again.send(Publish("Dog/2", b"{}", 1, packet_id=6))
+    world.writer.release()
+    heard = await again.hear()
+    assert [] == [item for item in heard if isinstance(item, Pubrec) and item.reason]
+    assert 5 in world.broker.sessions.get("d").inbound
+
+
+async def test_a_page_for_qos_1_obeys_the_receive_maximum(world):
+    """MQTT-3.3.4-7: also when the filter has QoS 0 by the time that it is sent."""
+    peer = await connected(world)
+    await peer.subscribe("Open/+", qos=1)
+    peer.lose()
+    for number in range(6):
+        await world.say(f"Open/{number}", b"x")
+    again = await connected(world, properties={**HOUR, "receive_maximum": 1})
+    heard = [*again.later, *await again.hear()]
+    await again.subscribe("Open/+", qos=0)
+    heard += [*again.later, *await again.hear()]
+    assert 1 == len([item for item in heard if isinstance(item, Publish) and item.qos])
+
+
 async def test_current_records_do_not_come_again_after_a_kill(world):
     """D16, D27: of QoS 2 that would be twice."""
     for number in range(3):
