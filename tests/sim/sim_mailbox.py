@@ -78,6 +78,8 @@ class Mailbox:
         wish.low, wish.high = min(wish.low, qos), max(wish.high, qos)
         wish.local = {not no_local} | (wish.local if known else set())
         wish.handling = handling
+        if not wish.low:  # what waits may come with QoS 0 now, which promises nothing
+            self._excuse(text)
         self._widen(wish.topics)
         if handling != 2:
             self.invitations[text] = self.invitations.get(text, 0) + 1
@@ -95,6 +97,10 @@ class Mailbox:
         wish = self.wishes[text]
         wish.low = -1
         self._widen(wish.topics)
+        self._excuse(text)
+
+    def _excuse(self, text):
+        """Note that nothing is owed for a filter any more."""
         for n in [n for n, texts in self.owed.items() if text in texts]:
             self.owed[n].discard(text)
             if not self.owed[n]:
@@ -150,8 +156,9 @@ class Mailbox:
                 yield wish
 
     def _range(self, n, event):
-        wishes = list(self._selecting(event))
-        low = min(event.qos, max(0, *(wish.low for wish in wishes), -1))
+        wishes, own = list(self._selecting(event)), event.client == self.name
+        lows = [wish.low for wish in wishes if not (own and False in wish.local)]
+        low = min(event.qos, max((0, *lows)))
         high = min(event.qos, max(0, *(wish.high for wish in wishes), -1))
         known = self.quality.get(n, (low, high))
         self.quality[n] = min(low, known[0]), max(high, known[1])
@@ -199,6 +206,7 @@ class Mailbox:
             require(fine, f"{self.name}: after its filter had ended", packet)
         else:
             low, high = self.quality[n]
+            low = 0 if self.store.trims else low  # one filter may have begun anew, another goes on
             require(low <= packet.qos <= high, f"{self.name}: another QoS", packet, low, high)
         reached = self.reached.get(packet.topic, 0)
         later = [event.seq for event in copies if event.seq > reached]
@@ -241,15 +249,20 @@ class Mailbox:
         """Check that nothing is missing, now that everything is quiet."""
         self._look()
         for n in self.owed:
-            lost = [text for text in self.owed[n] if not self._trimmed(text)]
+            lost = [text for text in self.owed[n] if not self._trimmed(text, n)]
             require(not lost, f"{self.name}: never arrived", self.store.by_n[n], lost)
         if not self.store.trims:
             self._check_records()
 
-    def _trimmed(self, text):
-        """Tell whether a part of the log that the filter reaches was ever forgotten."""
+    def _trimmed(self, text, n):
+        """Tell whether a part of the log that the filter reaches was forgotten before it was read.
+
+        Then it begins anew with the current records, past the messages of all tables it reaches.
+        """
         tables = self.world.server.reader.tables(TopicFilter(text))
-        return any((table and table.name) in self.store.gone for table in tables)
+        gone = [self.store.gone.get(table and table.name, 0) for table in tables]
+        seq = self.store.by_n[n].seq
+        return max(gone) > max((at for at in self.reached.values() if at < seq), default=0)
 
     def _check_records(self):
         """Check that it has heard of each current record that its filters select."""

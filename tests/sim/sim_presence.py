@@ -66,7 +66,7 @@ class Presence:
             return
         at = link.ended_at
         said = self.seconds
-        if len(said) > 1 and link.goodbye_heard is not None:
+        if len(said) > 1:
             said = said[-1:] if link.goodbye_heard else said[:-1]
         self.earliest, self.latest, self.link = at + min(said), at + max(said), None
         self.left_at = at
@@ -100,11 +100,13 @@ class Testament:
     may be published; ``certain`` is whether it must be (True), must not (False), or may (None).
     """
 
-    def __init__(self, world, name, n, seconds):
+    def __init__(self, world, name, n, delay, expiry):
         self.world = world
         self.name = f"{name}: the will {n}"
         self.n = n
-        self.seconds = seconds
+        self.delay = delay
+        self.seconds = min(delay, expiry)
+        """How long it waits after the connection was lost."""
         self.link = None
         self.due = None
         self.certain = None
@@ -125,10 +127,11 @@ class Testament:
         link = self.link
         if link is None or self.due is not None or link.ended_at is None:
             return
+        if link.goodbye_heard and link.goodbye.reason == 0:
+            self.certain, self.forgotten_at = False, link.ended_at
+        elif link.goodbye_heard and link.goodbye.properties:  # it does not outlast its session
+            self.seconds = min(self.delay, link.goodbye.properties["session_expiry_interval"])
         self.due = link.ended_at + self.seconds, link.ended_at + self.seconds
-        if link.goodbye_heard is not False and link.goodbye.reason == 0:
-            self.certain = False if link.goodbye_heard else None
-            self.forgotten_at = link.ended_at
 
     def killed(self, now):
         """Note that a server was killed and is back: what was not on disk happens later."""

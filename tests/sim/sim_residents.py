@@ -171,7 +171,7 @@ class Resident:
         n = world.next_number()
         topic = rng.choice(("w/1", "u/1", "Dog/1", "v/1"))
         delay = rng.choice(DELAYS_SECONDS) if self.version == 5 else 0
-        testament = Testament(world, self.name, n, min(delay, expiry))
+        testament = Testament(world, self.name, n, delay, expiry)
         self.wills.append(testament)
         world.attempt(n, self.name, LATER, will=testament)
         world.unanswered(n)
@@ -247,7 +247,7 @@ class Resident:
                 properties = {"session_expiry_interval": seconds}
                 self.presence.says_goodbye(seconds)
         link.go()
-        link.goodbye, link.goodbye_at = Disconnect(reason, properties), self.world.loop.time()
+        link.goodbye = Disconnect(reason, properties)
         self.world.trace(f"{self.name} says {link.goodbye}")
         link.send(link.goodbye)
 

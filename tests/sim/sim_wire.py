@@ -9,6 +9,7 @@ from collections import deque
 from sim_checks import Violation
 
 from app.broker.entrance import enter
+from app.broker.handlers import on_disconnect
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.violations import Violation as Breach
@@ -17,12 +18,17 @@ BUFFER_BYTES_HIGH = 400
 BUFFER_BYTES_LOW = 100
 
 
+def hear_goodbye(client, packet):
+    """Note that the server takes a DISCONNECT, and do so."""
+    client.transport.goodbye_heard = True
+    on_disconnect(client, packet)
+
+
 class Link:
     """One connection: the server's transport, and the client's socket."""
 
     def __init__(self, world, server, version):
         self._world = world
-        self._server = server
         self._loop = world.loop
         self._rng = world.rng
         self._up = bytearray()
@@ -42,8 +48,10 @@ class Link:
         self.ended_at = None
         """When one side ended it; None while none did."""
         self.ended_by_server = False
-        self.goodbye = self.goodbye_at = None
-        """The DISCONNECT that its client sent, and when."""
+        self.goodbye = None
+        """The DISCONNECT that its client sent."""
+        self.goodbye_heard = False
+        """Whether the server took it."""
         server.links.append(self)
         self.number = len(server.links)
         """Its place among the connections of this server."""
@@ -140,17 +148,11 @@ class Link:
         self._down.clear()
         self._wake()
 
-    @property
-    def goodbye_heard(self):
-        """Whether the server took the DISCONNECT; None if nobody can know."""
-        if self.goodbye is None or self.goodbye_at > self.ended_at:
-            return False
-        other = self._world.store.faults or self._server.broker.stopping
-        return None if other or not self.ended_by_server else True
-
     # -- the client's socket -----------------------------------------------------------------------
 
     def send(self, packet):
+        if self.goodbye is not None and self.goodbye is not packet:
+            return  # MQTT-3.14.4-2: nothing after DISCONNECT
         self._up += encode(packet, self.version)
         self._pump(self._carry_up)
 

@@ -29,11 +29,14 @@ from sim_readers import Juggler, Watcher
 from sim_residents import Resident
 from sim_server import TABLES, Server
 from sim_store import Planted, SimStore, number_of
+from sim_wire import hear_goodbye
 from sim_writers import Looker, Writer, must_log
 
+from app.broker.handlers import HANDLERS
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
 from app.engine.write import Receipt
+from app.mqtt.packets import Disconnect
 from app.store.store import Keep
 
 LIMITS = {
@@ -375,6 +378,7 @@ def _surroundings(world, rng):
             chosen = rng.choice(choices)
             for module in _users(name):
                 stack.enter_context(patch.object(module, name, chosen))
+        stack.enter_context(patch.dict(HANDLERS, {Disconnect: hear_goodbye}))
         try:
             yield
         finally:

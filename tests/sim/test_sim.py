@@ -1,7 +1,9 @@
 """The simulation (FEATURES O14): every promise holds on every seed, and a seed is a replay.
 
 Rows it stands for: C2 (nothing lost, nothing twice), C22 (order), D15 (PUBACK after the commit),
-B11 (atomic batches), A16 (conditions), E29 (a crash takes back nothing that was acknowledged).
+B11 (atomic batches), A16 (conditions), E29 (a crash takes back nothing that was acknowledged),
+D16 (QoS 2 exactly once), D18 (sent again), D27 (durable sessions), D29 (take-over), D31 (wills),
+X12 (session expiry).
 """
 
 import contextlib
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from sim_plants import PLANTS
+from sim_session_plants import HIDDEN_PLANTS, SESSION_PLANTS
 from sim_world import Failed, run
 
 QUICK = 40
@@ -52,12 +55,23 @@ def test_a_seed_is_a_replay_in_another_process():
     assert run(3)[0][:16] in digests.pop()
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_a_planted_mistake_is_noticed(monkeypatch, plant):
+def _is_noticed(monkeypatch, plant):
     plant(monkeypatch)
     with pytest.raises(Failed, match=r"^seed \d+: "):
         for seed in range(SEEDS_TO_NOTICE):
             run(seed)
+
+
+@pytest.mark.parametrize("plant", (*PLANTS, *SESSION_PLANTS), ids=lambda plant: plant.__name__)
+def test_a_planted_mistake_is_noticed(monkeypatch, plant):
+    _is_noticed(monkeypatch, plant)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plant", HIDDEN_PLANTS, ids=lambda plant: plant.__name__)
+def test_a_hidden_mistake_is_noticed(monkeypatch, plant):
+    _is_noticed(monkeypatch, plant)
 
 
 def test_a_failing_seed_fails_again_alike(monkeypatch):

@@ -1,0 +1,330 @@
+"""Mistakes to plant into durable sessions, QoS 2 and wills, each a monkeypatch."""
+
+from app.broker import delivery, flights, handlers, opening, wills
+from app.broker.broker import Broker
+from app.broker.client import Client
+from app.broker.keeper import OWNER, Keeper
+from app.broker.session import Sessions
+from app.mqtt.window import PACKET_ID_MAX, Window
+from app.store.store import Change
+
+
+def _early(monkeypatch, first):
+    """Send packets of a kind before what they say is on disk."""
+    write = Client.write_saved
+
+    def hasty(self, frames):
+        frames = list(frames)
+        if frames[0][0] == first:
+            self.out += frames
+            write(self, ())
+        else:
+            write(self, frames)
+
+    monkeypatch.setattr(Client, "write_saved", hasty)
+
+
+def send_pubrel_before_the_release_is_on_disk(monkeypatch):
+    """A kill sends a message again that its client has forgotten."""
+    _early(monkeypatch, 0x62)
+
+
+def send_pubcomp_before_the_identifier_is_free_on_disk(monkeypatch):
+    """A kill takes a new message for the one before."""
+    _early(monkeypatch, 0x70)
+
+
+def send_suback_before_the_filter_is_on_disk(monkeypatch):
+    """A kill forgets a subscription that was granted."""
+    _early(monkeypatch, 0x90)
+
+
+def send_qos_2_before_its_flight_is_on_disk(monkeypatch):
+    """A kill sends a message again, under another identifier."""
+    post = delivery._post
+
+    def hasty(client, session, frames, *, certain):
+        del certain
+        post(client, session, frames, certain=False)
+
+    monkeypatch.setattr(delivery, "_post", hasty)
+
+
+def send_connack_before_the_session_is_on_disk(monkeypatch):
+    """A kill forgets a session that was promised."""
+
+    async def hasty(client, session):
+        client.broker.keeper.save(session)
+
+    monkeypatch.setattr(opening, "_saved", hasty)
+
+
+def commit_identifiers_without_their_events(monkeypatch):
+    """A kill takes a publish of QoS 2 that is sent again for a new one."""
+    monkeypatch.setattr(Keeper, "taken", lambda _self, _session, _packet_id: ())
+
+
+def forget_identifiers_with_the_connection(monkeypatch):
+    """A publish of QoS 2 that is sent again is taken for a new one."""
+    session = opening._session
+
+    def forgetful(client, packet, client_id):
+        known, present = session(client, packet, client_id)
+        known.inbound.clear()
+        return known, present
+
+    monkeypatch.setattr(opening, "_session", forgetful)
+
+
+def save_the_place_ahead_of_the_flights(monkeypatch):
+    """A kill loses what was sent and not acknowledged."""
+    flights_of = Keeper._flights
+
+    def late(self, session, changed):
+        if len(changed) % 2:
+            session.changed |= changed
+            return ()
+        return flights_of(self, session, changed)
+
+    monkeypatch.setattr(Keeper, "_flights", late)
+
+
+def save_no_place(monkeypatch):
+    """A kill sends everything again since the beginning."""
+    monkeypatch.setattr(Keeper, "_place", lambda _self, _session: ())
+
+
+def send_again_without_dup(monkeypatch):
+    """A message that was sent before looks like a new one."""
+    monkeypatch.setattr(flights, "_DUP", 0)
+
+
+def send_nothing_again(monkeypatch):
+    """What was in flight when the connection was lost, is."""
+
+    def empty(session):
+        for packet_id, _ in session.window:
+            session.window.acknowledge(packet_id)
+
+    monkeypatch.setattr(opening, "begin_again", empty)
+
+
+def send_again_in_another_order(monkeypatch):
+    """The newest first."""
+    begin = opening.begin_again
+
+    def backwards(session):
+        begin(session)
+        session.resend.reverse()
+
+    monkeypatch.setattr(opening, "begin_again", backwards)
+
+
+def send_released_messages_again(monkeypatch):
+    """PUBLISH comes in the place of PUBREL."""
+    monkeypatch.setattr(Window, "release", lambda self, packet_id, *_: self.item(packet_id))
+
+
+def use_identifiers_twice(monkeypatch):
+    """A new message has the identifier of one in flight."""
+
+    def begin(self, item):
+        self._last = self._last % 3 + 1
+        self._flights[self._last] = item
+        return self._last
+
+    monkeypatch.setattr(Window, "begin", begin)
+
+
+def ignore_the_receive_maximum(monkeypatch):
+    """A client gets more than it asked for."""
+    session = opening._session
+
+    def generous(client, packet, client_id):
+        known, present = session(client, packet, client_id)
+        known.window.receive_maximum = PACKET_ID_MAX
+        return known, present
+
+    monkeypatch.setattr(opening, "_session", generous)
+
+
+def keep_filters_that_have_ended(monkeypatch):
+    """A kill brings back a subscription that was ended."""
+    monkeypatch.setattr(Keeper, "drop_filter", lambda _self, _session, _text: None)
+
+
+class _Nothing:
+    """A trie that selects nothing."""
+
+    def add(self, *_):
+        pass
+
+    remove = add
+
+    def match(self, _topic):
+        return ()
+
+
+def forget_what_must_be_logged(monkeypatch):
+    """After a restart nobody remembers what durable sessions ask for."""
+    put_back = Broker._put_back
+
+    def forgetful(self, session):
+        put_back(self, session)
+        self.engine.durable._matches = _Nothing()
+
+    monkeypatch.setattr(Broker, "_put_back", forgetful)
+
+
+def send_qos_0_again_after_a_kill(monkeypatch):
+    """What may be there already comes once more."""
+    put_back = Broker._put_back
+
+    def sure(self, session):
+        put_back(self, session)
+        for interest in session.filters:
+            interest.doubt = 0
+
+    monkeypatch.setattr(Broker, "_put_back", sure)
+
+
+def send_current_records_again_after_a_kill(monkeypatch):
+    """How far they were sent is not on disk."""
+    monkeypatch.setattr(Keeper, "_put_owing", lambda _self, _session: None)
+
+
+def leave_ended_sessions_on_the_disk(monkeypatch):
+    """A kill brings back a session that is over."""
+    monkeypatch.setattr(Keeper, "_remove", lambda _self, _client_id: None)
+
+
+def do_not_try_removals_again(monkeypatch):
+    """What the disk refuses to remove stays."""
+
+    def once(self, client_id):
+        change = Change(OWNER + client_id, "", None)
+        self._committer.keep((change,), lambda _error: None)
+
+    monkeypatch.setattr(Keeper, "_remove", once)
+
+
+def let_sessions_live_for_ever(monkeypatch):
+    """Their time is over, and they are there."""
+    monkeypatch.setattr(Sessions, "clean_expired", lambda _self: [])
+
+
+def end_sessions_too_early(monkeypatch):
+    """A session lasts half the time that was agreed."""
+    leave = Sessions.leave
+
+    def early(self, session, expires_at):
+        leave(self, session, self._now() + (expires_at - self._now()) / 2)
+
+    monkeypatch.setattr(Sessions, "leave", early)
+
+
+def do_not_save_that_a_client_left(monkeypatch):
+    """A restart gives a session all its time again."""
+    monkeypatch.setattr(Keeper, "leave", lambda _self, _session: None)
+
+
+def let_two_connections_have_a_session(monkeypatch):
+    """A take-over does not end the connection before it."""
+    disconnect = Client.disconnect
+
+    def patient(self, reason, message=""):
+        if reason != 0x8E:
+            disconnect(self, reason, message)
+
+    monkeypatch.setattr(Client, "disconnect", patient)
+
+
+def keep_wills_in_memory(monkeypatch):
+    """A kill forgets a will."""
+    begin = Keeper.begin
+
+    def light(self, session):
+        will, session.will = session.will, None
+        begin(self, session)
+        session.will = will
+
+    monkeypatch.setattr(Keeper, "begin", light)
+
+
+def leave_published_wills_on_the_disk(monkeypatch):
+    """A kill publishes a will again."""
+    submit = wills._submit
+
+    def forgetful(broker, session, will, caller):
+        keep, session.will = session.will, will
+        submit(broker, session, will, caller)
+        session.will = keep
+
+    monkeypatch.setattr(wills, "_submit", forgetful)
+
+
+def publish_wills_at_once(monkeypatch):
+    """The delay is not waited for."""
+    monkeypatch.setattr(wills, "will_delay", lambda _session: 0)
+
+
+def publish_wills_of_those_who_are_back(monkeypatch):
+    """A return in time does not cancel a will."""
+    monkeypatch.setattr(opening.wills, "disarm", lambda _session: None)
+    monkeypatch.setattr(opening.wills, "forget", lambda _broker, _session: None)
+
+
+def publish_wills_after_goodbye(monkeypatch):
+    """A normal end publishes a will."""
+    monkeypatch.setattr(handlers, "forget", lambda _broker, _session: None)
+
+
+def lose_wills_that_the_disk_refuses(monkeypatch):
+    """A full disk is the end of a will."""
+
+    def once(broker, session, will, caller):
+        event = wills.event_of_will(will, session.client_id)
+        change = wills.Change(broker.keeper.owner(session), wills.WILL, None)
+        broker.engine.submit(event, caller, broker.heard_of_will, None, (change,))
+
+    monkeypatch.setattr(wills, "_submit", once)
+
+
+SESSION_PLANTS = (
+    send_connack_before_the_session_is_on_disk,
+    forget_identifiers_with_the_connection,
+    send_released_messages_again,
+    use_identifiers_twice,
+    ignore_the_receive_maximum,
+    leave_ended_sessions_on_the_disk,
+    end_sessions_too_early,
+    let_two_connections_have_a_session,
+    leave_published_wills_on_the_disk,
+    publish_wills_at_once,
+    publish_wills_of_those_who_are_back,
+    publish_wills_after_goodbye,
+)
+"""Those that the first few seeds notice."""
+
+HIDDEN_PLANTS = (
+    send_pubrel_before_the_release_is_on_disk,
+    send_pubcomp_before_the_identifier_is_free_on_disk,
+    send_suback_before_the_filter_is_on_disk,
+    send_qos_2_before_its_flight_is_on_disk,
+    commit_identifiers_without_their_events,
+    save_the_place_ahead_of_the_flights,
+    save_no_place,
+    send_again_without_dup,
+    send_nothing_again,
+    send_again_in_another_order,
+    keep_filters_that_have_ended,
+    forget_what_must_be_logged,
+    send_qos_0_again_after_a_kill,
+    send_current_records_again_after_a_kill,
+    do_not_try_removals_again,
+    let_sessions_live_for_ever,
+    do_not_save_that_a_client_left,
+    keep_wills_in_memory,
+    lose_wills_that_the_disk_refuses,
+)
+"""Those that need a kill or a fault at the right moment."""
