@@ -139,11 +139,17 @@ class SqlStore:
         part = self._part(table)
         if not (keep.seconds or keep.events or keep.bytes):
             return 0
-        with self._database.writing() as cursor:
-            count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
+        trimmed = part.trimmed
+        try:
+            with self._database.writing() as cursor:
+                count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
+                # Known before it is true: who reads, and then asks, must not miss what is gone.
+                part.trimmed = last
+        except BaseException:
+            part.trimmed = trimmed
+            raise
         part.events -= count
         part.bytes -= size
-        part.trimmed = last
         return count
 
     # -- any thread --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import sqlite3
 import tempfile
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.store.sql_query import Conditions
 from app.store.sqlite import SqlStore
-from app.store.store import Change
+from app.store.store import Change, Keep
 
 
 class TestSqlStore(Conformance):
@@ -359,3 +359,27 @@ def test_log_of_one_table_is_read_by_index(place):
     place.start()
     found = plan(place, "SELECT * FROM rowcast_log WHERE table_id=1 AND seq>5 ORDER BY seq")
     assert found == "SEARCH rowcast_log USING INDEX rowcast_log_table (table_id=? AND seq>?)"
+
+
+# -- trimming --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("fails", "known"), [(False, [4, 4]), (True, [4, 0])])
+def test_what_is_trimmed_is_known_before_it_is_gone(place, monkeypatch, fails, known):
+    """C11: who reads a page and then asks must not take what is gone for what never was."""
+    store, writer = place.start(), Writer()
+    store.commit([writer.event("t", PUT) for _ in range(5)])
+    seen, writing = [], store._database.writing
+
+    @contextmanager
+    def watched():
+        with writing() as cursor:
+            yield cursor
+            seen.append(store.trimmed(None))
+            if fails:
+                raise Error(Code.BUSY, "the disk is full")
+
+    monkeypatch.setattr(store._database, "writing", watched)
+    with suppress(Error):
+        store.trim(None, Keep(events=1), 0, ALL)
+    assert known == [*seen, store.trimmed(None)]
