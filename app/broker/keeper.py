@@ -365,7 +365,7 @@ class Keeper:
         interest.floor = facts["floor"]
         interest.current, interest.since = facts["current"], facts["since"]
         interest.asked = facts.get("asked", "")
-        interest.doubt = facts["doubt"]
+        interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
         return interest
 
     def _flight(self, facts: dict[str, Any]) -> tuple[Flight, int]:
@@ -409,6 +409,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         "tells": form.tells_seq,
         "floor": interest.floor,
         "doubt": interest.doubt,
+        "local_floor": interest.local_floor,
         "current": interest.current,
         "since": interest.since,
     } | ({"asked": interest.asked} if interest.asked else {})

@@ -29,6 +29,7 @@ class Interest:
         "floor",
         "form",
         "identifiers",
+        "local_floor",
         "marks",
         "merged",
         "no_local",
@@ -61,6 +62,8 @@ class Interest:
         self.asked = ""
         """The filter that was asked for, where a hook put ``topics`` in its place."""
         self.floor = 0
+        self.local_floor = 0
+        """The position after which ``no_local`` counts: before, the reader's own were wanted."""
         self.doubt = 0
         """Up to where events may have been handed over before the server was killed: those of QoS 0
         are left out, because they are not to come twice."""
@@ -132,12 +135,14 @@ class Interests:
 
     def wanting(self, event: Event, client_id: str) -> Interest | None:
         """Return for which interest an event is; several are merged (MQTT-3.3.4-2)."""
-        local = client_id and event.client == client_id
-        wanted = tuple(
-            interest
-            for interest in self.matching(event.topic)
-            if (not event.seq or _counts(interest, event)) and not (local and interest.no_local)
-        )
+        local = bool(client_id) and event.client == client_id
+        found = self._by_topic.get(event.topic)
+        if found is None:
+            found = self.matching(event.topic)
+        if len(found) == 1:  # nearly always, and asked for each event of a page
+            only = found[0]
+            return only if _counts(only, event, local) else None
+        wanted = tuple(interest for interest in found if _counts(interest, event, local))
         return self.as_one(wanted)
 
     def as_one(self, wanted: tuple[Interest, ...]) -> Interest | None:
@@ -157,6 +162,12 @@ class Interests:
             tuple(item for item in interest.merged if item.topics.text in self._by_filter)
         )
 
+    def renewed(self, known: Interest | None, old: Interest, new: Interest) -> Interest | None:
+        """Return for whom an event is, now that one interest has taken another's place."""
+        if known is None or not known.merged:
+            return new if known is old else known
+        return self.as_one(tuple(new if item is old else item for item in known.merged))
+
     def needs(self, position: int) -> dict[Table | None, int]:
         """Return from where each table's part of the log is needed by a reader at a position."""
         needs: dict[Table | None, int] = {}
@@ -175,11 +186,14 @@ class Interests:
         ]
 
 
-def _counts(interest: Interest, event: Event) -> bool:
-    """Tell whether a logged event is after the interest's beginning."""
-    if event.seq > interest.doubt or (event.qos and interest.qos):
-        return event.seq > interest.floor
-    return False
+def _counts(interest: Interest, event: Event, local: bool) -> bool:
+    """Tell whether an event is for an interest; ``local``: its reader wrote it (MQTT-3.8.3-3)."""
+    seq = event.seq
+    if local and interest.no_local and not 0 < seq <= interest.local_floor:
+        return False
+    if not seq:
+        return True
+    return seq > interest.floor and (seq > interest.doubt or bool(event.qos and interest.qos))
 
 
 def _merge(interests: tuple[Interest, ...]) -> Interest:

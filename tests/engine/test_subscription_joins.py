@@ -5,6 +5,7 @@ from subscription_world import CAT, World, kinds, limits
 
 from app.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
+from app.engine.subscription import Interest, Subscription
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +180,41 @@ async def test_what_the_client_wrote_itself_is_left_out_when_asked(world):
     world.write("Dog/1")
     await world.settle()
     assert [2] == [event.seq for event in world.heard[1].events]
+
+
+async def test_what_was_published_before_it_was_asked_for_is_not_left_out(world):
+    """MQTT-3.8.4-3: nothing is lost because options are replaced, No Local among them."""
+    world.subscription.client_id = "me"
+    old = world.watch("Dog/#", 1, current=False)
+    world.commit("Dog/1").client = "me"
+    world.subscription.suspend()
+    world.announce()
+    again = Subscription(world.reader, "me")
+    again.resume(0, [old])
+    new = Interest(old.topics, 1, no_local=True)
+    again.replace(new, current=False)
+    mine = world.commit("Dog/1")
+    mine.client = "me"
+    wanted = [again.interests.wanting(event, "me") for event in world.logged]
+    assert [new, None] == wanted
+
+
+async def test_what_waits_is_sent_as_it_was_asked_for_last(world):
+    """MQTT-3.3.4-7: or more would be in flight than the QoS of the filters tells."""
+    for _ in range(3):
+        world.write("Dog/1")
+    world.watch("Dog/#", 1, since=0)
+    world.watch("Dog/1", 2, since=0)
+    world.take()
+    await world.turn()
+    world.reader.ask()
+    world.reader.answer()
+    await world.turn()
+    world.replace(2, current=False)
+    await world.settle()
+    merged = {item for _, interest in world.pairs if interest for item in interest.merged}
+    assert world.interests[2] in merged
+    assert all(item in world.interests.values() for item in merged)
 
 
 async def test_filters_that_begin_together_in_the_past_come_in_the_order_of_the_log(world):
