@@ -68,7 +68,7 @@ def _row(
 ) -> Row:
     target = told.peers.get(peer, Target())
     ratio, reached = "", ""
-    if told.metric in ours and told.metric in theirs:
+    if ours.get(told.metric) and theirs.get(told.metric):  # nothing has no ratio
         pair = (ours[told.metric], theirs[told.metric])
         backwards = told.lower_is_better and target.at_most_more is None
         compared = target.comparison(*(reversed(pair) if backwards else pair))
