@@ -28,7 +28,7 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
     if offset == NEXT:
         return None
     if offset == FIRST:
-        return await before_first(reader, tables)
+        return before_first(reader, tables)
     if offset == LAST:
         return await before_last_match(reader, topics, tables)
     version = version_at(offset)

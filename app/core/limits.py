@@ -23,6 +23,13 @@ SUBSCRIPTION_QUEUE_BYTES_MAX = 8 * 1024 * 1024
 """Memory that one stopped reader can hold."""
 LOG_PAGE_EVENTS = 512
 """Events read from the log at a time by a reader that is behind: a few hundred microseconds."""
+LOG_CACHE_EVENTS_MAX = 16_384
+"""Events of pages of the log in memory, so that sessions that come back together read them once:
+thirty-two pages, some 8 MB with small payloads."""
+LOG_CACHE_BYTES_MAX = 16 * 1024 * 1024
+"""Payload bytes of these pages; the frames made of them take as much again for each form in use."""
+LOG_CACHE_PAGES_MAX = 64
+"""These pages, of which some are short: as many are looked at to find one."""
 SCAN_PAGE_RECORDS = 1_000
 """Records read at a time for a snapshot: one statement, so a table of this size is seen at one
 instant."""

@@ -158,7 +158,7 @@ class BoundedSubscription(Subscription):
             generation, start = self._generation, self.position
             needs = self.interests.needs(start)
             tally = await self._tally(list(needs), start)
-            lost = await self._lost(needs)
+            lost = self._lost(needs)
             if generation == self._generation:
                 break
         self._counted = True
@@ -172,13 +172,13 @@ class BoundedSubscription(Subscription):
     async def _tally(self, tables: list[Table | None], after: int) -> _Tally:
         tally, head = _Tally(self._bound), self._head
         while after < head:
-            page = await self._reader.read(after, LOG_PAGE_EVENTS, tables)
-            for event in page:
+            page = await self._reader.page(after, LOG_PAGE_EVENTS, tables)
+            for event in page.events:
                 if event.seq > head or any(hole.has(event.seq) for hole in self._ahead):
                     continue
                 if self.interests.wanting(event, self.client_id) is not None:
                     tally.count(event)
-            after = page[-1].seq if len(page) == LOG_PAGE_EVENTS else head
+            after = page.upto
         return tally
 
     def _dig(self, new: Hole) -> None:

@@ -420,8 +420,8 @@ class Group:
 class _Cursor(Subscription):
     """Goes on with what is left where the log was trimmed: a queue cannot begin anew."""
 
-    async def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
-        lost = await super()._lost(needs)
+    def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+        lost = super()._lost(needs)
         if lost:
             upto = max(lost.values())
             log.warning("what a group did not deal yet was trimmed from the log, up to %d", upto)

@@ -20,15 +20,15 @@ from app.engine.reader import Reader
 Tables = Sequence[Table | None]
 
 
-async def before_first(reader: Reader, tables: Tables) -> int:
+def before_first(reader: Reader, tables: Tables) -> int:
     """Return the position after which all of these tables' events are there."""
-    return min(await reader.trimmed(tables), reader.announced())
+    return min(reader.trimmed(tables), reader.announced())
 
 
 async def before_time(reader: Reader, tables: Tables, version: int) -> int:
     """Return the position before the first event of a time, as far back as all of it is kept."""
     position = min([await reader.since(table, version) for table in tables])
-    return min(max(position, await reader.trimmed(tables)), reader.announced())
+    return min(max(position, reader.trimmed(tables)), reader.announced())
 
 
 async def before_last(reader: Reader, only: TopicFilter | None, tables: Tables, count: int) -> int:
@@ -50,7 +50,7 @@ async def before_last_match(reader: Reader, topics: TopicFilter, tables: Tables)
     if topics.exact:
         return await before_last(reader, topics, tables, 1)
     head = high = reader.announced()
-    floor = max(await before_first(reader, tables), head - STREAM_LAST_NUMBERS_MAX)
+    floor = max(before_first(reader, tables), head - STREAM_LAST_NUMBERS_MAX)
     span = LOG_PAGE_EVENTS
     while high > floor:
         low = max(floor, high - span)
@@ -82,7 +82,7 @@ async def _last_of(reader: Reader, table: Table | None, count: int) -> list[int]
     and then halving: each step moves over numbers, of which any may be another table's.
     """
     head = reader.announced()
-    floor = low = min(await reader.trimmed([table]), head)
+    floor = low = min(reader.trimmed([table]), head)
     high, back, found_more = head, count, False
     after = max(floor, head - back)
     numbers: list[int] = []

@@ -110,18 +110,16 @@ class History:
     async def read(self, reader: Reader, _position: int) -> list[Pair]:
         """Return the next page; raises Lost when the log was trimmed beyond it."""
         after, until = self._after, self._until
-        page = await reader.read(after, LOG_PAGE_EVENTS, self.interest.tables)
-        trimmed = await reader.trimmed(self.interest.tables)  # asked last: it only grows
+        page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.tables, until)
+        trimmed = reader.trimmed(self.interest.tables)  # asked last: it only grows
         if trimmed > after:
             raise Lost(after, trimmed)
         interest = self.interest
-        if len(page) < LOG_PAGE_EVENTS or page[-1].seq >= until:
-            self.done = True
-        else:
-            self._after = page[-1].seq
+        self.done = page.upto >= until
+        self._after = page.upto
         return [
             (event, interest)
-            for event in page
+            for event in page.events
             if event.seq <= until and interest.topics.matches(event.topic)
         ]
 

@@ -5,7 +5,7 @@ callers: the engine has asked before it comes here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
+from app.engine.pages import LogPage, Pages, part_of
 from app.store.records import Layout
 from app.store.store import Page, Store
 
@@ -46,6 +47,9 @@ class Reader:
         """Payload bytes that wait for one subscription; 0 is the usual limit."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
+        self._pages = Pages()
+        self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
+        """Pages that are being read, by part of the log and position."""
         self.announced = announced
         """The position up to which everything logged has been offered to the bus."""
 
@@ -116,6 +120,40 @@ class Reader:
             return await self._run(lambda: self._store.read(after, limit, only, one_table=True))
         return await self._run(lambda: self._store.read(after, limit))
 
+    async def page(
+        self, after: int, limit: int, tables: Sequence[Table | None], until: int = 0
+    ) -> LogPage:
+        """Return a page of the log after a position, maybe one that another reader has read.
+
+        It holds something, or it is complete up to what is announced now, and up to ``until``,
+        which is durable.
+        """
+        until = max(until, self.announced())
+        part = part_of(tables)
+        flying = self._flying
+        for _ in range(2):  # the second flight began after this call: it has what is needed
+            known = self._pages.find(part, after, until)
+            if known is not None:
+                return known
+            flight = flying.get((part, after))
+            if flight is None:
+                break
+            await asyncio.wait((flight,))  # not cancelled with one of those who wait for it
+        flight = flying[part, after] = asyncio.get_running_loop().create_future()
+        upto = max(after, until, self.announced())
+        try:
+            events = await self.read(after, limit, tables)
+        finally:
+            flight.set_result(None)
+            if flying.get((part, after)) is flight:
+                del flying[part, after]
+        if len(events) == limit:
+            upto = events[-1].seq
+        elif events:
+            upto = max(upto, events[-1].seq)
+        self._pages.keep(part, after, events, upto)
+        return LogPage(events, upto)
+
     async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
         """Return single events of the log by their numbers; those that are gone are left out."""
 
@@ -125,23 +163,14 @@ class Reader:
 
         return await self._run(read)
 
-    async def trimmed(self, tables: Sequence[Table | None]) -> int:
+    def trimmed(self, tables: Iterable[Table | None]) -> int:
         """Return the greatest number that was trimmed from any of these tables."""
-        return await self._run(
-            lambda: max((self._store.trimmed(table) for table in tables), default=0)
-        )
+        return max(map(self._store.trimmed, tables), default=0)
 
-    async def lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+    def lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
         """Return the tables of which a part that is needed was trimmed, and up to where."""
-        lost: dict[Table | None, int] = {}
-        for need in set(needs.values()):
-            tables = [table for table, wanted in needs.items() if wanted == need]
-            if await self.trimmed(tables) > need:
-                for table in tables:
-                    trimmed = await self.trimmed([table])
-                    if trimmed > need:
-                        lost[table] = trimmed
-        return lost
+        trimmed = {table: self._store.trimmed(table) for table in needs}
+        return {table: trimmed[table] for table, need in needs.items() if trimmed[table] > need}
 
     async def search(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer."""

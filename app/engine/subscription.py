@@ -146,7 +146,10 @@ class Subscription:
         old = self.interests[interest.topics.text]
         interest.floor, interest.doubt, interest.tables = old.floor, old.doubt, old.tables
         interest.current, interest.since = "" if current else old.current, old.since
+        interest.local_floor = old.local_floor if old.no_local else self._reader.announced()
         self.interests.put(interest)
+        renewed = self.interests.renewed
+        self._page = deque((event, renewed(known, old, interest)) for event, known in self._page)
         for item in list(self._preludes):
             if item.interest is old:
                 if current and isinstance(item, Snapshot):
@@ -436,12 +439,13 @@ class Subscription:
     async def _read_log(self) -> None:
         """Read the next page after the position. See the header for why nothing is lost."""
         start, generation = self.position, self._generation
+        announced = self._reader.announced()
         self._behind = False
         self._reading = True
         try:
             needs = self.interests.needs(start)
-            page = await self._reader.read(start, LOG_PAGE_EVENTS, list(needs))
-            lost = await self._lost(needs)
+            page = await self._reader.page(start, LOG_PAGE_EVENTS, list(needs))
+            lost = self._lost(needs)
         finally:
             self._reading = False
         if not self.interests:
@@ -454,15 +458,15 @@ class Subscription:
                 return
             self._behind = True  # the others have all that is theirs
         else:
-            self._take_in(page)
-            self._behind = self._behind or len(page) == LOG_PAGE_EVENTS
-            if len(page) < LOG_PAGE_EVENTS:
+            self._take_in(page.events)
+            if page.upto >= announced:  # what follows was or will be offered
                 return
+            self._behind = True
         self._requeue(event for event in self._queue if not event.seq)
 
-    async def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+    def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
         """Return the tables of which a part that is needed was trimmed, and up to where."""
-        return await self._reader.lost(needs)
+        return self._reader.lost(needs)
 
     def _take_in(self, page: list[Event]) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""

@@ -91,6 +91,6 @@ async def _broken(reader: Reader, token: str, tables: list[Table | None]) -> str
         return "the cursor is of another log"
     if cursor.seq > reader.announced():
         return "the cursor is beyond the end of the log"
-    if await reader.trimmed(tables) > cursor.seq:
+    if reader.trimmed(tables) > cursor.seq:
         return "no longer in the log"
     return ""

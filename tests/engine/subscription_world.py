@@ -224,8 +224,10 @@ class World:
             if self.reader.answered:
                 self.reader.answer()
                 await self.turn()
-            elif not self.take(limit) and not self.reader.asked:
-                return
+            elif not self.take(limit):
+                await self.turn()  # a page may be known, and then nobody is asked
+                if not self.reader.asked and not self.subscription.ready:
+                    return
         raise AssertionError("it does not settle")
 
     # -- what must hold --------------------------------------------------------------------------

@@ -46,7 +46,7 @@ async def test_the_first_is_what_is_still_there():
     for _ in range(9):
         await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     room.store.trim(DOG, Keep(events=4), room.time, 100)
-    assert 5 == await positions.before_first(room.reader, [DOG])
+    assert 5 == positions.before_first(room.reader, [DOG])
 
 
 @pytest.mark.parametrize("seed", range(10))

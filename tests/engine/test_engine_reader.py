@@ -159,7 +159,7 @@ async def test_what_the_store_is_asked():
     room = await filled()
     reader, store = room.reader, room.store
     assert store.epoch == reader.epoch
-    assert 0 == await reader.trimmed([NOTE, None]) == await reader.trimmed([])
+    assert 0 == reader.trimmed([NOTE, None]) == reader.trimmed([])
     assert 2 == await reader.count(NOTE) == await reader.matching(NOTE, Query())
     assert 2 == len((await reader.search(NOTE, Query())).records)
     assert [1] == [event.seq for event in await reader.history(NOTE, "Note/1", 5)]
