@@ -81,9 +81,15 @@ class Mqtt:
         self._packets: deque[Packet | Violation] = deque()
         self._messages: deque[Publish] = deque()
         self._packet_id = 0
-        self.send(Connect(version, client_id, properties=properties, **who))
-        self.connack: Connack | None = None if method else self._answer(Connack)
+        self.connack: Connack | None = None
         """The answer; with an Authentication Method, that is the caller's to receive."""
+        try:
+            self.send(Connect(version, client_id, properties=properties, **who))
+            if not method:
+                self.connack = self._answer(Connack)
+        except BaseException:
+            self.socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
