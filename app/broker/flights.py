@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.broker.forms import UNSENDABLE, Form, Parts
 from app.core.events import Event
+from app.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.engine.deals import Deal
 from app.engine.preludes import snapshot_of
 from app.mqtt.encode import encode
@@ -78,10 +79,16 @@ def begin_again(session: "Session") -> None:
 def send_again(client: "Client", session: "Session") -> None:
     """Send flights of an earlier connection again, as far as the Receive Maximum permits.
 
-    It counts anew on each connection (MQTT 5, 4.9); PUBRELs need no room.
+    It counts anew on each connection (MQTT 5, 4.9); PUBRELs need no room. One turn sends about as
+    much of it as of new messages, so that the socket can say when it is full.
     """
     window, waiting = session.window, session.resend
+    left, left_bytes = MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
     while waiting:
+        if left <= 0 or left_bytes <= 0:
+            client.ready()
+            return
+        left -= 1
         flight = window.flight(waiting[0])
         if flight is None:
             waiting.popleft()
@@ -89,15 +96,17 @@ def send_again(client: "Client", session: "Session") -> None:
         if not flight.released and len(window) - len(waiting) >= window.receive_maximum:
             client.blocked = True  # an acknowledgement calls again
             return
-        _send_one(client, session, waiting.popleft(), flight)
+        left_bytes -= _send_one(client, session, waiting.popleft(), flight)
 
 
-def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flight) -> None:
+def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flight) -> int:
+    """Send one flight again; return how many bytes that are."""
     sent = sent_of(flight)
     flight.sent_again(client.broker.now())
     if flight.released:
-        client.write(encode(Pubrel(packet_id), client.connection.version))
-        return
+        pubrel = encode(Pubrel(packet_id), client.connection.version)
+        client.write(pubrel)
+        return len(pubrel)
     parts = UNSENDABLE if sent is None or sent.event is None else _parts(client, sent, sent.event)
     size = len(parts[0]) + len(parts[1]) + 2
     if not parts[0] or 0 < client.packet_bytes_max < size:  # nothing that could be sent
@@ -106,10 +115,11 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
         session.changed.add(packet_id)
         if session.sharing is not None and sent is not None:
             session.sharing.done(sent)
-        return
+        return 0
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])
     client.sent += 1
+    return size
 
 
 def _parts(client: "Client", sent: Sent, event: Event) -> Parts:
