@@ -72,13 +72,19 @@ async def ask_again(client: "Client", session: "Session", caller: Caller) -> Non
     if not hooks.subscribing:
         return
     for interest in list(session.filters):
-        if not await _is_allowed(broker, interest, caller):
+        allowed = await _is_allowed(broker, interest, caller)
+        if session.client is not client:  # taken over: another connection asks
+            return
+        if not allowed:
             session.filters.remove(interest)
             broker.forget_filter(session, interest)
             hooks.unsubscribed(caller, interest.topics.text)
     sharing = session.sharing
     for text, (_, interest) in list(sharing.shares.items()) if sharing is not None else ():
-        if sharing is not None and not await _is_allowed(broker, interest, caller):
+        allowed = await _is_allowed(broker, interest, caller)
+        if session.client is not client:
+            return
+        if sharing is not None and not allowed:
             broker.forget_share(sharing, text)
 
 

@@ -295,10 +295,14 @@ class Keeper:
 
     def read(self, facts: Iterable[tuple[str, str, bytes]]) -> list[Session]:
         """Return the sessions that facts describe, in the order of their client ids."""
-        return [
-            self._session(owner.removeprefix(OWNER), {name: value for _, name, value in some})
-            for owner, some in groupby(facts, key=lambda fact: fact[0])
-        ]
+        sessions = []
+        for owner, some in groupby(facts, key=lambda fact: fact[0]):
+            client_id = owner.removeprefix(OWNER)
+            try:
+                sessions.append(self._session(client_id, {name: value for _, name, value in some}))
+            except Exception:  # its facts stay on disk, and the server starts
+                log.exception("the session of %r is left out: it cannot be read", client_id)
+        return sessions
 
     def _session(self, client_id: str, facts: dict[str, bytes]) -> Session:
         about: dict[str, Any] = _decoded(facts.get("session", b"\xa0"))
@@ -308,7 +312,8 @@ class Keeper:
         session.user = about.get("user", session.user)
         session.kept = "session" in facts
         session.saved_place = place = _decoded(facts.get("place", b"\0"))
-        session.position, *holes = place if isinstance(place, list) else [place]
+        position, *holes = place if isinstance(place, list) else [place]
+        session.position = int(position)
         session.holes = tuple(Hole(*hole) for hole in holes)
         if WILL in facts:
             session.will, session.will_caller = _will(_decoded(facts[WILL]), client_id)

@@ -117,11 +117,20 @@ class Groups:
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Go on with the groups of an earlier run; their members follow, then ``clean``."""
-        for owner, _, state in facts:
-            name, _, text = owner.removeprefix(OWNER).partition("/")
-            group = self.group(name, TopicFilter(text))
-            group.saved = state
-            group.restore(state)
+        for owner, fact, state in facts:
+            try:
+                self._restore(owner, fact, state)
+            except Exception as problem:  # noqa: BLE001 - whatever it is, the server starts
+                log.warning("the fact %r of %r is left out: %r", fact, owner, problem)
+
+    def _restore(self, owner: str, fact: str, state: bytes) -> None:
+        if fact != STATE:
+            log.warning("the fact %r of %r is of no known kind", fact, owner)
+            return
+        name, _, text = owner.removeprefix(OWNER).partition("/")
+        group = self.group(name, TopicFilter(text))
+        group.saved = state
+        group.restore(state)
 
     def clean(self) -> None:
         """Forget the groups in which nobody is."""
