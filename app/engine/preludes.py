@@ -99,11 +99,12 @@ class Snapshot:
 class History:
     """The log for one interest, after its own position and up to ``until``."""
 
-    __slots__ = ("_after", "_until", "done", "interest")
+    __slots__ = ("_after", "_client_id", "_until", "done", "interest")
 
-    def __init__(self, interest: Interest, after: int, until: int) -> None:
+    def __init__(self, interest: Interest, after: int, until: int, client_id: str) -> None:
         self.interest = interest
         self.done = False
+        self._client_id = client_id
         self._after = after
         self._until = until
 
@@ -117,10 +118,12 @@ class History:
         interest = self.interest
         self.done = page.upto >= until
         self._after = page.upto
+        own = self._client_id if interest.no_local else ""
         return [
             (event, interest)
             for event in page.events
             if event.seq <= until and interest.topics.matches(event.topic)
+            if not own or event.client != own  # MQTT-3.8.3-3
         ]
 
 

@@ -100,7 +100,7 @@ class Reader:
     async def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
         """Return a page of the records that the filter selects."""
         if topics.exact:
-            record = await self.get(table, topics.text)
+            record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])
         return await self._run(lambda: self._store.scan(table, topics, after, limit))
 

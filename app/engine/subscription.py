@@ -134,7 +134,7 @@ class Subscription:
             self._preludes.append(Snapshot(interest, start))
         if start < interest.floor:
             interest.since = start
-            self._preludes.append(History(interest, start, interest.floor))
+            self._preludes.append(History(interest, start, interest.floor, self.client_id))
 
     @property
     def _reads_on(self) -> bool:
@@ -222,7 +222,8 @@ class Subscription:
             if interest.current is not None:
                 self._preludes.append(Snapshot(interest, None))
             if interest.since is not None:
-                self._preludes.append(History(interest, interest.since, interest.floor))
+                since, floor = interest.since, interest.floor
+                self._preludes.append(History(interest, since, floor, self.client_id))
         self._generation += 1
         if self._preludes or self._behind:
             self._signal()

@@ -337,3 +337,32 @@ async def test_refused_disk_refuses_the_session(world):
     peer = world.peer()
     connack = await peer.connect("d", clean_start=False, properties=HOUR)
     assert (0x89, "the disk is full") == (connack.reason, connack.properties["reason_string"])
+
+
+async def test_a_single_record_comes_once_over_a_break(world):
+    """D27: a filter without wildcards, whose record was sent and whose mark was not."""
+    await world.put("Dog/1", b'{"age":1}')
+    peer = world.peer()
+    await peer.connect("d", clean_start=False, properties={**HOUR, "receive_maximum": 1})
+    await peer.subscribe("Dog/1", qos=1)
+    (message,) = [p for p in [*peer.later, *await peer.hear()] if isinstance(p, Publish)]
+    await acknowledged(peer, [message])
+    session = world.broker.sessions.get("d")
+    session.subscription.interests["Dog/1"].current = "Dog/1"  # the mark was not taken
+    peer.lose()
+    assert [] == payloads((await back(world))[2])
+
+
+async def test_a_history_has_no_messages_of_the_client_itself(world):
+    """D37, MQTT-3.8.3-3: No Local holds for the part of the log before a filter began, too."""
+    from broker_world import users
+
+    peer = await durable(world, "other")
+    begin = world.engine.head
+    peer.publish("Dog/1", b'{"age":1}', 1, True)
+    await world.put("Dog/2", b'{"age":2}')
+    await peer.hear()
+    since = users(("since", begin))
+    await peer.subscribe("Dog/+", qos=1, no_local=True, properties=since)
+    heard = [p for p in [*peer.later, *await peer.hear()] if isinstance(p, Publish)]
+    assert [b'{"age":2}'] == payloads([p for p in heard if not p.topic.startswith("$")])
