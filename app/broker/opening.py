@@ -95,8 +95,10 @@ async def _accept(client: "Client", packet: Connect) -> None:
     v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
+    old = broker.sessions.get(client_id)
+    known = old is not None and old.kept
     session, present = _session(client, packet, client_id)
-    if session.unsaved:
+    if session.unsaved or (known and not present):  # the end of one before is on disk first
         try:
             await _saved(client, session)
         except Error:

@@ -1,7 +1,7 @@
 """Sessions on a disk that refuses now and then, and over kills at bad moments (D16, D27, D31)."""
 
 import pytest
-from broker_world import Disconnect, Puback, Publish, Pubrec, payloads, topics
+from broker_world import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 
 from app.core.errors import Code, Error
 from app.mqtt.packets import Will
@@ -93,6 +93,23 @@ async def test_a_session_that_ended_is_gone_from_the_disk(world, refusing, anew)
     await world.pass_time(1)
     names = [name for _, name, _ in world.store.states("session/d")]
     assert (["filter/b", "place", "session"] if anew else []) == names
+
+
+@pytest.mark.parametrize("properties", [None, HOUR])
+async def test_connack_waits_until_the_session_before_is_gone_from_the_disk(world, properties):
+    """MQTT-3.1.2-4: or a kill brings back what a clean start has ended."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=1)
+    peer.lose()
+    await world.turn()
+    world.writer.hold()
+    again = world.peer()
+    again.send(Connect(5, "d", True, properties=properties))
+    assert [] == await again.hear()
+    world.writer.release()
+    assert not (await again.hear())[0].session_present
+    there = await world.killed()
+    assert [] == [name for _, name, _ in there.store.states("session/d") if name == "filter/a"]
 
 
 async def test_a_will_that_the_disk_refuses_is_published_later(world, refusing):
