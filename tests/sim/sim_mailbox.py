@@ -32,12 +32,13 @@ class Wish:
 class Arrival:
     """The first time that a message came."""
 
-    __slots__ = ("at", "packet_id", "qos")
+    __slots__ = ("at", "packet_id", "qos", "seq")
 
     def __init__(self, packet, at):
         self.packet_id = packet.packet_id
         self.qos = packet.qos
         self.at = at
+        self.seq = 0
 
 
 class Mailbox:
@@ -211,7 +212,7 @@ class Mailbox:
         reached = self.reached.get(packet.topic, 0)
         later = [event.seq for event in copies if event.seq > reached]
         require(later, f"{self.name}: out of order", packet, f"after {reached}")
-        self.reached[packet.topic] = later[0]
+        self.reached[packet.topic] = self.arrivals[n].seq = later[0]
         self.known[packet.topic] = max(later[0], self.known.get(packet.topic, 0))
 
     def _again(self, packet, n):
@@ -260,9 +261,16 @@ class Mailbox:
         Then it begins anew with the current records, past the messages of all tables it reaches.
         """
         tables = self.world.server.reader.tables(TopicFilter(text))
-        gone = [self.store.gone.get(table and table.name, 0) for table in tables]
+        names = {table and table.name for table in tables}
         seq = self.store.by_n[n].seq
-        return max(gone) > max((at for at in self.reached.values() if at < seq), default=0)
+        return any(
+            upto > self._position(at, seq) for at, name, upto in self.store.gone if name in names
+        )
+
+    def _position(self, at, before):
+        """Return how far it has surely read the log at a time."""
+        seqs = (item.seq for item in self.arrivals.values() if item.at < at and item.seq < before)
+        return max(seqs, default=0)
 
     def _check_records(self):
         """Check that it has heard of each current record that its filters select."""

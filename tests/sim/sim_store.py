@@ -32,10 +32,11 @@ def number_of(payload, properties=None):
 class SimStore(MemoryStore):
     """MemoryStore with a bad day, and a memory."""
 
-    def __init__(self, rng, trace):
+    def __init__(self, rng, trace, now):
         super().__init__("5eed5eed")
         self._rng = rng
         self._trace = trace
+        self._now = now
         self.trouble = 0.0
         """How likely a write or read is to fail."""
         self.meanwhile = lambda: None
@@ -48,8 +49,8 @@ class SimStore(MemoryStore):
         """Number to all its events."""
         self.repeatable = set()
         """Numbers of publishes that may be there twice: QoS 1, sent again."""
-        self.gone = {}
-        """Names of tables to the greatest number that was trimmed; None is no table."""
+        self.gone = []
+        """Each trim: when it was, of which table (None is no table), and up to which number."""
         self.changes = {}
         """Topic to [(seq, event or None)]: the states of its record."""
         self.last = {}
@@ -110,7 +111,7 @@ class SimStore(MemoryStore):
         done = super().trim(table, keep, now_seconds, limit)
         if done:
             self.trims += 1
-            self.gone[table and table.name] = self._part(table).trimmed
+            self.gone.append((self._now(), table and table.name, self._part(table).trimmed))
             self._trace(f"trim {table.name if table else '-'} {done}")
         return done
 

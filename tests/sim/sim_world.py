@@ -112,7 +112,7 @@ class World:
         self.quiet = False
         self.closing = False
         self.guarded = []
-        self.store = SimStore(self.rng, self.trace)
+        self.store = SimStore(self.rng, self.trace, loop.time)
         self.durable = self.rng.choice((None, TopicFilter("v/#"), TopicFilter("#")))
         """What a durable session that is away will ask the log for."""
         self.server = None
