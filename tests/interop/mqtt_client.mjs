@@ -1,18 +1,20 @@
-// MQTT.js as a program: node mqtt_client.mjs URL VERSION
+// MQTT.js as a program: node mqtt_client.mjs URL VERSION [OPTIONS as JSON]
 //
 // Reads a command on each line, {"do": ..., ...}, carries out one after the other, and writes what it
 // hears as JSON, a line each. Ends with its input.
 import { createInterface } from 'node:readline';
 import mqtt from 'mqtt';
 
-const [url, version] = process.argv.slice(2);
-const options = { protocolVersion: Number(version), reconnectPeriod: 0 };
+const [url, version, wishes] = process.argv.slice(2);
+const options = {
+  protocolVersion: Number(version), reconnectPeriod: 0, ...JSON.parse(wishes ?? '{}'),
+};
 if (version === '3') {
   Object.assign(options, { protocolId: 'MQIsdp', clientId: 'mqttjs' });
 }
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
-const client = await mqtt.connectAsync(url, options);
+const client = mqtt.connect(url, options); // what waited for it comes with CONNACK: listen first
 client.on('message', (topic, payload, packet) =>
   say({
     heard: topic,
@@ -34,7 +36,12 @@ const commands = {
   },
 };
 
-say({ connected: true });
+await new Promise((done) => {
+  client.once('connect', () => {
+    say({ connected: true });
+    done();
+  });
+});
 for await (const line of createInterface({ input: process.stdin })) {
   const { do: name, ...rest } = JSON.parse(line);
   try {

@@ -26,8 +26,8 @@ PLACES = {
 class MqttJs(Program):
     """A client, connected; commands go in and what it hears comes out."""
 
-    def __init__(self, url, version):
-        command = ["node", HERE / "mqtt_client.mjs", url, str(version)]
+    def __init__(self, url, version, **wishes):
+        command = ["node", HERE / "mqtt_client.mjs", url, str(version), json.dumps(wishes)]
         super().__init__(
             subprocess.Popen(
                 command,
