@@ -22,7 +22,7 @@ from app.core.events import (
 )  # fmt: skip
 from app.core.tables import Table
 from app.core.topics import TopicFilter
-from app.engine import preludes, subscription
+from app.engine import preludes, standing, subscription
 from app.engine.cache import RecordCache
 from app.engine.reader import Reader
 from app.engine.subscription import Interest, Subscription
@@ -32,8 +32,8 @@ from app.store.store import Keep
 
 def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):
     """Make the limits so small that every one of them is met within a few events."""
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", queue)
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
+    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", queue)
+    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
     monkeypatch.setattr(subscription, "LOG_PAGE_EVENTS", page)
     monkeypatch.setattr(preludes, "LOG_PAGE_EVENTS", page)
     monkeypatch.setattr(preludes, "SCAN_PAGE_RECORDS", scan)

@@ -13,7 +13,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     monkeypatch, client, lost
 ):
     """MQTT-3.8.3-3: No Local."""
-    monkeypatch.setattr("app.engine.subscription.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("app.engine.standing.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     room = Room()
     subscription = Subscription(room.reader, "me")
     interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)

@@ -9,7 +9,7 @@ from doors import STREAM, Doors
 
 from app.core.callers import NONE
 from app.core.events import MESSAGE, PUT, Event
-from app.engine import subscription
+from app.engine import standing
 from app.http import sse
 
 
@@ -142,7 +142,7 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors,
 
 async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
     """C18: the queue falls back to the log."""
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.sse("/Dog/1?start=new") as stream:
         await stream.next()
         value = {"x": "y" * 20_000}
@@ -153,7 +153,7 @@ async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
 
 async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors, monkeypatch):
     """C18: sent = delivered + the counts of the gaps."""
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.sse("/Chat/1?start=new") as stream:
         await stream.next()
         for _ in range(100):

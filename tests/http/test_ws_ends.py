@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.core.callers import NONE
 from app.core.events import PUT
-from app.engine import subscription
+from app.engine import standing
 from app.http import connection, websocket
 
 
@@ -148,7 +148,7 @@ async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors, monkeypatc
 
 async def test_a_slow_peer_gets_all_that_is_logged(doors, monkeypatch):
     """C18."""
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.ws("/Dog/1?start=new") as peer:
         await hear(peer)
         value = {"x": "y" * 20_000}
