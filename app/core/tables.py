@@ -97,7 +97,11 @@ class Table:
     expiration_seconds: float = 0
     """A record lives this long after its last write; 0 is for ever."""
     history_seconds: float = 0
-    """The log keeps the table's events at least this long; 0 means the server's default."""
+    """The log keeps the table's events at least this long; 0 means no limit of its own."""
+    history_events: int = 0
+    """How many of its last events the log keeps; 0 means no limit of its own."""
+    history_bytes: int = 0
+    """How many bytes of payload of its last events; 0 means no limit of its own."""
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""

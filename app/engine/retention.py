@@ -8,7 +8,7 @@ ordinary write, so every subscriber hears of it (FEATURES A5).
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.core.callers import SERVER
 from app.core.clock import WallClock
@@ -74,10 +74,14 @@ class Retention:
                 return total
 
     def _keep(self, table: Table | None) -> Keep:
-        """Return the table's own age if it declares one, else the server's."""
-        if table is not None and table.history_seconds:
-            return replace(self._settings.keep, seconds=table.history_seconds)
-        return self._settings.keep
+        """Return the limits that a table declares, and no others, or else the server's.
+
+        One that promises seven days keeps them, however much that is (FEATURES E24).
+        """
+        if table is None:
+            return self._settings.keep
+        own = Keep(table.history_seconds, table.history_events, table.history_bytes)
+        return self._settings.keep if own == Keep() else own
 
     async def _expire(self) -> int:
         total = 0

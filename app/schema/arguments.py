@@ -6,6 +6,7 @@ seconds.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from graphql import (
     ArgumentNode,
@@ -22,6 +23,10 @@ from graphql import (
 from app.core.suggestions import nearest
 from app.schema.durations import parse_duration
 from app.schema.problems import Problems
+from app.schema.sizes import parse_size
+
+COUNT_MAX: Final = 2**53
+"""Above, a number is not the same in every format."""
 
 
 class Arguments:
@@ -61,6 +66,27 @@ class Arguments:
             found = parse_duration(node.value)
         if found is None:
             self._wrong(name, 'seconds or a duration such as "7d", "12h" or "45s"')
+        return found
+
+    def count(self, name: str) -> int | None:
+        """Return a number of things, at least one."""
+        node = self._given.get(name)
+        if isinstance(node, IntValueNode) and len(node.value) <= len(str(COUNT_MAX)):
+            found = int(node.value)
+            if 1 <= found <= COUNT_MAX:
+                return found
+        self._wrong(name, f"a whole number from 1 to {COUNT_MAX}; without it there is no limit")
+        return None
+
+    def size(self, name: str) -> int | None:
+        """Return a number of bytes, at least one."""
+        node = self._given.get(name)
+        found = None
+        if isinstance(node, StringValueNode | IntValueNode):
+            found = parse_size(node.value)
+        if not found or found > COUNT_MAX:
+            self._wrong(name, 'bytes or a size such as "10MB" or "512KiB", at least one byte')
+            return None
         return found
 
     def choice(self, name: str, words: list[str]) -> str | None:

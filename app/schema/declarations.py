@@ -43,6 +43,8 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         logs=Logs(logs) if logs else Logs.ALL,
         expiration_seconds=settings.seconds("expiration") or 0,
         history_seconds=settings.seconds("history") or 0,
+        history_events=settings.count("maxCount") or 0,
+        history_bytes=settings.size("maxBytes") or 0,
         hidden_from=_hidden_from(exports),
         description=description(node),
     )

@@ -57,6 +57,32 @@ async def test_a_table_may_keep_its_own_time():
     assert 0 == room.store.trimmed(NOTE)
 
 
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [
+        ({"history_events": 2}, 2),
+        ({"history_bytes": 35}, 3),
+        ({"history_seconds": 25}, 2),
+        ({"history_seconds": 1_000}, 5),
+        ({"history_seconds": 1_000, "history_events": 4, "history_bytes": 99}, 4),
+        ({"history_seconds": 1_000, "history_events": 4, "history_bytes": 19}, 1),
+        ({}, 1),
+    ],
+)
+async def test_e24_a_table_s_own_limits_drop_its_oldest_and_no_other_limit_does(limit, kept):
+    """E24: what a table promises is kept, whatever the server's own limits are."""
+    table = replace(NOTE, **limit)
+    room = Room((table, DOG))
+    for _ in range(5):
+        await room.put("Note/1", b'{"id":"1"}')
+        await room.put("Dog/1", b"{}")
+        room.time += 10
+    await sweeper(room, (table, DOG), events=1, seconds=15).sweep()
+    logged = [event.seq for event in room.store.read(0, 99)]
+    assert [1, 3, 5, 7, 9][5 - kept :] == [seq for seq in logged if seq % 2]
+    assert [10] == [seq for seq in logged if not seq % 2]
+
+
 async def test_a5_an_end_is_a_delete_that_everybody_hears():
     room = Room()
     await room.put("Lease/1")

@@ -255,3 +255,23 @@ def test_tables_by_name_and_path():
     assert ROUTES.table("B") is ROUTES.exported("a/b/c")
     assert ROUTES.table("X") is None
     assert ROUTES.exported("Inner") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("10MB", 10_000_000), ("1kB", 1_000), ("1KB", 1_000), ("512 KiB", 524_288), ("7", 7),
+        ("1.5MiB", 1_572_864), ("2G", 2_000_000_000), ("1TiB", 1 << 40), ("3B", 3),
+    ],
+)  # fmt: skip
+def test_e24_a_table_says_how_much_history_it_keeps(text, size):
+    """E24, X8."""
+    table = one(f'type A @table(history: "7d", maxCount: 1000, maxBytes: "{text}")')
+    found = (table.history_seconds, table.history_events, table.history_bytes)
+    assert (604_800, 1_000, size) == found
+
+
+def test_e24_a_size_may_be_a_number_and_all_may_be_left_out():
+    assert 4_096 == one("type A @table(maxBytes: 4096)").history_bytes
+    table = one("type A @table")
+    assert (0, 0, 0) == (table.history_seconds, table.history_events, table.history_bytes)
