@@ -15,6 +15,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.engine.contents import Contents
+from app.engine.stamps import ORIGIN
 from app.mqtt.aliases import alias_frame, alias_parts
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
@@ -193,6 +194,7 @@ class Forms:
             return payload, {}
         properties = dict(event.properties or ())
         properties.pop("message_expiry_interval", None)  # it is told as what remains
+        properties.pop(ORIGIN, None)  # not one of MQTT's
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:

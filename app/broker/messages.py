@@ -9,6 +9,7 @@ from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import CURSORS_IN_CONDITION_MAX
+from app.engine.stamps import put_stamp
 from app.engine.write import Condition
 from app.mqtt.packets import Will
 from app.mqtt.properties import Properties
@@ -64,6 +65,14 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
     cursors = [parse_cursor(token) for token in tokens]
     # A cursor of another log matches no record of this one, whatever its number.
     return Condition(seqs=frozenset(cursor.seq for cursor in cursors if cursor.epoch == epoch))
+
+
+def stamp_from(event: Event, properties: Properties) -> None:
+    """Read the user properties ``rowcast-version`` and ``rowcast-origin`` (FEATURES E26)."""
+    given = user_properties(properties)
+    version = given.get("rowcast-version")
+    if version is not None:
+        put_stamp(event, version, given.get("rowcast-origin", ""))
 
 
 def event_of_will(will: Will, client_id: str) -> Event:

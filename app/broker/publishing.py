@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.broker.flights import Light, Sent
 from app.broker.hooking import reason_of
-from app.broker.messages import condition_of, describe
+from app.broker.messages import condition_of, describe, stamp_from
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
@@ -69,6 +69,7 @@ def on_publish(client: "Client", packet: Publish) -> None:
         return
     describe(event, properties)
     try:
+        stamp_from(event, properties)
         condition = condition_of(properties, client.broker.engine.reader.epoch)
     except Error as error:
         done(error)
@@ -114,6 +115,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
     if packet.properties is not None:
         describe(event, packet.properties)
         try:
+            stamp_from(event, packet.properties)
             condition = condition_of(packet.properties, client.broker.engine.reader.epoch)
         except Error as error:
             done(error)
@@ -177,6 +179,10 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         client.unreleased.add(packet_id)
     if type(outcome) is not Receipt:
         _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
+    elif outcome.late and client.connection.version == MQTT_5:
+        told = (("rowcast-late", str(outcome.late)),)
+        answer = Puback if first == PUBACK else Pubrec
+        client.send(answer(packet_id, Reason.SUCCESS, {"user_property": told}))
     elif outcome.event.seq and client.tells_seq:  # D51, M1
         frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
         if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3

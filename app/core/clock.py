@@ -50,6 +50,11 @@ class HybridClock:
         self._now = now
         self._last = last
 
+    @property
+    def last(self) -> int:
+        """The newest version that was handed out or seen."""
+        return self._last
+
     def tick(self) -> int:
         """Return a version greater than every one before."""
         self._last = max(self._last + 1, int(self._now() * PER_SECOND))

@@ -48,6 +48,15 @@ COMMIT_BACKLOG_CHANGES_MAX = 100_000
 or two of it."""
 STATEMENT_ROWS_MAX = 250
 """Rows of one multi-row INSERT: the gain is flat above, and 32,766 variables are the limit."""
+TOMBSTONE_DAYS = 7
+"""How long a deletion is remembered so that a late older write cannot undo it: longer than a bridge
+is out, as long as the log is kept by default."""
+TOMBSTONE_DAYS_FORGOTTEN = 400
+"""Days before these whose tombstones a sweep removes: a server may have been off for a year."""
+STAMP_AHEAD_SECONDS_MAX = 60
+"""A writer's clock may be this far ahead; further, its record could not be changed for long."""
+ORIGIN_CHARS_MAX = 64
+"""The name of where a write comes from; it stands in every such event."""
 SEQ_RESERVE = 100_000
 """Sequence numbers reserved on disk at a time; a crash skips at most these."""
 RECORD_CACHE_RECORDS_MAX = 100_000

@@ -15,6 +15,7 @@ from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
 from app.engine.registry import VERB_OF_KIND, Route
 from app.engine.shape import Shape
+from app.engine.stamps import check_stamp, is_stamped
 from app.engine.write import Condition, Done, Write
 
 EXPIRY: Final = "message_expiry_interval"
@@ -61,7 +62,11 @@ class Admission:
         elif event.kind != DELETE:
             event.expires_at = self._expiry(shape, event)
         logged = logs(event, event.table, self._durable)
-        return Write(event, caller, done, condition, shape, patch, logged=logged)
+        write = Write(event, caller, done, condition, shape, patch, logged=logged)
+        if is_stamped(event):
+            check_stamp(event, self._now())
+            write.stamped = event.kind in RETAINED
+        return write
 
     def check_size(self, event: Event) -> None:
         """Raise TOO_LARGE for a payload over the limit."""

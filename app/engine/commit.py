@@ -34,6 +34,7 @@ from app.core.tables import Table
 from app.engine.batch import Batch, take, units
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide
+from app.engine.stamps import is_stamped, places_of_tombstones, stamp_in
 from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write
 from app.store.store import Change, Keep, Store
 
@@ -102,7 +103,9 @@ class Committer:
             )
         pending = self.pending
         for write in writes:
-            if write.logged:
+            if write.stamped or is_stamped(write.event):
+                self._clock.observe(write.event.version)
+            elif write.logged:
                 write.event.version = self._clock.tick()
             pending[write.caller] = pending.get(write.caller, 0) + 1
         self._waiting.extend(writes)
@@ -210,7 +213,7 @@ class Committer:
         waiters.clear()
 
     def _answer(self, write: Write, outcome: Outcome) -> None:
-        if isinstance(outcome, Receipt):
+        if isinstance(outcome, Receipt) and not outcome.late:
             self._bus.publish(outcome.event)
             if outcome.event.seq:
                 self.announced = outcome.event.seq
@@ -297,7 +300,7 @@ class Committer:
 
     def _current(self, batch: list[Write]) -> Current:
         """Return the current records of those topics whose writes depend on them."""
-        current: Current = {}
+        current = Current(self._store.epoch, self._clock.last)
         ask: list[tuple[Table | None, str]] = []
         for write in batch:
             topic = write.event.topic
@@ -310,6 +313,12 @@ class Committer:
                     current[topic] = record
         if ask:
             current.update(self._store.lookup(ask))
+        late = [item.event.topic for item in batch if item.stamped]
+        absent = {topic for topic in late if current[topic] is None}
+        if absent:
+            places = places_of_tombstones(absent, current.now)
+            for (_, topic), value in self._store.facts(places).items():
+                current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
         return current
 
     def _next_seq(self) -> int:

@@ -15,6 +15,7 @@ from app.core.tables import Role
 from app.core.values import merge_patch
 from app.engine.contents import Plain, structured_type
 from app.engine.shape import Shape
+from app.engine.stamps import is_late, stamp_of, tombstone
 from app.engine.write import Condition, Current, Outcome, Receipt, Write
 from app.store.store import Change
 
@@ -35,42 +36,60 @@ def decide(
         if first.logged:
             first.event.seq = next_seq()
             events.append(first.event)
+            if first.event.kind == DELETE:
+                changes.append(tombstone(first.event, current.epoch, current.now))
         if first.changes:
             changes += first.changes
         _note(first, current)
         return [Receipt(first.event)]
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
+    gone = dict(current.gone)
+    receipts: list[Outcome] = []
     try:
         for write in unit:
-            _decide(write, current)
-            _note(write, current)
+            late = _decide(write, current)
+            receipts.append(Receipt(write.event, late=late))
+            if not late:
+                _note(write, current)
     except Error as error:
         current.update(before)
+        current.gone = gone
         if len(unit) == 1:
             return [error]
         together = Error(error.code, f"nothing was written, because: {error.message}")
         return [error if item is write else together for item in unit]
-    for item in unit:
-        if item.logged:
+    for item, receipt in zip(unit, receipts, strict=True):
+        if item.logged and not cast("Receipt", receipt).late:
             item.event.seq = next_seq()
             events.append(item.event)
+            if item.event.kind == DELETE:
+                changes.append(tombstone(item.event, current.epoch, current.now))
         changes += item.changes
-    return [Receipt(item.event) for item in unit]
+    return receipts
 
 
 def _note(write: Write, current: Current) -> None:
     event = write.event
     if event.kind in RETAINED and event.topic in current:
         current[event.topic] = None if event.kind == DELETE else event
+        if event.kind == DELETE:
+            current.gone[event.topic] = stamp_of(event, current.epoch)
 
 
-def _decide(write: Write, current: Current) -> None:
+def _decide(write: Write, current: Current) -> int:
+    """Decide one write; return the version that wins over it if it is late, else 0."""
     if not write.depends:
-        return
+        return 0
     event = write.event
     record = current.get(event.topic)
     if write.condition is not None:
         check_condition(write.condition, record, event.topic)
+    if write.stamped:
+        known = current.gone.get(event.topic, (0, ""))
+        if record is not None:
+            known = stamp_of(record, current.epoch)
+        if is_late(event, known):
+            return known[0]
     shape = write.shape
     if event.kind == PATCH:
         _apply_patch(write, record)
@@ -78,6 +97,7 @@ def _decide(write: Write, current: Current) -> None:
             event.expires_at = shape.expiry(event, seconds_of(event.version))
     if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
         _set_times(event, shape, record)
+    return 0
 
 
 def check_condition(condition: Condition, record: Record | None, topic: str) -> None:

@@ -255,6 +255,7 @@ def _facts(event: Event, topic: str, due: float, caller: Caller) -> Facts:
         "client": event.client,
         "user": caller.user,
         "properties": event.properties,
+        "version": event.version,
     }
 
 
@@ -269,6 +270,7 @@ def _event(facts: Facts) -> Event:
         cast("bool", facts["retain"]),
         client=cast("str", facts["client"]),
         properties=cast("Facts | None", facts["properties"]),
+        version=cast("int", facts.get("version", 0)),
     )
 
 

@@ -17,6 +17,7 @@ from app.core.events import DELETE, Event
 from app.core.limits import SWEEP_EVENTS_MAX, SWEEP_RECORDS_MAX
 from app.core.tables import Table
 from app.engine.engine import Engine
+from app.engine.stamps import outdated
 from app.engine.write import Condition
 from app.store.store import Keep
 
@@ -45,6 +46,8 @@ class Retention:
         self._tables: tuple[Table | None, ...] = (*tables, None)
         self._settings = settings
         self._now = now
+        self._day = 0
+        """When tombstones were last forgotten, in days since 1970."""
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -62,7 +65,15 @@ class Retention:
         trimmed = 0
         for table in self._tables:
             trimmed += await self._trim(table)
-        return trimmed, await self._expire()
+        ended = await self._expire()
+        self._forget_tombstones()
+        return trimmed, ended
+
+    def _forget_tombstones(self) -> None:
+        today = int(self._now()) // 86_400
+        if today != self._day:
+            self._day = today
+            self._engine.committer.keep(outdated(self._now()))
 
     async def _trim(self, table: Table | None) -> int:
         keep = self._keep(table)

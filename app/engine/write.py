@@ -13,6 +13,7 @@ from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import Event, Record
 from app.engine.shape import Shape
+from app.engine.stamps import Stamp
 from app.store.store import Change
 
 
@@ -41,6 +42,8 @@ class Receipt:
     event: Event
     existed: bool = False
     """Whether a record was at the topic before."""
+    late: int = 0
+    """The version of what won over it, if it came too late to change anything (FEATURES E26)."""
 
 
 T = TypeVar("T")
@@ -88,6 +91,7 @@ class Write:
         "logged",
         "patch",
         "shape",
+        "stamped",
     )
 
     def __init__(
@@ -113,6 +117,8 @@ class Write:
         self.group = group
         self.changes = changes
         """Facts that become true if and only if its outcome is a Receipt."""
+        self.stamped = False
+        """Whether it may be late: a retained one that brought its version with it."""
 
     @property
     def depends(self) -> bool:
@@ -120,6 +126,7 @@ class Write:
         shape = self.shape
         return (
             self.condition is not None
+            or self.stamped
             or self.event.kind == "patch"
             or (shape is not None and bool(shape.managed))
         )
@@ -155,5 +162,17 @@ class Keeping:
         return len(self.changes) or 1
 
 
-Current = dict[str, Record | None]
-"""Current records by topic, as far as they are known; None is a record known to be absent."""
+class Current(dict[str, Record | None]):
+    """Current records by topic, as far as they are known; None is a record known to be absent.
+
+    ``epoch`` names the log, ``now`` is the newest version handed out. ``gone`` has the stamps of
+    deletions at topics without a record, for those who may come late.
+    """
+
+    __slots__ = ("epoch", "gone", "now")
+
+    def __init__(self, epoch: str = "", now: int = 0) -> None:
+        super().__init__()
+        self.epoch = epoch
+        self.now = now
+        self.gone: dict[str, Stamp] = {}

@@ -20,10 +20,12 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 _EXPOSED: Final = (
     b"allow, etag, link, location, retry-after, "
-    b"event-format, rowcast-after, rowcast-count, rowcast-position, rowcast-resumed, "
-    b"rowcast-version"
+    b"event-format, rowcast-after, rowcast-count, rowcast-late, rowcast-position, "
+    b"rowcast-resumed, rowcast-version"
 )
-_DEFAULT_HEADERS: Final = b"accept, content-type, if-match, if-none-match, last-event-id"
+_DEFAULT_HEADERS: Final = (
+    b"accept, content-type, if-match, if-none-match, last-event-id, rowcast-origin, rowcast-version"
+)
 
 
 class Origins:

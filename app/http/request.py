@@ -9,6 +9,8 @@ from app.core.callers import Caller
 from app.core.events import Event
 from app.engine.engine import Engine
 from app.engine.registry import Route
+from app.engine.stamps import put_stamp
+from app.engine.write import Receipt
 from app.http.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from app.http.bodies import read_body
 from app.http.parameters import Parameters
@@ -78,7 +80,9 @@ class Request:
 
     def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
         """Return the event that this request asks for."""
-        return new_event(self.topic, kind, payload, content_type, self.caller)
+        event = new_event(self.topic, kind, payload, content_type, self.caller)
+        stamp_from(event, self.headers)
+        return event
 
 
 def new_event(
@@ -87,6 +91,18 @@ def new_event(
     """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (FEATURES B2)."""
     client = caller.client_id or caller.user
     return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
+
+
+def stamp_from(event: Event, headers: Headers) -> None:
+    """Give an event the version and origin that a request says, if it does (FEATURES E26)."""
+    version = text_of(headers, b"rowcast-version")
+    if version is not None:
+        put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
+
+
+def late_header(receipt: Receipt) -> HeaderList:
+    """Return the header that says which version won over a write that came too late."""
+    return [(b"rowcast-late", str(receipt.late).encode())] if receipt.late else []
 
 
 def position_headers(engine: Engine, event: Event) -> HeaderList:

@@ -10,6 +10,8 @@ choice:
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
         {"ack": 3, "cursor": "<cursor>", "version": 7, "created": true}
+        "version" and "origin" say when and where it was first written; "late" is then the
+        version that won over it
     {"id": 4, "op": "get", "topic": "Dog/1"}
     {"id": 5, "op": "ping"}
 
@@ -28,6 +30,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import COMMAND_ID_CHARS_MAX
 from app.core.suggestions import did_you_mean
+from app.engine.stamps import put_stamp
 from app.engine.write import Condition, Outcome
 from app.http.asgi import path_of
 from app.http.problems import as_error, problem
@@ -181,6 +184,8 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
     media_type = None if kind == DELETE else socket.media_type
     payload = b"" if media_type is None else encode(fields["value"], media_type)
     event = Event(_topic(fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
+    if "version" in fields or "origin" in fields:
+        put_stamp(event, str(fields.get("version")), str(fields.get("origin") or ""))
     condition = _condition(fields, kind, socket.engine.reader.epoch)
 
     def done(outcome: Outcome) -> None:
@@ -194,7 +199,9 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
             "version": written.version,
         }
         if kind in {PUT, PATCH}:
-            answer["created"] = not outcome.existed
+            answer["created"] = not outcome.existed and not outcome.late
+        if outcome.late:
+            answer["late"] = outcome.late
         socket.answer(fields.get("id"), answer)
 
     socket.pending_more()
@@ -239,14 +246,15 @@ async def _ping(socket: "Socket", _fields: Fields) -> Fields:
 
 
 _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
+_STAMP: Final = ("version", "origin")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         "subscribe": Command(_subscribe, ("topic",), PLACES),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
-        "put": Command(_put, ("topic", "value"), _CONDITIONS),
+        "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),
-        "delete": Command(_delete, ("topic",), _CONDITIONS),
-        "message": Command(_message, ("topic", "value")),
+        "delete": Command(_delete, ("topic",), (*_CONDITIONS, *_STAMP)),
+        "message": Command(_message, ("topic", "value"), _STAMP),
         "get": Command(_get, ("topic",)),
         "ping": Command(_ping),
     }

@@ -226,6 +226,12 @@ class MemoryStore:
                 (owner, *fact) for owner in owners for fact in sorted(self._states[owner].items())
             ]
 
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+        with self._lock:
+            found = {place: self._states.get(place[0], {}).get(place[1]) for place in places}
+            return {place: value for place, value in found.items() if value is not None}
+
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return records whose time is over, of all tables, the longest over first."""
         with self._lock:

@@ -7,9 +7,10 @@ goes with one statement. This module knows nothing of what the facts mean.
 
 # ruff: noqa: S608 - names are ours, values are bound
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from sqlite3 import Cursor
+from typing import cast
 
 from app.store.sql_rows import Row
 from app.store.sql_statements import Statement, marks, values
@@ -20,7 +21,7 @@ from app.store.store import Change
 class StateStatements:
     """The statements that change the states."""
 
-    __slots__ = ("_delete", "_delete_owner", "_upsert")
+    __slots__ = ("_delete", "_delete_owner", "_find", "_upsert")
 
     def __init__(self) -> None:
         self._upsert = Statement(
@@ -43,6 +44,22 @@ class StateStatements:
         self._delete_owner = Statement(
             lambda size: f"DELETE FROM {STATES} WHERE owner IN ({marks(size)})", 1, pads=True
         )
+
+        self._find = Statement(
+            lambda size: (
+                f"SELECT owner,name,value FROM {STATES} WHERE (owner,name) IN"
+                f" (SELECT * FROM (VALUES {values(2, size)}))"
+            ),
+            2,
+            pads=True,
+        )
+
+    def read(
+        self, cursor: Cursor, places: Sequence[tuple[str, str]]
+    ) -> Iterator[tuple[str, str, bytes]]:
+        """Return owner, name and value of those of these facts that are there."""
+        cells = [cell for place in places for cell in place]
+        return cast("Iterator[tuple[str, str, bytes]]", self._find.read(cursor, cells))
 
     def write(self, cursor: Cursor, changes: Sequence[Change]) -> None:
         """Make these changes within a transaction, as if one after the other."""

@@ -235,6 +235,16 @@ class SqlStore:
         with self._database.reading() as cursor:
             return read_states(cursor, prefix)
 
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+        with self._database.guard():
+            cursor = self._database.writer.cursor()
+            found = {
+                (owner, name): value for owner, name, value in self._states.read(cursor, places)
+            }
+            cursor.close()
+        return found
+
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose time is over, the longest over first."""
         found: list[Record] = []

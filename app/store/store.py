@@ -156,5 +156,11 @@ class Store(Protocol):
         They come by owner, then by name, in the order of code points.
         """
 
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out.
+
+        Called by the writer thread.
+        """
+
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""

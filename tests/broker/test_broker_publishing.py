@@ -354,3 +354,31 @@ async def test_a_delete_has_no_bytes(world):
     put, delete = await watcher.hear()
     assert (b"{}", b"") == (put.payload, delete.payload)
     assert isinstance(put, Publish)
+
+
+# -- writes that come late -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_late_retained_publish_is_acknowledged_and_told(world, qos):
+    """E26, X18: success, and the version that won; no subscriber hears of it."""
+    watcher = await world.subscribed("a/b", qos=1)
+    peer = await world.connected()
+    stamps = [("rowcast-version", "2023-11-14T22:00:02Z"), ("rowcast-origin", "north")]
+    peer.publish("a/b", b"2", qos=1, retain=True, **users(*stamps))
+    await peer.hear()
+    peer.publish("a/b", b"1", qos, True, 7, **users(("rowcast-version", "1699999201000000")))
+    (answer,) = await peer.hear()
+    assert (7, Reason.SUCCESS) == (answer.packet_id, answer.reason)
+    assert "1699999202000000" == user(answer, "rowcast-late")
+    assert b"2" == await value_at(world, "a/b")
+    assert [b"2"] == payloads(watcher.heard())
+
+
+async def test_a_version_that_is_none_is_refused(world):
+    """E26: with a sentence."""
+    peer = await world.connected()
+    peer.publish("a/b", b"1", qos=1, retain=True, **users(("rowcast-version", "soon")))
+    (answer,) = await peer.hear()
+    assert Reason.PAYLOAD_FORMAT_INVALID == answer.reason
+    assert "microseconds since 1970" in answer.properties["reason_string"]

@@ -10,7 +10,7 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.engine.contents import PLAIN
 from app.engine.decide import check_condition, decide, value_of_record
 from app.engine.shape import Shape
-from app.engine.write import UNHEARD, Condition, Receipt, Write
+from app.engine.write import UNHEARD, Condition, Current, Receipt, Write
 
 
 def record(payload=b'{"a":1}', content_type=JSON, seq=7, **facts):
@@ -19,7 +19,8 @@ def record(payload=b'{"a":1}', content_type=JSON, seq=7, **facts):
 
 def run(*writes, current=None):
     """Decide a unit; return its outcomes, the accepted events and the current records after."""
-    current = {} if current is None else current
+    current, known = Current(), current
+    current.update(known or {})
     events, numbers = [], iter(range(100, 200))
     outcomes = decide(list(writes), current, events, [], lambda: next(numbers))
     return outcomes, events, current

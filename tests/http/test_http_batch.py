@@ -118,3 +118,10 @@ async def test_a_malformed_line_is_told_by_its_number(rest):
     answer = await rest.post("/Dog/", b'{"name":"A"}\n{"name"', content_type=NDJSON)
     assert (answer.status, "line 2" in answer.value["detail"]) == (400, True)
     assert await stored(rest) == []
+
+
+async def test_a_batch_brings_no_version(rest):
+    """E26: one stamp cannot be that of many records."""
+    for method in (rest.post, rest.put):
+        answer = await method("/Dog/", b'[{"id":"9","name":"x"}]', rowcast_version="1")
+        assert (400, True) == (answer.status, "one by one" in answer.value["detail"])

@@ -152,3 +152,33 @@ def test_any_header_is_tags_or_refused(header):
     except Error:
         return
     assert tags is None or all(isinstance(text, str) for _, text in tags)
+
+
+# -- writes that come late (E26) -------------------------------------------------------------------
+
+
+async def test_a_late_write_is_told_what_won(rest):
+    """E26: 204 without a position, and the version that won."""
+    now = {"rowcast_version": "2023-11-14T22:00:02Z"}
+    before = {"rowcast_version": "2023-11-14T22:00:01Z", "rowcast_origin": "north"}
+    won = await rest.put("/Dog/2", b'{"name":"new"}', **now)
+    lost = await rest.put("/Dog/2", b'{"name":"old"}', **before)
+    gone = await rest.delete("/Dog/2", **before)
+    assert (201, 204, 204) == (won.status, lost.status, gone.status)
+    assert ["1699999202000000"] * 2 == [each.headers["rowcast-late"] for each in (lost, gone)]
+    assert "etag" not in lost.headers
+    assert "new" == (await rest.get("/Dog/2")).value["name"]
+
+
+async def test_a_late_message_is_sent(rest):
+    """E27."""
+    await rest.put("/Dog/2", b'{"name":"new"}')
+    stamp = {"rowcast_version": "2023-11-14T22:00:01Z"}
+    said = await rest.post("/Dog/1?retain=false", b'{"name":"old"}', **stamp)
+    assert (204, "1699999201000000") == (said.status, said.headers["rowcast-version"])
+
+
+async def test_a_version_that_is_none_is_refused(rest):
+    answer = await rest.put("/Dog/2", b'{"name":"x"}', rowcast_version="soon")
+    assert 400 == answer.status
+    assert "microseconds since 1970" in answer.value["detail"]

@@ -290,3 +290,15 @@ async def test_an_overridden_put_is_called():
         await hear(peer)
         await say(peer, op="put", topic="Shout/1", value="hi")
         assert "HI" == (await hear(peer))[0]["value"]
+
+
+async def test_a_late_write_is_told_what_won(doors):
+    """E26: an answer with the version that won."""
+    async with doors.ws("/Dog/1?start=new") as peer:
+        await hear(peer)
+        value = {"name": "x"}
+        stamp = {"version": 1_600_000_000_000_002, "origin": "north"}
+        won = await ask(peer, id=1, op="put", topic="Cat/1", value=value, **stamp)
+        late = await ask(peer, id=2, op="delete", topic="Cat/1", version=1_600_000_000_000_001)
+    assert "late" not in won
+    assert (1_600_000_000_000_002, None) == (late["late"], late["cursor"])

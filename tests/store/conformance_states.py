@@ -32,6 +32,13 @@ class StateConformance:
         expected = [(owner, name) for owner in ("s/a", "s/b", "s/é") for name in ("1", "2")]
         assert expected == [fact[:2] for fact in store.states("s/")]
 
+    def test_single_facts_are_found_by_owner_and_name(self, store):
+        """E26: how a tombstone is asked for."""
+        store.commit((), [put("o", "n", b"1"), put("o", "m", b"2"), put("p", "n", b"3")])
+        wanted = [("o", "n"), ("p", "n"), ("p", "m"), ("q", "n")]
+        assert {("o", "n"): b"1", ("p", "n"): b"3"} == store.facts(wanted)
+        assert {} == store.facts([])
+
     def test_the_last_change_of_a_fact_wins(self, store):
         store.commit((), [put("o", "n", b"1"), put("o", "m", b"1"), put("o", "n", b"2")])
         assert [("o", "m", b"1"), ("o", "n", b"2")] == store.states("o")
