@@ -11,7 +11,7 @@ They know nothing of queues or of who reads; the subscription decides when a pag
 from collections import deque
 
 from app.core.events import CURRENT, SNAPSHOT, Event, Record
-from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
+from app.core.limits import LOG_PAGE_EVENTS
 from app.core.tables import Table
 from app.engine.interests import Interest
 from app.engine.reader import Reader, owner_of
@@ -69,7 +69,7 @@ class Snapshot:
             pairs = await self._first(reader)
         if self._tables and not pairs:
             page = await reader.scan(
-                self._tables[0], interest.topics, self._after, SCAN_PAGE_RECORDS
+                self._tables[0], interest.topics, self._after, reader.scan_records
             )
             interest = self.interest  # it may have been replaced meanwhile
             pairs = [

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from app.core.errors import Error
 from app.core.events import PUT, Event, Record
+from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
@@ -47,6 +48,8 @@ class Reader:
         """Payload bytes that wait for one subscription; 0 is the usual limit."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
+        self.scan_records = SCAN_PAGE_RECORDS
+        """Current records that are read at a time (``retainer.batch_read_number``, E19)."""
         self._pages = Pages()
         self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
         """Pages that are being read, by part of the log and position."""

@@ -10,15 +10,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.callers import SERVER
 from app.core.clock import WallClock
 from app.core.errors import Error
-from app.core.events import DELETE, Event
-from app.core.limits import SWEEP_EVENTS_MAX, SWEEP_RECORDS_MAX
+from app.core.limits import SWEEP_EVENTS_MAX
 from app.core.tables import Table
 from app.engine.engine import Engine
+from app.engine.retainer import Retained
 from app.engine.stamps import outdated
-from app.engine.write import Condition
 from app.store.store import Keep
 
 log = logging.getLogger("rowcast.retention")
@@ -43,6 +41,7 @@ class Retention:
         now: WallClock,
     ) -> None:
         self._engine = engine
+        self._retained = Retained(engine, now)
         self._tables: tuple[Table | None, ...] = (*tables, None)
         self._settings = settings
         self._now = now
@@ -65,7 +64,7 @@ class Retention:
         trimmed = 0
         for table in self._tables:
             trimmed += await self._trim(table)
-        ended = await self._expire()
+        ended = await self._retained.clear_expired()
         self._forget_tombstones()
         return trimmed, ended
 
@@ -93,23 +92,3 @@ class Retention:
             return self._settings.keep
         own = Keep(table.history_seconds, table.history_events, table.history_bytes)
         return self._settings.keep if own == Keep() else own
-
-    async def _expire(self) -> int:
-        total = 0
-        while True:
-            now = self._now()
-            records = await self._engine.reader.expired(now, SWEEP_RECORDS_MAX)
-            ended = sum(await asyncio.gather(*map(self._end, records)))  # in one commit
-            total += ended
-            if len(records) < SWEEP_RECORDS_MAX or not ended:  # the disk refuses: later again
-                return total
-
-    async def _end(self, record: Event) -> int:
-        """Delete one record, unless it was written again meanwhile."""
-        event = Event(record.topic, DELETE, b"", None, 1, True)
-        try:
-            await self._engine.write(event, SERVER, Condition(seqs=frozenset({record.seq})))
-        except Error as error:
-            log.debug("%s was not ended: %s", record.topic, error.message)
-            return 0
-        return 1

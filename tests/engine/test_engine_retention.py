@@ -9,6 +9,7 @@ from engine_room import DOG, LEASE, NOTE, TABLES, Code, Listener, Room, turns
 from app.core.errors import Error
 from app.core.events import DELETE
 from app.core.topics import TopicFilter
+from app.engine import retainer
 from app.engine import retention as module
 from app.engine.retention import Retention, RetentionSettings
 from app.store.store import Keep
@@ -94,7 +95,7 @@ async def test_a5_an_end_is_a_delete_that_everybody_hears():
 
 
 async def test_a5_many_ends_are_few_commits(monkeypatch):
-    monkeypatch.setattr(module, "SWEEP_RECORDS_MAX", 3)
+    monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 3)
     room = Room()
     for number in range(7):
         await room.put(f"Lease/{number}")
@@ -110,13 +111,13 @@ async def test_a_record_that_was_written_again_does_not_end():
     room.time += LEASE.expiration_seconds + 1
     old = room.store.get(LEASE, "Lease/1")
     await room.put("Lease/1")
-    assert 0 == await sweeper(room)._end(old)
+    assert 0 == await sweeper(room)._retained._end(old)
     assert receipt.event.seq < room.store.get(LEASE, "Lease/1").seq
 
 
 async def test_a_disk_that_refuses_ends_the_sweep(monkeypatch):
     """It is tried again in the next one, not at once and for ever."""
-    monkeypatch.setattr(module, "SWEEP_RECORDS_MAX", 1)
+    monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 1)
     room = Room()
     await room.put("Lease/1")
     room.time += LEASE.expiration_seconds + 1
