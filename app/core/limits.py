@@ -127,6 +127,17 @@ STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the
 transaction."""
 
+# History ------------------------------------------------------------------------------------------
+HISTORY_PAGE_EVENTS = 1_000
+"""Events of the log read and encoded at a time for an answer: some milliseconds of the loop."""
+HISTORY_LAST_EVENTS_MAX = 10_000
+"""Events that ``last`` may ask for: they are in memory together."""
+HISTORY_LIMIT_EVENTS_MAX = 10_000
+"""Events of a ``limit`` that is answered as a whole, with a link to what follows."""
+HISTORY_BUCKETS_MAX = 50_000
+"""Buckets of one answer, for each topic and attribute: some 20 MB, and more points than a chart
+has."""
+
 # Engine -------------------------------------------------------------------------------------------
 STREAM_ITEMS_MAX = 256
 """Messages held for one end of a custom resource's stream: a person's or a device's pace, with

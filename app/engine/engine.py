@@ -42,6 +42,7 @@ from app.engine.group_table import Groups
 from app.engine.handover import Handover
 from app.engine.hooks import Hooks
 from app.engine.passage import Passage
+from app.engine.past import Past
 from app.engine.readable import Readable
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
@@ -77,6 +78,7 @@ class Engine:
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
         self._readable = Readable(reader, self.hooks, now)
+        self.past = Past(reader, self.hooks, now)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""

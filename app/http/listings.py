@@ -5,7 +5,6 @@ read before anything is sent, so a refusal still has its status, and the positio
 the first page: whoever continues from it misses nothing (FEATURES M1).
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -35,9 +34,9 @@ from app.core.queries import Condition, Group, Operator, Query, Shape
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.values import parse_id
-from app.http.asgi import HeaderList, Receive, path_of
+from app.http.asgi import HeaderList, path_of
 from app.http.meta import with_meta
-from app.http.replies import VARY, send_bytes
+from app.http.replies import VARY, send_bytes, until_gone
 from app.http.request import ROW_TYPES, Request
 from app.store.store import Page
 
@@ -128,15 +127,12 @@ class Listing:
         start = b"".join((rows.begin(), *map(rows.row, page.records)))
         await send({"type": "http.response.start", "status": 200, "headers": self._headers(page)})
         await send({"type": "http.response.body", "body": start, "more_body": True})
-        gone = asyncio.ensure_future(_disconnected(self.request.receive))
-        try:
+        async with until_gone(self.request.receive) as gone:
             async for records in self._pages(page):
                 if gone.done():
                     return
                 body = b"".join(map(rows.row, records))
                 await send({"type": "http.response.body", "body": body, "more_body": True})
-        finally:
-            gone.cancel()
         await send({"type": "http.response.body", "body": rows.end()})
 
     async def _pages(self, page: Page) -> AsyncIterator[Sequence[Record]]:
@@ -251,9 +247,3 @@ class _Rows:
     def end(self) -> bytes:
         """Return what comes after the rows."""
         return self._encoder.end() if self._encoder else self._after
-
-
-async def _disconnected(receive: Receive) -> None:
-    """Return when the client is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -11,6 +11,7 @@ from typing import Any, Final
 from app.core.errors import Code, Error
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
+from app.http.periods import Period, divide_period
 
 READ: Final = ("meta", "count")
 WRITE: Final = ("retain", "atomic")
@@ -29,6 +30,8 @@ class Parameters:
     """Whether records come with where they are from (FEATURES A17)."""
     count: bool = False
     """Whether only the number of records is wanted (FEATURES B19)."""
+    period: Period | None = None
+    """What is asked of the past (FEATURES B13, B14)."""
     query: str = ""
     """What is left: the query, still percent-encoded."""
 
@@ -44,14 +47,19 @@ def text_of_query(query_string: bytes) -> str:
         raise Error(Code.INVALID, "the query is not UTF-8; percent-encode it") from None
 
 
-def read_parameters(query_string: bytes, table: Table | None = None) -> Parameters:
-    """Read the parameters of a GET or HEAD."""
+def read_parameters(
+    query_string: bytes, table: Table | None = None, *, past: bool = True
+) -> Parameters:
+    """Read the parameters of a GET or HEAD; ``past``: the past may be asked about there."""
     if not query_string:
         return NO_PARAMETERS
     taken = {item.name for item in table.attributes} if table is not None else set()
     names = [name for name in READ if name not in taken]
     switches, rest = _divide(text_of_query(query_string), names)
-    return Parameters(query=rest, **switches)
+    period = None
+    if past:
+        period, rest = divide_period(rest, taken)
+    return Parameters(query=rest, period=period, **switches)
 
 
 def write_parameters(query_string: bytes) -> Parameters:

@@ -1,24 +1,22 @@
 """GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from app.codecs import CSV, JSON, NDJSON, by_suffix, content_type_header, encode, negotiate
+from app.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
 from app.core.errors import Code, Error
 from app.core.evaluation import project
 from app.core.events import Record, local_id
-from app.core.limits import HTTP_PROPERTY_DEPTH_MAX
 from app.core.queries import Query, Select
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.values import parse_id
-from app.http import customs, descriptions, listings
+from app.http import customs, descriptions, history, listings
 from app.http.asgi import path_of
 from app.http.conditions import check_read_condition, not_modified
 from app.http.meta import with_meta
 from app.http.offers import is_collection, is_description, not_offered
+from app.http.readings import Reading, readings
 from app.http.replies import EMPTY, VARY, send_bytes
 from app.http.representations import representation, send_representation, validators_of
 from app.http.request import RECORD_TYPES, Request
@@ -27,20 +25,13 @@ _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE}
 """What a reading of the path that is not the right one leads to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One way to read a path: a record, a property within it, a format."""
-
-    topic: str
-    path: tuple[str, ...] = ()
-    media_type: str | None = None
-
-
 async def get(request: Request) -> None:
     """Answer GET and HEAD."""
     route = request.route
     if route.overrides("get"):
         await customs.get(request)
+    elif request.parameters.period is not None:
+        await history.send_history(request, request.parameters.period)
     elif is_collection(route):
         await listings.send_collection(request, route.record_id)
     elif is_description(route):
@@ -74,29 +65,6 @@ async def _get_record(request: Request) -> None:
         await _send_record(request, record, reading)
         return
     raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
-
-
-def readings(topic: str, table: Table | None) -> Iterator[Reading]:
-    """Return the ways to read a path, the whole of it as an id first (FEATURES B5, B8)."""
-    yield Reading(topic)
-    if topic.endswith("/"):
-        return
-    head, slash, name = topic.rpartition("/")
-    base = head + slash
-    stem, dot, suffix = name.rpartition(".")
-    codec = by_suffix(suffix) if dot else None
-    media_type = None
-    if codec is not None and (stem or (table is not None and base)):
-        name, media_type = stem, codec.media_type
-        yield Reading(base + name, (), media_type)
-    if table is None:
-        return
-    known = {item.name for item in table.attributes if not item.hidden}
-    parts = name.split(".")
-    for length in range(1, min(len(parts), HTTP_PROPERTY_DEPTH_MAX + 1)):
-        stem, path = ".".join(parts[:-length]), tuple(parts[-length:])
-        if stem and path[0] in known:
-            yield Reading(base + stem, path, media_type)
 
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:

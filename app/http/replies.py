@@ -1,11 +1,14 @@
 """Answers as ASGI messages: the few forms in which REST answers."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
 from app.core.errors import Code, Error
 from app.engine.engine import Engine
-from app.http.asgi import HeaderList, Headers, Scope, Send, text_of
+from app.http.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from app.http.problems import problem, problem_body, problem_headers, status_of
 
 EMPTY: Final = {"type": "http.response.body", "body": b""}
@@ -57,3 +60,18 @@ async def send_problem(
         extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
     head = scope["method"] == "HEAD"
     await send_bytes(send, status_of(error), media_type, body, extra, head=head)
+
+
+@asynccontextmanager
+async def until_gone(receive: Receive) -> AsyncIterator["asyncio.Future[None]"]:
+    """Give what is done as soon as the client is gone, for as long as its answer takes."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

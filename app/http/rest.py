@@ -84,7 +84,8 @@ async def _serve(
     query_string = scope["query_string"]
     caller = edge.caller(scope, "http")
     if method in {"GET", "HEAD"}:
-        parameters = read_parameters(query_string, route.table)
+        own = route.overrides("get")  # a resource's own words are its own
+        parameters = read_parameters(query_string, route.table, past=not own)
     else:
         check_write(topic or "/", caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)

@@ -1,0 +1,98 @@
+"""Moments: a place in the log as people and programs name it, and the position that it is.
+
+A moment is a cursor; or a time, in ISO 8601 or in milliseconds since 1970 (UTC); or how long ago,
+such as ``-1h``; or ``now``. As a position a time is the one just before the first event of at
+least that time, so a window from one moment to the next has each event once.
+
+It knows neither who asks nor what is read.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.clock import version_at, version_of
+from app.core.cursors import Cursor, parse_cursor
+from app.core.errors import Code, Error
+from app.core.tables import Table
+from app.engine.reader import Reader
+from app.schema.durations import parse_duration
+
+Source = Table | None
+"""What a part of the log belongs to: a table, or None for all undeclared topics."""
+
+_CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')
+_ZONE: Final = re.compile(r" (?=\d\d:?\d\d$)")
+"""The plus sign of a time zone, as it arrives in a query that was not percent-encoded."""
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,14}")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A cursor, or the least version of a time."""
+
+    version: int = 0
+    cursor: Cursor | None = None
+
+    def later(self, milliseconds: int) -> "Moment":
+        """Return the moment so much later; a cursor stays what it is."""
+        return self if self.cursor else Moment(self.version + version_of(milliseconds))
+
+
+def moment_of(value: object, name: str, now_seconds: float) -> Moment:
+    """Read a moment; ``name`` says what it is for. Raises INVALID."""
+    text = str(value).strip() if isinstance(value, str) or type(value) is int else ""
+    if _CURSOR.fullmatch(text):
+        return Moment(cursor=parse_cursor(text))
+    version = _version(text, now_seconds)
+    if version is None:
+        raise Error(
+            Code.INVALID,
+            f"{name} is a time such as 2026-01-02T03:04:05Z, milliseconds since 1970, how long "
+            f"ago such as -1h, now, or a cursor, not {str(value)[:80]!r}",
+        )
+    return Moment(version)
+
+
+def _version(text: str, now_seconds: float) -> int | None:
+    if _MILLISECONDS.fullmatch(text):
+        return version_of(int(text))
+    if text == "now":
+        return version_of(int(now_seconds * 1_000))
+    if text.startswith("-"):
+        ago = parse_duration(text[1:])
+        return None if ago is None else version_of(max(0, int((now_seconds - ago) * 1_000)))
+    return version_at(_ZONE.sub("+", text))
+
+
+async def position_of(reader: Reader, sources: Sequence[Source], moment: Moment) -> int:
+    """Return the position that a moment is in these parts of the log.
+
+    Raises GONE for a cursor of another log, beyond the end of this one, or of a part that is no
+    longer there.
+    """
+    cursor, announced = moment.cursor, reader.announced()
+    if cursor is None:
+        found = [await reader.since(source, moment.version) for source in sources]
+        return min([announced, *found])
+    if cursor.epoch != reader.epoch:
+        raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
+    if cursor.seq > announced:
+        raise Error(
+            Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{announced}"
+        )
+    trimmed = reader.trimmed(sources)
+    if cursor.seq < trimmed:
+        raise forgotten(reader, str(cursor), trimmed)
+    return cursor.seq
+
+
+def forgotten(reader: Reader, what: str, trimmed: int) -> Error:
+    """Return the refusal to tell of what the log no longer has."""
+    oldest = f"{reader.epoch}:{trimmed}"
+    return Error(
+        Code.GONE,
+        f"the log no longer has all of {what}; what is left begins after {oldest}",
+        oldest=oldest,
+    )

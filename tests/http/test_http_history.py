@@ -1,0 +1,329 @@
+"""History over REST: windows, series, formats and what is refused (FEATURES B13, E25, F27)."""
+
+import csv
+import io
+import json
+from collections import deque
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import pytest
+from rest_world import EPOCH, SCHEMA, world
+
+from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
+from app.core.callers import Grants
+from app.core.clock import milliseconds_of
+from app.engine import past
+from app.engine.resource import Resource
+from app.store.store import Keep
+
+ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)
+CITY = "type Trip @table @export { id: ID @primaryKey from: String to: String last: Int }"
+
+
+@asynccontextmanager
+async def kennel(folder, **options):
+    """Open a world in which two dogs have a past: six events, and three of other topics."""
+    async with world(SCHEMA + CITY, folder=folder, **options) as opened:
+        for number in range(4):
+            body = {"name": f"Rex{number}", "age": number, "weight": "1.5", "secret": "x"}
+            await opened.put(f"/Dog/{number % 2}", json.dumps(body).encode())
+        await opened.patch("/Dog/1", b'{"age": 50}')
+        await opened.delete("/Dog/0")
+        for number in (20, 21.5):
+            await opened.put("/home/temp", str(number).encode(), content_type="text/plain")
+        await opened.put("/home/cellar/temp", b"\xff\x00", content_type="image/x-thing")
+        yield opened
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    async with kennel(tmp_path) as opened:
+        yield opened
+
+
+def seqs(answer):
+    assert answer.status == 200, answer.body
+    return [row["_seq"] for row in answer.value]
+
+
+async def test_b13_the_history_of_a_record_is_its_values_and_where_they_are_from(rest):
+    """B13, A17: value and metadata of each event; nothing hidden is in it."""
+    got = await rest.get("/Dog/1?from=0")
+    assert (JSON, f"{EPOCH}:9") == (got.media_type, got.headers["rowcast-position"])
+    ages = [(row["topic"], row["value"]["age"], row["_op"]) for row in got.value]
+    assert [("Dog/1", 1, "put"), ("Dog/1", 3, "put"), ("Dog/1", 50, "patch")] == ages
+    event = rest.store.read(1, 1)[0]
+    told = {name: item for name, item in got.value[0].items() if name.startswith("_")}
+    version = event.version
+    assert told == {
+        "_seq": 2, "_ts": milliseconds_of(version), "_version": version, "_origin": EPOCH,
+        "_client": "anonymous", "_op": "put",
+    }  # fmt: skip
+    assert b"secret" not in got.body
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/Dog/?from=0", [1, 2, 3, 4, 5, 6]),
+        ("/Dog?from=0", [1, 2, 3, 4, 5, 6]),
+        ("/Dog/?last=2", [5, 6]),
+        ("/Dog/0?last=2", [3, 6]),
+        ("/Dog/?from=-1h&to=now&last=1", [6]),
+        (f"/Dog/?from={EPOCH}:2", [3, 4, 5, 6]),
+        (f"/Dog/?from={EPOCH}:2&to={EPOCH}:4", [3, 4]),
+        (f"/Dog/1?to={EPOCH}:4", [2, 4]),
+        (f"/Dog/1?from=%22{EPOCH}:2%22", [4, 5]),
+        ("/Dog/?from=0&limit=2", [1, 2]),
+        ("/Dog/?from=0&age=gt=1", [3, 4, 5]),
+        ("/Dog/?from=0&age=gt=1&limit=1", [3]),
+        ("/Dog/?age=gt=1&last=1", [5]),
+        ("/Dog/none?from=0", []),
+        ("/Dog/?from=now", []),
+        ("/home/temp?from=0", [7, 8]),
+        ("/home/?from=0", [7, 8, 9]),
+        ("/home/cellar/?last=5", [9]),
+        ("/?from=0", [7, 8, 9]),
+        ("/garden/?from=0", []),
+    ],
+)
+async def test_e25_by_time_by_count_and_by_cursor(rest, path, expected):
+    """E25: one record, a whole table, undeclared topics."""
+    assert expected == seqs(await rest.get(path))
+
+
+async def test_a_time_is_a_point_between_events(rest):
+    """B13: from is inclusive, to is not, so windows that meet have each event once."""
+    events = rest.store.read(0, 99)
+    for event in events:
+        text = str(milliseconds_of(event.version))
+        before = seqs(await rest.get(f"/Dog/?to={text}"))
+        after = seqs(await rest.get(f"/Dog/?from={text}"))
+        assert [1, 2, 3, 4, 5, 6] == before + after
+
+
+async def test_a_zone_need_not_be_encoded(rest):
+    assert 6 == len(seqs(await rest.get("/Dog/?from=2020-01-01T00:00:00+02:00")))
+    assert 6 == len(seqs(await rest.get(f"/Dog/?from={quote('2020-01-01T00:00:00+02:00')}")))
+
+
+async def test_pages_follow_one_another(rest):
+    """B13: limit tells where to go on, until there is nothing more."""
+    path, found = "/Dog/?from=0&limit=4", []
+    while path:
+        got = await rest.get(path)
+        found.append(seqs(got))
+        link = got.headers.get("link", "")
+        path = link.partition(">")[0].removeprefix("<")
+    assert [[1, 2, 3, 4], [5, 6]] == found
+    assert f"{EPOCH}:9" == got.headers["rowcast-position"]
+
+
+@pytest.mark.parametrize("media_type", ROWS)
+@pytest.mark.parametrize(
+    "path", ["/Dog/?last=3&select=name,age", "/home/temp?from=0", "/Dog/?from=0&every=1h"]
+)
+async def test_every_format_says_the_same(rest, media_type, path):
+    """B3, B5."""
+    expected = (await rest.get(path, accept=JSON)).value
+    assert len(expected) >= 2 or "every" in path or "temp" in path
+    assert expected == (await rest.get(path, accept=media_type)).value
+
+
+async def test_csv_has_a_column_for_each_attribute(rest):
+    """B5: of a declared table; elsewhere the value has one."""
+    got = await rest.get("/Dog/.csv?from=0")
+    rows = list(csv.DictReader(io.StringIO(got.body.decode())))
+    expected = ["topic", "id", "name", "age", "weight", "born", "owner"]
+    assert expected == list(rows[0])[:7]
+    assert ["0", "1", "2", "3", "50", ""] == [row["age"] for row in rows]
+    assert ["put"] * 4 + ["patch", "delete"] == [row["_op"] for row in rows]
+    plain = (await rest.get("/home/temp?from=0", accept="text/csv")).body.decode()
+    assert ["20", "21.5"] == [row["value"] for row in csv.DictReader(io.StringIO(plain))]
+
+
+async def test_a_suffix_names_a_format_and_a_dot_a_property(rest):
+    """B5, B8: unless there is or was something of that name."""
+    assert 3 == len((await rest.get("/Dog/1.csv?from=0")).body.splitlines()) - 1
+    assert [1, 3, 50] == [row["value"] for row in (await rest.get("/Dog/1.age?from=0")).value]
+    await rest.put("/Dog/1.csv", b'{"name": "Dot"}')
+    await rest.delete("/Dog/1.csv")
+    assert [10, 11] == seqs(await rest.get("/Dog/1.csv?from=0"))
+
+
+@pytest.mark.parametrize("words", ["select=age", "select(age)", "select=%61ge"])
+async def test_parts_may_be_selected(rest, words):
+    got = await rest.get(f"/Dog/1?from=0&{words}")
+    assert [1, 3, 50] == [row["value"] for row in got.value]
+
+
+async def test_all_of_a_table_is_streamed_page_by_page(rest, monkeypatch):
+    """B13: a page of memory, whatever the window."""
+    monkeypatch.setattr(past, "HISTORY_PAGE_EVENTS", 2)
+    got = await rest.get("/Dog/?from=0")
+    assert got.pieces >= 4
+    assert [1, 2, 3, 4, 5, 6] == seqs(got)
+    limited = await rest.get("/Dog/?from=0&limit=20000")
+    assert [1, 2, 3, 4, 5, 6] == seqs(limited)
+
+
+async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch):
+    monkeypatch.setattr(past, "HISTORY_PAGE_EVENTS", 1)
+    for number in range(60):
+        await rest.put("/Number/1", b'{"label": "%d"}' % number)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": "/Number/1", "raw_path": b"/Number/1",
+        "query_string": b"from=0", "headers": [], "client": ("127.0.0.1", 0),
+    }  # fmt: skip
+    parts = deque([{"type": "http.disconnect"}])
+
+    async def receive():
+        return parts[0]
+
+    await rest.edge(scope, receive, send)
+    assert len(sent) < 60
+    assert sent[-1]["more_body"]
+
+
+async def test_head_says_where_it_ends(rest):
+    got = await rest.head("/Dog/?from=0")
+    assert (200, b"", f"{EPOCH}:9") == (got.status, got.body, got.headers["rowcast-position"])
+
+
+# -- series ------------------------------------------------------------------------------------
+
+
+async def test_b13_series_of_a_table_s_numbers(rest):
+    """B13: aligned to UTC, for each record, whichever attributes are numbers."""
+    got = await rest.get("/Dog/?from=0&every=1d&fn=avg,max,count,last")
+    found = {row["topic"]: row["values"] for row in got.value}
+    assert {"avg": 18.0, "max": 50, "count": 3, "last": 50} == found["Dog/1"]["age"]
+    assert {"avg": 1.0, "max": 2, "count": 2, "last": 2} == found["Dog/0"]["age"]
+    assert {"age", "weight"} == found["Dog/0"].keys()
+    assert {row["events"] for row in got.value} == {2, 3}
+    assert all(row["from"].endswith("T00:00:00.000Z") for row in got.value)
+
+
+async def test_f27_plain_numbers_are_a_series_too(rest):
+    """F27: what a metric is published as."""
+    (row,) = (await rest.get("/home/temp?from=0&every=1d&fn=min,sum")).value
+    assert {"value": {"min": 20, "sum": 41.5}} == row["values"]
+
+
+async def test_a_series_may_be_of_some_attributes_and_rows(rest):
+    (row,) = (await rest.get("/Dog/1?from=0&every=1d&select=age&fn=sum&age=lt=50")).value
+    assert {"age": {"sum": 4}} == row["values"]
+    (row,) = (await rest.get("/Dog/?from=0&every=1d&last=1&fn=sum")).value
+    assert "Dog/1" == row["topic"]
+    (row,) = (await rest.get("/Dog/?from=0&every=1d&limit=1&fn=sum")).value
+    assert "Dog/0" == row["topic"]
+
+
+async def test_a_series_as_csv_has_a_column_for_each_function(rest):
+    got = await rest.get("/Dog/.csv?from=0&every=1d&fn=avg,max&select=age")
+    rows = list(csv.DictReader(io.StringIO(got.body.decode())))
+    assert ["topic", "from", "to", "events", "age.avg", "age.max"] == list(rows[0])
+    assert [("1.0", "2"), ("18.0", "50")] == [(row["age.avg"], row["age.max"]) for row in rows]
+
+
+# -- names that clash, and refusals ------------------------------------------------------------
+
+
+async def test_a_table_s_own_attribute_wins_and_an_underscore_is_always_ours(rest):
+    """B13: ``from`` is a condition where a table declares it; ``_from`` never is."""
+    for number, (start, end) in enumerate([("Rome", "Oslo"), ("Oslo", "Rome")]):
+        body = json.dumps({"from": start, "to": end, "last": number}).encode()
+        await rest.put(f"/Trip/{number}", body)
+    assert ["0"] == [row["id"] for row in (await rest.get("/Trip/?from=Rome")).value]
+    assert ["1"] == [row["id"] for row in (await rest.get("/Trip/?from=Oslo&last==1")).value]
+    assert [10, 11] == seqs(await rest.get("/Trip/?_from=0"))
+    assert [11] == seqs(await rest.get("/Trip/?_last=1"))
+    assert [10] == seqs(await rest.get("/Trip/?_from=0&from=Rome"))
+
+
+@pytest.mark.parametrize(
+    "query", ["from==Rome", "from=sw=R", "from!=x", "[from=Rome|to=Rome]", "(from=Rome|to=Rome)"]
+)
+async def test_a_term_with_an_operator_is_a_condition(rest, query):
+    """B13: also where the attribute is not declared."""
+    await rest.put("/Open/1", b'{"from": "Rome"}')
+    got = await rest.get(f"/Open/?{query}")
+    assert [(200, "1")] == [(got.status, row["id"]) for row in got.value]
+
+
+async def test_words_of_the_past_mean_nothing_without_the_past(rest):
+    """``limit=2`` alone is a condition on what a record says, as it ever was."""
+    await rest.put("/Open/1", b'{"limit": "2"}')
+    got = await rest.get("/Open/?limit=2")
+    assert ["1"] == [row["id"] for row in got.value]
+
+
+async def test_a_resource_s_own_words_are_its_own(tmp_path):
+    class Echo(Resource):
+        path = "Echo"
+
+        async def get(self, query=None):
+            return {"asked": str(query.where)}
+
+    async with world(folder=tmp_path, resources=[Echo]) as opened:
+        got = await opened.get("/Echo/1?from=Rome")
+        assert "Rome" in got.value["asked"]
+
+
+REFUSED = {
+    "/Dog/1?from=yesterday": "from is a time such as",
+    "/Dog/1?from=0&to=then": "to is a time such as",
+    "/Dog/1?from=now&to=-1h": "from is after to",
+    "/Dog/1?last=0": "last is a number from 1 to 10000",
+    "/Dog/1?last=ten": "last is a number",
+    "/Dog/1?from=0&limit=-1": "limit is a number from 1",
+    "/Dog/1?last=1&limit=1": "last and limit exclude each other",
+    "/Dog/1?from=0&from=1": "'from' comes twice",
+    "/Dog/1?from=0&_from=1": "'from' comes twice",
+    "/Dog/1?from=0&every=soon": "every is a duration such as 1m",
+    "/Dog/1?from=0&every=0.0001": "at least 1ms",
+    "/Dog/1?every=1m&fn=average": "there is no fn 'average'",
+    "/Dog/1?every=1m&fn=maxx": 'did you mean "max"?',
+    "/Dog/1?from=0&fn=avg": "fn needs buckets",
+    "/Dog/1?from=0&sort(name)": "history comes in the order of time",
+    "/Dog/1?from=0&select=": "a select names no attribute",
+    "/Dog/1?from=0&select=secret": "Dog has no attribute",
+    "/Dog/1?from=0&secret==x": "Dog has no attribute",
+    "/Dog/1?asof=now&from=0": "asof is one moment",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED)
+async def test_what_makes_no_sense_is_refused_with_a_sentence(rest, path):
+    got = await rest.get(path)
+    assert (400, "invalid") == (got.status, got.code)
+    assert REFUSED[path] in got.value["detail"]
+
+
+async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkeypatch):
+    monkeypatch.setattr("app.engine.series.HISTORY_BUCKETS_MAX", 3)
+    got = await rest.get("/Dog/?from=0&every=1ms")
+    assert (400, True) == (got.status, "more than 3 buckets" in got.value["detail"])
+
+
+async def test_history_that_is_no_longer_kept_is_gone(rest):
+    """E24, E25: and the answer says where what is left begins."""
+    dog = rest.engine.registry.route("Dog/1").table
+    rest.store.trim(dog, Keep(events=2), 0, 100)
+    got = await rest.get(f"/Dog/?from={EPOCH}:2")
+    assert (410, "gone", f"{EPOCH}:4") == (got.status, got.code, got.value["oldest"])
+    rest_of_it = await rest.get("/Dog/?from=0")
+    assert ([5, 6], f"{EPOCH}:4") == (seqs(rest_of_it), rest_of_it.headers["rowcast-trimmed"])
+    assert "rowcast-trimmed" not in (await rest.get(f"/Dog/?from={EPOCH}:4")).headers
+
+
+async def test_who_may_not_read_is_refused_and_a_hidden_table_is_not_there(tmp_path):
+    async with kennel(tmp_path, grants=Grants(read=False, write=True)) as opened:
+        assert 401 == (await opened.get("/Dog/?from=0")).status
+        assert 404 == (await opened.get("/Behind/?from=0")).status
