@@ -5,10 +5,17 @@
 import argparse
 import sys
 import time
+from itertools import islice
 
+from sim_plants import PLANTS
+from sim_search import notices
+from sim_session_plants import HIDDEN_PLANTS, SESSION_PLANTS
 from sim_world import Failed, run
 
 SEEDS = 300
+ALL = {plant.__name__: plant for plant in (*PLANTS, *SESSION_PLANTS, *HIDDEN_PLANTS)}
+ENOUGH = 3
+"""Seeds for one planted mistake."""
 EVERYTHING = None
 """Lines of a trace to keep: all."""
 
@@ -21,14 +28,20 @@ def main():
     parser.add_argument("seed", nargs="?", type=int, help="replay this seed and print its trace")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="try so many (default 300)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
+    parser.add_argument("--rough", action="store_true", help="with sessions, faults and kills")
+    parser.add_argument("--plant", choices=ALL, help="name rough seeds that notice a mistake")
     options = parser.parse_args()
-    sys.exit(many(options.first, options.seeds) if options.seed is None else one(options.seed))
+    if options.plant:
+        sys.exit(search(ALL[options.plant], options.first, options.seeds))
+    if options.seed is None:
+        sys.exit(many(options.first, options.seeds, rough=options.rough))
+    sys.exit(one(options.seed, rough=options.rough))
 
 
-def one(seed):
+def one(seed, *, rough):
     """Print what happens with a seed; return the exit code."""
     try:
-        digest, world = run(seed, EVERYTHING)
+        digest, world = run(seed, EVERYTHING, rough=rough)
     except Failed as failure:
         sentence, _, trace = str(failure).partition("\n")
         print(f"{trace}\n{sentence}")
@@ -38,18 +51,26 @@ def one(seed):
     return 0
 
 
-def many(first, count):
+def many(first, count, *, rough):
     """Try seeds one after another; return the exit code."""
     start, failures = time.monotonic(), 0
     for seed in range(first, first + count):
         try:
-            run(seed)
+            run(seed, rough=rough)
         except Failed as failure:
             failures += 1
             print(failure, file=sys.stderr)
-            print(f"replay it with: scripts/sim {seed}", file=sys.stderr)
+            print(f"replay it with: scripts/sim {seed}{' --rough' * rough}", file=sys.stderr)
     print(f"{count} seeds in {time.monotonic() - start:.1f} s, {failures} failed")
     return 1 if failures else 0
+
+
+def search(plant, first, count):
+    """Print seeds whose rough runs notice a mistake; return the exit code."""
+    found = (s for s in range(first, first + count) if notices(s, plant, rough=True))
+    seeds = list(islice(found, ENOUGH))
+    print(f"{plant.__name__}: {seeds}")
+    return 0 if seeds else 1
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class SimStore(MemoryStore):
                 number = int(change.value)
                 assert number > self.last.get(change.owner, 0), f"a fact goes back: {change}"
                 self.last[change.owner] = number
-        facts = [f"{'+' if item.value is not None else '-'}{item.name}" for item in changes]
+        facts = [f"{'+-'[item.value is None]}{item.owner}:{item.name}" for item in changes]
         self._trace(f"commit {[event.seq for event in events]} and facts {' '.join(facts)}")
         if self._rng.random() < 0.3:
             self.meanwhile()

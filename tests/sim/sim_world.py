@@ -25,6 +25,7 @@ from sim_checks import (
 )
 from sim_devices import Device
 from sim_loop import SimLoop
+from sim_passers import Passers
 from sim_readers import Juggler, Watcher
 from sim_residents import Resident
 from sim_server import TABLES, Server
@@ -97,8 +98,10 @@ class Attempt:
 class World:
     """Everything in one simulation."""
 
-    def __init__(self, seed, loop, lines):
+    def __init__(self, seed, loop, lines, *, rough=False):
         self.seed = seed
+        self.rough = rough
+        """Whether all that goes wrong at times does so in this run."""
         self.rng = random.Random(f"{seed} world")
         self.loop = loop
         self.digest = hashlib.sha256()
@@ -262,8 +265,8 @@ class World:
     async def misfortune(self, busy):
         """Let things go wrong until all writers and residents are done."""
         rng, store = self.rng, self.store
-        trouble = rng.choice((0, 0, 0.05, 0.2))
-        crashes = rng.choice((0, 0, 0.05))
+        trouble = rng.choice((0.05, 0.2) if self.rough else (0, 0, 0.05, 0.2))
+        crashes = rng.choice((0.05,) if self.rough else (0, 0, 0.05))
         forgets = rng.choice((0, 0.2))
         while not all(task.done() for task in busy) or not all(r.done for r in self.residents):
             store.trouble = trouble if rng.random() < 0.5 else 0
@@ -294,11 +297,14 @@ class World:
         readers = [Watcher(self, f"watcher{i}") for i in range(self.rng.randrange(1, 4))]
         readers += [Juggler(self, f"juggler{i}") for i in range(self.rng.randrange(2))]
         devices = [Device(self, f"device{i}", writes) for i in range(self.rng.randrange(1, 4))]
-        residents = [Resident(self, f"resident{i}", writes) for i in range(self.rng.randrange(3))]
+        count = 2 if self.rough else self.rng.randrange(3)
+        residents = [Resident(self, f"resident{i}", writes) for i in range(count)]
         self.residents += residents
         busy = [self.begin(item.run) for item in writers]
         others = [self.begin(item.run) for item in (*readers, *devices, *residents)]
         others.append(self.begin(Looker(self, "looker").run))
+        if self.rough:
+            others.append(self.begin(Passers(self, "passer").run))
         await self.misfortune(busy)
         self.quiet = True
         self.trace("quiet")
@@ -386,10 +392,13 @@ def _surroundings(world, rng):
             logger.propagate = known
 
 
-def run(seed, lines=TRACE_LINES):
-    """Run one seed; return the digest of its trace and the world as it was at the end."""
+def run(seed, lines=TRACE_LINES, *, rough=False):
+    """Run one seed; return the digest of its trace and the world as it was at the end.
+
+    ``rough`` is another run, in which sessions are there, the disk fails and the server is killed.
+    """
     loop = SimLoop(random.Random(f"{seed} loop"))
-    world = World(seed, loop, lines)
+    world = World(seed, loop, lines, rough=rough)
     loop.set_exception_handler(
         lambda _loop, context: world.fail(context.get("exception") or Violation(str(context)))
     )
