@@ -26,6 +26,7 @@ from app.core.limits import (
 from app.core.suggestions import did_you_mean
 from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
+from app.retainer_settings import RetainerSettings
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
 from app.tls_settings import MutualTls, Tls
 
@@ -33,7 +34,9 @@ DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
-SECRET: Final = frozenset({"store.url", "tls.privateKeyPassword", "url"})
+SECRET: Final = frozenset(
+    {"store.url", "retainer.backends.built_in_database.ds.url", "tls.privateKeyPassword", "url"}
+)
 """Settings whose value may hold a password, so that no message repeats it."""
 
 
@@ -207,6 +210,7 @@ class Config(Section):
     mqtt: Mqtt = Mqtt()
     tls: Tls = Tls()
     topics: Topics = Topics()
+    retainer: RetainerSettings = RetainerSettings()
     log: Log = Log()
     subscriptions: Subscriptions = Subscriptions()
     sse: Sse = Sse()

@@ -39,6 +39,8 @@ from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.retainer import Retained, clear_regularly
+from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
 from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
@@ -82,7 +84,8 @@ class Application:
         )
         config.data.mkdir(parents=True, exist_ok=True)
         database = (config.data / "rowcast.db").resolve()
-        self.store = SqlStore(config.store.url or f"sqlite:///{database}")
+        passed = config.retainer.backends.built_in_database.ds.url
+        self.store = SqlStore(config.store.url or passed or f"sqlite:///{database}")
 
     @property
     def http_port(self) -> int | None:
@@ -144,12 +147,25 @@ class Application:
         body_max = self.config.http.max_body_bytes
         self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max, self.hooks)
         self._closing.push_async_callback(self.engine.stop)
+        self._retain()
         kept = self.config.log
         settings = RetentionSettings(
             Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes), kept.sweep_seconds
         )
         self.broker = self._make_broker()
         self._run(Retention(self.engine, tables, settings, self._now).run())
+
+    def _retain(self) -> None:
+        """Set the rules for retained messages."""
+        settings, engine = self.config.retainer, self.engine
+        rules = settings.rules
+        engine.admission.retaining = Retaining(rules, self._now, lambda: self.store.count(None))
+        engine.reader.retains = rules.enabled
+        engine.reader.scan_records = settings.batch_read_number
+        engine.reader.delivery_rate = settings.delivery_rate
+        if settings.msg_clear_interval:
+            retained = Retained(engine, self._now)
+            self._run(clear_regularly(retained, settings.msg_clear_interval))
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
         """Run background work until the server stops."""
@@ -181,6 +197,7 @@ class Application:
             auto_subscriptions=auto_subscriptions(mqtt.auto_subscribe),
             media_type=media_type_wanted(mqtt.accept),
             server_reference=mqtt.server_reference,
+            clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
         return Broker(self.engine, settings, self._now)
 

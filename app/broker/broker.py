@@ -43,7 +43,7 @@ class Broker:
         self.settings = settings
         self.now = now
         self.loop = asyncio.get_running_loop()
-        self.forms = Forms(engine.contents, engine.cursor)
+        self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)
         self.guard = Guard(settings.guard, self.clock)

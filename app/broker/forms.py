@@ -71,9 +71,12 @@ class Form:
 class Forms:
     """The forms in use, and the making of frames."""
 
-    def __init__(self, contents: Contents, cursor: Callable[[int], str]) -> None:
+    def __init__(
+        self, contents: Contents, cursor: Callable[[int], str], clears_silently: bool = False
+    ) -> None:
         self._contents = contents
         self._cursor = cursor
+        self._clears_silently = clears_silently
         self._forms: dict[tuple[int, str | None, bool], Form] = {}
         self._topics: dict[str, bytes] = {}
 
@@ -101,6 +104,7 @@ class Forms:
             or event.content_type is not None
             or event.properties is not None
             or not form.plain
+            or self._clears_silently
         ):
             head, tail = self._make(event, form, qos, retain, {})
         else:
@@ -166,6 +170,8 @@ class Forms:
     ) -> Parts:
         """Make any frame; what cannot be written concerns this event alone (FEATURES D8)."""
         if event.table is not None and DOOR in event.table.hidden_from:
+            return UNSENDABLE
+        if self._clears_silently and event.kind == DELETE and event.table is None:  # E20
             return UNSENDABLE
         try:
             if event.topic not in self._topics:

@@ -33,6 +33,10 @@ LOG_CACHE_PAGES_MAX = 64
 SCAN_PAGE_RECORDS = 1_000
 """Records read at a time for a snapshot: one statement, so a table of this size is seen at one
 instant."""
+RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
+"""A message that is kept at an undeclared topic: the source's 1 MB, half of what one may have."""
+RETAINED_DELIVERY_RATE = 0
+"""Retained messages to one subscriber in a second; 0 is as many as it takes."""
 MATCH_CACHE_TOPICS_MAX = 65_536
 """Topics whose subscribers (bus) or route (engine) are remembered; cleared when full."""
 

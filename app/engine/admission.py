@@ -4,8 +4,6 @@ The result is a Write, which the committer carries out. It knows neither who wri
 which door.
 """
 
-from typing import Final
-
 from app.bus.durable import Durable
 from app.codecs import decode
 from app.core.callers import Caller
@@ -14,12 +12,10 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
 from app.engine.registry import VERB_OF_KIND, Route
+from app.engine.retaining import EXPIRY, Retaining
 from app.engine.shape import Shape
 from app.engine.stamps import check_stamp, is_stamped
 from app.engine.write import Condition, Done, Write
-
-EXPIRY: Final = "message_expiry_interval"
-"""The publish property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
 
 
 class Admission:
@@ -29,6 +25,8 @@ class Admission:
         self._now = now
         self._durable = durable
         self.payload_bytes_max = payload_bytes_max
+        self.retaining: Retaining | None = None
+        """The rules for what is kept at undeclared topics; without, anything is."""
 
     def admit(
         self,
@@ -63,6 +61,8 @@ class Admission:
             event.expires_at = self._expiry(shape, event)
         logged = logs(event, event.table, self._durable)
         write = Write(event, caller, done, condition, shape, patch, logged=logged)
+        if shape is None and self.retaining is not None:
+            write.quota = self.retaining.admit(event)
         if is_stamped(event):
             check_stamp(event, self._now())
             write.stamped = event.kind in RETAINED

@@ -90,6 +90,8 @@ def _decide(write: Write, current: Current) -> int:
             known = stamp_of(record, current.epoch)
         if is_late(event, known):
             return known[0]
+    if write.quota is not None:
+        write.quota.take(event, record, current)
     shape = write.shape
     if event.kind == PATCH:
         _apply_patch(write, record)

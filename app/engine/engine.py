@@ -31,7 +31,7 @@ from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
-from app.engine.admission import EXPIRY, Admission
+from app.engine.admission import Admission
 from app.engine.cache import UNKNOWN, Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
@@ -47,6 +47,7 @@ from app.engine.readable import Readable
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
+from app.engine.retaining import EXPIRY
 from app.engine.rights import check_read, check_write
 from app.engine.subscription import Interest, Subscription
 from app.engine.together import Together

@@ -50,6 +50,10 @@ class Reader:
         """Asks whoever has retained values of undeclared topics besides the store."""
         self.scan_records = SCAN_PAGE_RECORDS
         """Current records that are read at a time (``retainer.batch_read_number``, E19)."""
+        self.delivery_rate = 0.0
+        """Retained messages that one reader is given in a second; 0 is any number (E19)."""
+        self.retains = True
+        """Whether the current records of undeclared topics are shown (``retainer.enabled``)."""
         self._pages = Pages()
         self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
         """Pages that are being read, by part of the log and position."""
@@ -85,6 +89,8 @@ class Reader:
         known = self.peek(topic)
         if not isinstance(known, Unknown):
             return known
+        if table is None and self._is_hidden(topic):
+            return None
         evictions = self._cache.evictions
         record = await self._run(lambda: self._store.get(table, topic))
         self._cache.fill(topic, record, evictions)
@@ -100,8 +106,14 @@ class Reader:
             found.append(None)
         return found
 
+    def _is_hidden(self, text: str) -> bool:
+        """Tell whether retained messages are not to be seen; the server's own always are."""
+        return not self.retains and text[0] != "$"
+
     async def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
         """Return a page of the records that the filter selects."""
+        if table is None and self._is_hidden(topics.text):
+            return Page(self.announced(), [])
         if topics.exact:
             record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])

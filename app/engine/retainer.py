@@ -250,3 +250,13 @@ def _read_cursor(cursor: str) -> str:
         raise Error(
             Code.INVALID, f"{cursor[:100]!r} is no cursor; begin again without one"
         ) from None
+
+
+async def clear_regularly(retained: Retained, seconds: float) -> None:
+    """Delete what has expired, at intervals, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await retained.clear_expired()
+        except Exception:
+            log.exception("expired messages could not be cleared; it will be tried again")

@@ -17,6 +17,7 @@ from app.core.topics import TopicFilter
 from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
 from app.engine.marks import current_at, reset
+from app.engine.pace import Pace
 from app.engine.preludes import History, Pair, Prelude, Snapshot
 from app.engine.reader import Reader
 
@@ -43,6 +44,7 @@ class Standing:
         self._queued_bytes = 0
         self._page: deque[Pair] = deque()
         self._preludes: deque[Prelude] = deque()
+        self._pace: Pace | None = None
         self._task: asyncio.Task[None] | None = None
         self._signalled = False
         self._behind = False

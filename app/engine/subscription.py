@@ -35,6 +35,7 @@ from app.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.core.tables import Table
 from app.engine.interests import Interest
 from app.engine.marks import LOGGED, READ_TO, Hole, gap, read_to, reset, told
+from app.engine.pace import Pace
 from app.engine.preludes import Lost, Pair, Prelude
 from app.engine.standing import Standing
 
@@ -205,6 +206,10 @@ class Subscription(Standing):
 
     async def _run_prelude(self, prelude: Prelude) -> None:
         try:
+            if self._pace is None and self._reader.delivery_rate:
+                self._pace = Pace(self._reader.delivery_rate)
+            if self._pace is not None:
+                await self._pace.keep()
             pairs = await prelude.read(self._reader, self.position)
         except Lost as lost:
             if prelude in self._preludes:
@@ -212,6 +217,8 @@ class Subscription(Standing):
             return
         if prelude in self._preludes:  # its interest may have been discarded meanwhile
             self._page.extend(pairs)
+            if self._pace is not None:
+                self._pace.count(pairs)
             if prelude.done:
                 self._preludes.remove(prelude)
 

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import Event, Record
+from app.engine.retaining import Quota
 from app.engine.shape import Shape
 from app.engine.stamps import Stamp
 from app.store.store import Change
@@ -90,6 +91,7 @@ class Write:
         "group",
         "logged",
         "patch",
+        "quota",
         "shape",
         "stamped",
     )
@@ -117,6 +119,8 @@ class Write:
         self.group = group
         self.changes = changes
         """Facts that become true if and only if its outcome is a Receipt."""
+        self.quota: Quota | None = None
+        """Counts the messages that are kept, where there may not be any number."""
         self.stamped = False
         """Whether it may be late: a retained one that brought its version with it."""
 
@@ -127,6 +131,7 @@ class Write:
         return (
             self.condition is not None
             or self.stamped
+            or self.quota is not None
             or self.event.kind == "patch"
             or (shape is not None and bool(shape.managed))
         )
