@@ -10,6 +10,7 @@ from typing import Final
 from app.core.clock import version_at
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
+from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
 from app.engine.positions import before_first, before_last_match, before_time
@@ -24,16 +25,16 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
     """Return the position, or cursor, after which a stream begins; None for now."""
     _check_history(engine, topics)
     reader = engine.reader
-    tables = reader.tables(topics)
+    sources = reader.sources(topics)
     if offset == NEXT:
         return None
     if offset == FIRST:
-        return before_first(reader, tables)
+        return before_first(reader, sources)
     if offset == LAST:
-        return await before_last_match(reader, topics, tables)
+        return await before_last_match(reader, topics, sources)
     version = version_at(offset)
     if version is not None:
-        return await before_time(reader, tables, version)
+        return await before_time(reader, sources, version)
     try:
         return str(parse_cursor(offset))
     except Error:
@@ -57,5 +58,6 @@ def _check_history(engine: Engine, topics: TopicFilter) -> None:
             raise Error(
                 Code.NOT_ALLOWED, f"{text[:100]!r} has no history: it streams by its own code"
             )
-    if not engine.registry.undeclared and engine.reader.tables(topics) == [None]:
+    declared = any(isinstance(item, Table) for item in engine.reader.sources(topics))
+    if not engine.registry.undeclared and not declared:
         raise Error(Code.NOT_FOUND, f"{text[:100]!r} has no history: no table is declared there")

@@ -127,6 +127,11 @@ SCAN_SIFT_MISSES = 16
 """Topics in a row that a scan looks at in vain, with nothing to skip, before it sifts in SQL."""
 SCAN_SIFT_ROWS = 512
 """Rows sifted in one statement: in a wide branch they are looked at for nothing, about 0.1 ms."""
+STORE_MERGED_PARTS_MAX = 16
+"""Parts of the log that are read side by side; more are sifted from the whole log."""
+STORE_FORMER_BRANCHES_MAX = 10_000
+"""Branches of which is known up to where their dropped tables' events are gone, about 2 MB; the
+oldest are then known together, so that a reader may start anew where nothing of its was lost."""
 STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the
 transaction."""
@@ -402,8 +407,6 @@ STREAM_PREVIOUS_EVENTS_MAX = 1_000
 """Logged events that ``previousCount`` may ask for: more is a query, not the start of a stream."""
 STREAM_LAST_NUMBERS_MAX = 1_000_000
 """How far back the last event of a filter with wildcards is looked for: seconds of one thread."""
-STREAM_PREVIOUS_STEPS_MAX = 64
-"""Halvings of the log to find the position before them: that many for 64-bit numbers."""
 SOCKET_SUBSCRIPTIONS_MAX = 1_000
 """Filters of one WebSocket; a stranger's filters cost memory on the server."""
 SOCKET_PENDING_COMMANDS_MAX = 256

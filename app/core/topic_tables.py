@@ -55,6 +55,10 @@ class TopicTable:
     branch: Branch
 
 
+Source = Table | Branch | None
+"""Where a part of the log is from: a declared table, a branch, or None, all undeclared topics."""
+
+
 def branch_of(topic: str) -> Branch:
     """Return the branch of an undeclared topic."""
     first, slash, _ = topic.partition("/")

@@ -17,7 +17,7 @@ from enum import StrEnum
 from app.core.clock import WallClock
 from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.marks import Hole, read_to, skipped
 from app.engine.preludes import Prelude
 from app.engine.reader import Reader
@@ -169,10 +169,10 @@ class BoundedSubscription(Subscription):
             self._dig(found[0])
         self._on_overflow(found[1])
 
-    async def _tally(self, tables: list[Table | None], after: int) -> _Tally:
+    async def _tally(self, sources: list[Source], after: int) -> _Tally:
         tally, head = _Tally(self._bound), self._head
         while after < head:
-            page = await self._reader.page(after, LOG_PAGE_EVENTS, tables)
+            page = await self._reader.page(after, LOG_PAGE_EVENTS, sources)
             for event in page.events:
                 if event.seq > head or any(hole.has(event.seq) for hole in self._ahead):
                     continue

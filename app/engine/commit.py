@@ -31,6 +31,7 @@ from app.core.limits import (
     SEQ_RESERVE,
 )
 from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.batch import Batch, take, units
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide
@@ -151,10 +152,10 @@ class Committer:
             self._idle.append(future)
             await future
 
-    async def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
+    async def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget old events, on the writer thread; return how many."""
         return await self._loop.run_in_executor(
-            self._executor, self._store.trim, table, keep, now_seconds, limit
+            self._executor, self._store.trim, source, keep, now_seconds, limit
         )
 
     def _start(self) -> None:

@@ -29,7 +29,7 @@ from app.codecs import CBOR, decode, encode
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.deals import Deal, Member, Ring, Seat
 from app.engine.marks import LOGGED
@@ -420,7 +420,7 @@ class Group:
 class _Cursor(Subscription):
     """Goes on with what is left where the log was trimmed: a queue cannot begin anew."""
 
-    def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+    def _lost(self, needs: dict[Source, int]) -> dict[Source, int]:
         lost = super()._lost(needs)
         if lost:
             upto = max(lost.values())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from app.core.events import Event
 from app.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 
 
@@ -36,7 +36,7 @@ class Interest:
         "qos",
         "retain_as_published",
         "since",
-        "tables",
+        "sources",
         "topics",
     )
 
@@ -71,7 +71,8 @@ class Interest:
         """The last topic of the current records that were handed over; None when none are owed."""
         self.since: int | None = None
         """Where the part of the log before ``floor`` begins that is owed; None when none is."""
-        self.tables: list[Table | None] = []
+        self.sources: list[Source] = []
+        """What the filter can reach: ``Reader.sources``."""
         self.merged: tuple[Interest, ...] = ()
         """The overlapping interests that this one stands for."""
 
@@ -168,21 +169,21 @@ class Interests:
             return new if known is old else known
         return self.as_one(tuple(new if item is old else item for item in known.merged))
 
-    def needs(self, position: int) -> dict[Table | None, int]:
-        """Return from where each table's part of the log is needed by a reader at a position."""
-        needs: dict[Table | None, int] = {}
+    def needs(self, position: int) -> dict[Source, int]:
+        """Return from where each source's part of the log is needed by a reader at a position."""
+        needs: dict[Source, int] = {}
         for interest in self._by_filter.values():
             need = max(position, interest.floor)
-            for table in interest.tables:
-                needs[table] = min(need, needs.get(table, need))
+            for source in interest.sources:
+                needs[source] = min(need, needs.get(source, need))
         return needs
 
-    def needing(self, position: int, lost: dict[Table | None, int]) -> list[Interest]:
+    def needing(self, position: int, lost: dict[Source, int]) -> list[Interest]:
         """Return the interests that need a part of the log that was trimmed."""
         return [
             interest
             for interest in self._by_filter.values()
-            if any(lost.get(table, 0) > max(position, interest.floor) for table in interest.tables)
+            if any(lost.get(item, 0) > max(position, interest.floor) for item in interest.sources)
         ]
 
 

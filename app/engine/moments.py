@@ -15,12 +15,9 @@ from typing import Final
 from app.core.clock import version_at, version_of
 from app.core.cursors import Cursor, parse_cursor
 from app.core.errors import Code, Error
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.reader import Reader
 from app.schema.durations import parse_duration
-
-Source = Table | None
-"""What a part of the log belongs to: a table, or None for all undeclared topics."""
 
 _CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')
 _ZONE: Final = re.compile(r" (?=\d\d:?\d\d$)")

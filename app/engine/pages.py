@@ -12,14 +12,12 @@ reads.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
 from app.core.events import Event
 from app.core.limits import LOG_CACHE_BYTES_MAX, LOG_CACHE_EVENTS_MAX, LOG_CACHE_PAGES_MAX
-from app.core.tables import Table
 
 _SEQ: Final = attrgetter("seq")
 
@@ -40,13 +38,6 @@ class _Piece:
     upto: int
     events: list[Event]
     bytes: int
-
-
-def part_of(tables: Sequence[Table | None]) -> str:
-    """Return the name of what is read for these tables: one of them alone, else the whole log."""
-    if len(tables) != 1:
-        return "#"
-    return tables[0].name if tables[0] is not None else ""
 
 
 class Pages:

@@ -17,9 +17,10 @@ from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import HISTORY_PAGE_EVENTS
 from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.hooks import Hooks
-from app.engine.moments import Moment, Source, forgotten, moment_of, position_of
+from app.engine.moments import Moment, forgotten, moment_of, position_of
 from app.engine.reader import Reader
 from app.engine.rights import check_read
 
@@ -51,10 +52,10 @@ class Past:
         return moment_of(value, name, self._now())
 
     def sources(self, topics: TopicFilter, table: Table | None) -> list[Source]:
-        """Return the parts of the log that a filter reaches: a table's, or all undeclared ones."""
+        """Return the parts of the log that a filter reaches: a table's, or undeclared topics'."""
         if table is not None:
             return [table]
-        return [item for item in self._reader.tables(topics) if not isinstance(item, Table)]
+        return [item for item in self._reader.sources(topics) if not isinstance(item, Table)]
 
     async def window(
         self,

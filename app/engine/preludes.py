@@ -9,10 +9,12 @@ They know nothing of queues or of who reads; the subscription decides when a pag
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from app.core.events import CURRENT, SNAPSHOT, Event, Record
 from app.core.limits import LOG_PAGE_EVENTS
 from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.interests import Interest
 from app.engine.reader import Reader, owner_of
 
@@ -46,7 +48,7 @@ class Snapshot:
         self._after = interest.current or ""
         self._supplied: frozenset[str] | None = None
         """Topics whose records are not the store's; None until that was asked."""
-        self._tables: deque[Table | None] = deque(interest.tables)
+        self._tables: deque[Table | None] = deque(_tables(interest.sources))
         if self._after:
             self._skip()
 
@@ -111,8 +113,8 @@ class History:
     async def read(self, reader: Reader, _position: int) -> list[Pair]:
         """Return the next page; raises Lost when the log was trimmed beyond it."""
         after, until = self._after, self._until
-        page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.tables, until)
-        trimmed = reader.trimmed(self.interest.tables)  # asked last: it only grows
+        page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.sources, until)
+        trimmed = reader.trimmed(self.interest.sources)  # asked last: it only grows
         if trimmed > after:
             raise Lost(after, trimmed)
         interest = self.interest
@@ -128,6 +130,11 @@ class History:
 
 
 Prelude = Snapshot | History
+
+
+def _tables(sources: Iterable[Source]) -> list[Table | None]:
+    """Return where the records of sources are: those of all undeclared topics are together."""
+    return list(dict.fromkeys(s if isinstance(s, Table) else None for s in sources))
 
 
 def snapshot_of(record: Record) -> Event:

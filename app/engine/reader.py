@@ -14,9 +14,10 @@ from app.core.events import PUT, Event, Record
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import Source, branch_of, branches_of
 from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
-from app.engine.pages import LogPage, Pages, part_of
+from app.engine.pages import LogPage, Pages
 from app.store.records import Layout
 from app.store.store import Page, Store
 
@@ -96,14 +97,14 @@ class Reader:
         self._cache.fill(topic, record, evictions)
         return record
 
-    def tables(self, topics: TopicFilter) -> list[Table | None]:
-        """Return the tables that the filter can reach; None stands for undeclared topics."""
+    def sources(self, topics: TopicFilter) -> list[Source]:
+        """Return what the filter can reach: tables, and branches or all undeclared topics."""
         if topics.exact:
-            return [owner_of(topics.text, self._tables)]
-        found: list[Table | None] = [item for item in self._tables if _reaches(topics, item)]
+            return [owner_of(topics.text, self._tables) or branch_of(topics.text)]
+        found: list[Source] = [item for item in self._tables if _reaches(topics, item)]
         prefix = topics.prefix + "/"
         if not any(item.path and prefix.startswith(item.path + "/") for item in self._tables):
-            found.append(None)
+            found.extend(branches_of(topics) or [None])
         return found
 
     def _is_hidden(self, text: str) -> bool:
@@ -128,15 +129,16 @@ class Reader:
         except Error:  # it is in the log; the store's own records are there all the same
             return None
 
-    async def read(self, after: int, limit: int, tables: Sequence[Table | None]) -> list[Event]:
-        """Return a page of the log after a position; of one table if there is only one."""
-        if len(tables) == 1:
-            only = tables[0]
-            return await self._run(lambda: self._store.read(after, limit, only, one_table=True))
-        return await self._run(lambda: self._store.read(after, limit))
+    async def read(self, after: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+        """Return a page of the log after a position; without sources, of the whole log."""
+        return await self._run(lambda: self._store.read(after, limit, sources or None))
+
+    async def read_back(self, before: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+        """Return a page of the log before a position, newest first."""
+        return await self._run(lambda: self._store.read_back(before, limit, sources))
 
     async def page(
-        self, after: int, limit: int, tables: Sequence[Table | None], until: int = 0
+        self, after: int, limit: int, sources: Sequence[Source], until: int = 0
     ) -> LogPage:
         """Return a page of the log after a position, maybe one that another reader has read.
 
@@ -144,9 +146,9 @@ class Reader:
         which is durable.
         """
         until = max(until, self.announced())
-        part = part_of(tables)
-        flying = self._flying
+        flying, part = self._flying, ""
         for _ in range(2):  # the second flight began after this call: it has what is needed
+            part = self._store.place(after, sources or None)
             known = self._pages.find(part, after, until)
             if known is not None:
                 return known
@@ -157,7 +159,7 @@ class Reader:
         flight = flying[part, after] = asyncio.get_running_loop().create_future()
         upto = max(after, until, self.announced())
         try:
-            events = await self.read(after, limit, tables)
+            events = await self.read(after, limit, sources)
         finally:
             flight.set_result(None)
             if flying.get((part, after)) is flight:
@@ -166,7 +168,8 @@ class Reader:
             upto = events[-1].seq
         elif events:
             upto = max(upto, events[-1].seq)
-        self._pages.keep(part, after, events, upto)
+        if part == self._store.place(after, sources or None):
+            self._pages.keep(part, after, events, upto)
         return LogPage(events, upto)
 
     async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
@@ -178,14 +181,14 @@ class Reader:
 
         return await self._run(read)
 
-    def trimmed(self, tables: Iterable[Table | None]) -> int:
-        """Return the greatest number that was trimmed from any of these tables."""
-        return max(map(self._store.trimmed, tables), default=0)
+    def trimmed(self, sources: Iterable[Source]) -> int:
+        """Return the greatest number that was trimmed from any of these sources."""
+        return max(map(self._store.trimmed, sources), default=0)
 
-    def lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
-        """Return the tables of which a part that is needed was trimmed, and up to where."""
-        trimmed = {table: self._store.trimmed(table) for table in needs}
-        return {table: trimmed[table] for table, need in needs.items() if trimmed[table] > need}
+    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+        """Return the sources of which a part that is needed was trimmed, and up to where."""
+        trimmed = {source: self._store.trimmed(source) for source in needs}
+        return {source: trimmed[source] for source, need in needs.items() if trimmed[source] > need}
 
     async def search(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer."""
@@ -195,17 +198,17 @@ class Reader:
         """Return how many records a query selects."""
         return await self._run(lambda: self._store.matching(table, query))
 
-    async def count(self, table: Table | None) -> int:
-        """Return how many records a table has."""
-        return await self._run(lambda: self._store.count(table))
+    async def count(self, source: Source) -> int:
+        """Return how many records a source has."""
+        return await self._run(lambda: self._store.count(source))
 
-    async def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+    async def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last events at a topic."""
-        return await self._run(lambda: self._store.history(table, topic, limit))
+        return await self._run(lambda: self._store.history(source, topic, limit))
 
-    async def since(self, table: Table | None, version: int) -> int:
-        """Return the position just before the table's first event of at least this version."""
-        return await self._run(lambda: self._store.since(table, version))
+    async def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
+        return await self._run(lambda: self._store.since(source, version))
 
     async def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return records whose time is over."""

@@ -76,7 +76,7 @@ class Standing:
         """
         announced = self._reader.announced()
         start = announced if since is None else since
-        interest.tables = self._reader.tables(interest.topics)
+        interest.sources = self._reader.sources(interest.topics)
         if not self.interests:
             self._begin(start)
             self._behind = start < announced
@@ -115,7 +115,7 @@ class Standing:
     def replace(self, interest: Interest, *, current: bool) -> None:
         """Change the options of an interest without losing an event (MQTT-3.8.4-3)."""
         old = self.interests[interest.topics.text]
-        interest.floor, interest.doubt, interest.tables = old.floor, old.doubt, old.tables
+        interest.floor, interest.doubt, interest.sources = old.floor, old.doubt, old.sources
         interest.current, interest.since = "" if current else old.current, old.since
         interest.local_floor = old.local_floor if old.no_local else self._reader.announced()
         self.interests.put(interest)
@@ -188,7 +188,7 @@ class Standing:
         self._begin(position)
         self._behind = position < self._reader.announced()
         for interest in interests:
-            interest.tables = self._reader.tables(interest.topics)
+            interest.sources = self._reader.sources(interest.topics)
             self.interests.put(interest)
             if interest.current is not None:
                 self._preludes.append(Snapshot(interest, None))

@@ -32,7 +32,7 @@ from app.core.cursors import Cursor
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.interests import Interest
 from app.engine.marks import LOGGED, READ_TO, Hole, gap, read_to, reset, told
 from app.engine.pace import Pace
@@ -250,7 +250,7 @@ class Subscription(Standing):
             self._behind = True
         self._requeue(event for event in self._queue if not event.seq)
 
-    def _lost(self, needs: dict[Table | None, int]) -> dict[Table | None, int]:
+    def _lost(self, needs: dict[Source, int]) -> dict[Source, int]:
         """Return the tables of which a part that is needed was trimmed, and up to where."""
         return self._reader.lost(needs)
 

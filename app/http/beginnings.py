@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from app.core.callers import Caller
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
-from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
 from app.engine.positions import before_last, before_time
@@ -64,16 +64,16 @@ async def begin(
     for interest in interests:
         await engine.authorise_waiting(interest, caller)
     reader = engine.reader
-    tables = [*dict.fromkeys(table for item in interests for table in reader.tables(item.topics))]
+    sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
     only = interests[0].topics if len(interests) == 1 else None
     position, broken = None, ""
     if place.since is not None:
-        broken = await _broken(reader, place.since, tables)
+        broken = await _broken(reader, place.since, sources)
         position = None if broken else parse_cursor(place.since).seq
     elif place.previous:
-        position = await before_last(reader, only, tables, place.previous)
+        position = await before_last(reader, only, sources, place.previous)
     elif place.version:
-        position = await before_time(reader, tables, place.version)
+        position = await before_time(reader, sources, place.version)
     announced = reader.announced()
     for interest in interests:
         engine.watch(subscription, interest, caller, position, current=not place.new, asked=True)
@@ -84,13 +84,13 @@ async def begin(
     )
 
 
-async def _broken(reader: Reader, token: str, tables: list[Table | None]) -> str:
+async def _broken(reader: Reader, token: str, sources: list[Source]) -> str:
     """Return why a cursor cannot be continued; empty when it can."""
     cursor = parse_cursor(token)
     if cursor.epoch != reader.epoch:
         return "the cursor is of another log"
     if cursor.seq > reader.announced():
         return "the cursor is beyond the end of the log"
-    if reader.trimmed(tables) > cursor.seq:
+    if reader.trimmed(sources) > cursor.seq:
         return "no longer in the log"
     return ""

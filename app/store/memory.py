@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 
 from app.core.clock import seconds_of
+from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds
 from app.core.events import DELETE, MISSING, PATCH, PUT, Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import Branch, Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
 from app.store.records import Key, Layout, is_after, logged
-from app.store.store import Change, Keep, Page
+from app.store.store import Change, Figures, Keep, Page
 
 Fault = Callable[[str], None]
 """Called with the name of what is about to be written; what it raises happens instead."""
@@ -55,6 +57,21 @@ class _Part:
         return list(self.values.items())
 
 
+class _Topics:
+    """What belongs to one topic table; ``since``: up to where the general part may be its own."""
+
+    __slots__ = ("layout", "since", "table", "trimmed")
+
+    def __init__(self, table: TopicTable, since: int, trimmed: int) -> None:
+        self.layout = Layout(None)
+        self.table = table
+        self.since = since
+        self.trimmed = trimmed
+
+
+_Owner = _Part | _Topics
+
+
 class MemoryStore:
     """Records and the log, in memory."""
 
@@ -62,12 +79,16 @@ class MemoryStore:
         self._epoch = epoch
         self._lock = RLock()
         self._parts: dict[str | None, _Part] = {None: _Part(Layout(None))}
-        self._log: list[Event] = []
+        self._log: list[tuple[Event, _Owner]] = []
+        """The events, and the part that each is of."""
+        self._topics: dict[Branch, _Topics] = {}
+        self._former: dict[Branch, int] = {}
+        """Up to where the events of branches are gone whose tables were dropped."""
         self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = 0
         self._last_version = 0
         self.fault: Fault | None = None
-        """Asked before ``commit``, ``reserve`` and ``trim`` change anything."""
+        """Asked with the name of a method of the writer before it changes anything."""
 
     @property
     def epoch(self) -> str:
@@ -119,7 +140,10 @@ class MemoryStore:
             part.put(event)
         elif event.kind == DELETE:
             part.delete(event)
-        self._log.append(logged(event))
+        owner: _Owner | None = None
+        if event.table is None:
+            owner = self._topics.get(branch_of(event.topic))
+        self._log.append((logged(event), owner or part))
         self._last_version = max(self._last_version, event.version)
         return existed
 
@@ -128,18 +152,50 @@ class MemoryStore:
         found = {topic: self.get(table, topic) for table, topic in wanted}
         return {topic: record for topic, record in found.items() if record is not None}
 
-    def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget the table's oldest events beyond ``keep``."""
+    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget a part's oldest events beyond ``keep``."""
         self._ask("trim")
         with self._lock:
-            part = self._part(table)
-            events = self._events(table)
+            owner = self._own(source)
+            events = [event for event, of in self._log if of is owner]
             dropped = events[: min(limit, _beyond(events, keep, now_seconds))]
-            if dropped:
-                part.trimmed = dropped[-1].seq
-                gone = {event.seq for event in dropped}
-                self._log = [event for event in self._log if event.seq not in gone]
+            if owner is not None and dropped:
+                owner.trimmed = last = dropped[-1].seq
+                self._log = [
+                    item for item in self._log if item[1] is not owner or item[0].seq > last
+                ]
             return len(dropped)
+
+    def define(self, table: TopicTable) -> None:
+        """Give a branch a table: from now on its events are a part of their own."""
+        self._ask("define")
+        with self._lock:
+            if not self._is_defined(table):
+                general, branch = self._part(None), table.branch
+                any_left = any(of is general for _, of in self._log)
+                trimmed = self._former.get(branch, 0) if any_left else self.trimmed(branch)
+                since = self.head() if any_left else 0
+                self._topics[branch] = _Topics(table, since, trimmed)
+                self._former.pop(branch, None)
+
+    def drop(self, table: TopicTable) -> None:
+        """End a branch's table with the events that it has."""
+        self._ask("drop")
+        with self._lock:
+            if self._is_defined(table):
+                owner = self._topics.pop(table.branch)
+                seqs = [event.seq for event, of in self._log if of is owner]
+                self._former[table.branch] = max([owner.trimmed, *seqs])
+                self._log = [item for item in self._log if item[1] is not owner]
+
+    def _is_defined(self, table: TopicTable) -> bool:
+        known = [item.table for item in self._topics.values()]
+        if any(
+            item != table and (item.branch == table.branch or item.name == table.name)
+            for item in known
+        ):
+            raise Error(Code.CONFLICT, f"{table.name} for {table.branch}: another is in its place")
+        return table in known
 
     # -- any thread --------------------------------------------------------------------------------
 
@@ -147,7 +203,7 @@ class MemoryStore:
         """Return the greatest number committed or trimmed."""
         with self._lock:
             trimmed = max(part.trimmed for part in self._parts.values())
-            return max(trimmed, self._log[-1].seq if self._log else 0)
+            return max(trimmed, self.trimmed(None), self._log[-1][0].seq if self._log else 0)
 
     def reserved(self) -> int:
         """Return the number up to which ``reserve`` has promised."""
@@ -157,9 +213,51 @@ class MemoryStore:
         """Return the greatest version ever committed."""
         return self._last_version
 
-    def trimmed(self, table: Table | None) -> int:
-        """Return the greatest number of this table that was trimmed."""
-        return self._part(table).trimmed
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source."""
+        with self._lock:
+            general = self._part(None).trimmed
+            if source is None:
+                own = [item.trimmed for item in self._topics.values()]
+                return max(general, *own, *self._former.values(), 0)
+            if not isinstance(source, Branch):
+                return self._part(source).trimmed
+            topics = self._topics.get(source)
+            if topics is None:
+                return max(general, self._former.get(source, 0))
+            return max(topics.trimmed, min(general, topics.since))
+
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the tables that were defined and not dropped, in the order of their making."""
+        with self._lock:
+            return [item.table for item in self._topics.values()]
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source at once."""
+        with self._lock:
+            owner = self._own(source)
+            events = [
+                event
+                for event, of in self._log
+                if of is owner or (source is None and event.table is None)
+            ]
+            size = sum(len(event.payload) for event in events)
+            return Figures(self.count(source), len(events), size, self.trimmed(source))
+
+    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+        """Return what ``read`` would read, as a text."""
+        with self._lock:
+            if sources is None:
+                return "#"
+            return repr(sorted({self._place(after, source) for source in sources}))
+
+    def _place(self, after: int, source: Source) -> str:
+        if isinstance(source, Branch):
+            topics = self._topics.get(source)
+            if topics is None:
+                return "general"
+            return f"{source} and the general one to {topics.since if topics.since > after else 0}"
+        return "undeclared" if source is None and self._topics else _name(source) or "general"
 
     def get(self, table: Table | None, topic: str) -> Record | None:
         """Return the current record at a topic."""
@@ -168,13 +266,18 @@ class MemoryStore:
             key = part.layout.key_or_none(topic)
             return None if key is None else part.records.get(key)
 
-    def read(
-        self, after: int, limit: int, table: Table | None = None, *, one_table: bool = False
-    ) -> list[Event]:
+    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
         """Return events of the log after a position."""
         with self._lock:
-            events = self._events(table) if one_table else self._log
-            return [event for event in events if event.seq > after][:limit]
+            return [event for event in self._events(sources) if event.seq > after][:limit]
+
+    def read_back(
+        self, before: int, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Event]:
+        """Return events of the log before a position, newest first."""
+        with self._lock:
+            events = [event for event in self._events(sources) if event.seq < before]
+            return events[::-1][:limit]
 
     def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
         """Return records that the filter selects, in the order of their keys."""
@@ -202,20 +305,24 @@ class MemoryStore:
             rows = self._part(table).rows()
             return sum(holds(query.where, value, key) for key, value in rows)
 
-    def count(self, table: Table | None) -> int:
-        """Return how many records the table has."""
-        return len(self._part(table).records)
+    def count(self, source: Source) -> int:
+        """Return how many records a source has."""
+        with self._lock:
+            if isinstance(source, Branch):
+                topics = [record.topic for record in self._part(None).records.values()]
+                return sum(map(source.has, topics)) if source in self._topics else 0
+            return len(self._part(source).records)
 
-    def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last events at one topic, oldest first."""
         with self._lock:
-            found = [event for event in self._events(table) if event.topic == topic]
+            found = [event for event in self._events([source]) if event.topic == topic]
             return found[max(0, len(found) - limit) :]
 
-    def since(self, table: Table | None, version: int) -> int:
-        """Return the position just before the table's first event of at least this version."""
+    def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
         with self._lock:
-            found = (event.seq for event in self._events(table) if event.version >= version)
+            found = (event.seq for event in self._events([source]) if event.version >= version)
             return next(found, self.head() + 1) - 1
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
@@ -248,9 +355,24 @@ class MemoryStore:
     def _part(self, table: Table | None) -> _Part:
         return self._parts[_name(table)]
 
-    def _events(self, table: Table | None) -> list[Event]:
-        name = _name(table)
-        return [event for event in self._log if _name(event.table) == name]
+    def _own(self, source: Source) -> _Owner | None:
+        """Return the part that belongs to a source alone."""
+        return self._topics.get(source) if isinstance(source, Branch) else self._part(source)
+
+    def _events(self, sources: Sequence[Source] | None) -> list[Event]:
+        """Return the events of sources; None: all of them."""
+        if sources is None:
+            return [event for event, _ in self._log]
+        return [event for event, of in self._log if any(self._is_of(s, event, of) for s in sources)]
+
+    def _is_of(self, source: Source, event: Event, owner: _Owner) -> bool:
+        """Tell whether an event is read with a source."""
+        if not isinstance(source, Branch):
+            return _name(source) == _name(event.table)
+        topics, general = self._topics.get(source), self._part(None)
+        if topics is None:
+            return owner is general
+        return owner is topics or (owner is general and event.seq <= topics.since)
 
 
 def _name(table: Table | None) -> str | None:

@@ -7,13 +7,14 @@ changes before the transaction has ended: ``Outcome`` carries what is to change 
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
-from typing import cast
+from typing import Final, cast
 
 from app.core.events import DELETE, PATCH, PUT, Event
 from app.core.tables import Table
+from app.core.topic_tables import TopicTable
 from app.store.records import Key
 from app.store.sql_rows import Row, Rows, loads, properties_cell
 from app.store.sql_statements import LogStatement, RecordStatements
@@ -21,14 +22,30 @@ from app.store.sql_tables import META, TABLES
 
 
 class Part:
-    """One record table, open: its rows, its statements, and what is known of it without asking."""
+    """One part of the log and the records it makes: its rows, and what is known without asking.
 
-    __slots__ = ("bytes", "count", "events", "mixed", "rows", "statements", "table_id", "trimmed")
+    That of a topic table has its rows in common with the general part, whose records they are in.
+    """
 
-    def __init__(self, rows: Rows, table_id: int) -> None:
+    __slots__ = (
+        "bytes",
+        "count",
+        "events",
+        "mixed",
+        "rows",
+        "since",
+        "statements",
+        "table_id",
+        "topic_table",
+        "trimmed",
+    )
+
+    def __init__(
+        self, rows: Rows, table_id: int, statements: RecordStatements | None = None
+    ) -> None:
         self.rows = rows
         self.table_id = table_id
-        self.statements = RecordStatements(rows)
+        self.statements = statements or RecordStatements(rows)
         self.count = 0
         """Records."""
         self.mixed = False
@@ -38,38 +55,68 @@ class Part:
         """Events in the log."""
         self.bytes = 0
         """Bytes of payload in the log."""
+        self.topic_table: TopicTable | None = None
+        self.since = 0
+        """Of a topic table: up to where its branch's events may be in the general part."""
+
+
+class Tally:
+    """What one batch adds to one part."""
+
+    __slots__ = ("added", "bytes", "events", "part", "table_id")
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.table_id = part.table_id
+        self.added = self.events = self.bytes = 0
 
 
 @dataclass(slots=True)
 class Share:
-    """What one batch does to one table."""
+    """What one batch does to one table of records, which one or more parts have in common."""
 
     part: Part
     keys: list[Key] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
     """Where in the batch its events are."""
-    added: int = 0
-    bytes: int = 0
+    tallies: list[Tally] = field(default_factory=list)
+    """Of which part each of its events is."""
+    parts: dict[int, Tally] = field(default_factory=dict)
+    """What is added to each part, by its number."""
     mixed: bool = False
 
 
-def split(events: Sequence[Event], part_of: Callable[[Table | None], Part]) -> list[Share]:
-    """Divide a batch among its tables."""
+def split(
+    events: Sequence[Event],
+    part_of: Callable[[Table | None], Part],
+    by_level: Mapping[str | None, Part],
+) -> list[Share]:
+    """Divide a batch among its tables; the branches with a table of their own have ``by_level``."""
     shares: dict[int, Share] = {}
-    of_table: dict[int, tuple[Share, int, bool]] = {}  # by identity: hashing a table is slow
+    # By identity, because hashing a table is slow; undeclared topics by their first level.
+    known: dict[int | str | None, tuple[Share, Tally, int, bool]] = {}
     for index, event in enumerate(events):
-        identity = id(event.table)
-        known = of_table.get(identity)
-        if known is None:
-            part = part_of(event.table)
+        table, topic = event.table, event.topic
+        of: int | str | None
+        if table is None and by_level:
+            cut = topic.find("/")
+            of = topic[:cut] if cut >= 0 else None
+        else:
+            of = id(table)
+        found = known.get(of)
+        if found is None:
+            part = part_of(table)
             share = shares.setdefault(part.table_id, Share(part))
+            owner = part if isinstance(of, int) else by_level.get(of, part)
             layout = part.rows.layout
-            known = of_table[identity] = (share, len(layout.prefix), layout.integer)
-        share, prefix, integer = known
-        topic = event.topic
+            tally = share.parts.setdefault(owner.table_id, Tally(owner))
+            found = known[of] = (share, tally, len(layout.prefix), layout.integer)
+        share, tally, prefix, integer = found
         share.keys.append(share.part.rows.layout.key(topic) if integer else topic[prefix:])
         share.indexes.append(index)
-        share.bytes += len(event.payload)
+        share.tallies.append(tally)
+        tally.events += 1
+        tally.bytes += len(event.payload)
     return list(shares.values())
 
 
@@ -85,17 +132,20 @@ def write_records(
         before.update(cast("list[Key]", loads(found[0])))
     present = set(before)
     last: dict[Key, Event] = {}
-    for key, index in zip(share.keys, share.indexes, strict=True):
+    for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
         event = events[index]
-        existed[index] = key in present
+        existed[index] = there = key in present
         kind = event.kind
         if kind in {PUT, PATCH}:
-            present.add(key)
+            if not there:
+                present.add(key)
+                tally.added += 1
             last[key] = event
         elif kind == DELETE:
-            present.discard(key)
+            if there:
+                present.discard(key)
+                tally.added -= 1
             last[key] = event
-    share.added = len(present) - len(before)
     row = share.part.rows.row
     written = [(key, last[key]) for key in distinct if key in last]
     upserts = [row(key, event) for key, event in written if event.kind != DELETE]
@@ -113,12 +163,11 @@ def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
     """Return the rows of the log for a batch, in the order of their numbers."""
     rows: list[Row] = [()] * len(events)
     for share in shares:
-        table_id = share.part.table_id
-        for key, index in zip(share.keys, share.indexes, strict=True):
+        for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
             event = events[index]
             rows[index] = (
                 event.seq,
-                table_id,
+                tally.table_id,
                 key,  # TEXT affinity: an integer becomes its digits
                 event.kind,
                 event.version,
@@ -134,6 +183,9 @@ def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
     return rows
 
 
+_ADD: Final = f"UPDATE {TABLES} SET events=events+?,bytes=bytes+?,records=records+? WHERE id=?"
+
+
 def write_batch(
     cursor: Cursor, shares: Sequence[Share], events: Sequence[Event], log: LogStatement
 ) -> list[bool]:
@@ -143,10 +195,10 @@ def write_batch(
         write_records(cursor, share, events, existed)
     log.write(cursor, log_rows(shares, events))
     for share in shares:
-        cursor.execute(
-            f"UPDATE {TABLES} SET events=events+?, bytes=bytes+? WHERE id=?",
-            (len(share.keys), share.bytes, share.part.table_id),
-        )
+        added = [(t.events, t.bytes, t.added, t.table_id) for t in share.parts.values()]
+        cursor.executemany(_ADD, added)
+        if share.mixed and not share.part.mixed:
+            cursor.execute(f"UPDATE {TABLES} SET mixed=1 WHERE id=?", (share.part.table_id,))
     return existed
 
 
@@ -161,8 +213,9 @@ def write_fact(cursor: Cursor, name: str, value: object) -> None:
 
 def note(share: Share) -> None:
     """Take what a committed share changed into memory."""
-    part = share.part
-    part.count += share.added
-    part.events += len(share.keys)
-    part.bytes += share.bytes
-    part.mixed = part.mixed or share.mixed
+    for tally in share.parts.values():
+        part = tally.part
+        part.count += tally.added
+        part.events += tally.events
+        part.bytes += tally.bytes
+    share.part.mixed = share.part.mixed or share.mixed

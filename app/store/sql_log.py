@@ -7,24 +7,31 @@ are shown as those of undeclared topics, at the path the table had.
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from sqlite3 import Cursor
 from typing import Final, cast
 
 from app.core.clock import seconds_of
 from app.core.events import Event
+from app.core.limits import STORE_MERGED_PARTS_MAX
 from app.store.sql_commit import Part
+from app.store.sql_parts import END, Plan
 from app.store.sql_rows import Row, properties_of
 from app.store.sql_statements import LOG_COLUMNS
-from app.store.sql_tables import LOG, TABLES
+from app.store.sql_tables import LOG, META, TABLES
 from app.store.store import Keep
 
+_SEQ: Final = itemgetter(0)
 _SELECT: Final = f"SELECT {LOG_COLUMNS} FROM {LOG}"
 HEAD: Final = (
     f"SELECT max(coalesce((SELECT max(seq) FROM {LOG}),0),"
-    f"coalesce((SELECT max(trimmed) FROM {TABLES}),0))"
+    f"(SELECT CAST(value AS INTEGER) FROM {META} WHERE name='trimmed'))"
 )
+_ASCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
+_DESCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq DESC LIMIT ?"
 
 
 def head(cursor: Cursor) -> int:
@@ -40,24 +47,28 @@ class LogReader:
         self._former = former
         """Number to the first levels of the topics, of tables that are no longer declared."""
 
-    def read(self, cursor: Cursor, after: int, limit: int, table_id: int | None) -> list[Event]:
-        """Return events after a position; with ``table_id``, only those of one table."""
-        if table_id is None:
-            text = f"{_SELECT} WHERE seq>? ORDER BY seq LIMIT ?"
-            rows = cursor.execute(text, (after, limit))
-        else:
-            text = f"{_SELECT} WHERE table_id=? AND seq>? ORDER BY seq LIMIT ?"
-            rows = cursor.execute(text, (table_id, after, limit))
+    def read(self, cursor: Cursor, plan: Plan, after: int, limit: int) -> list[Event]:
+        """Return the events that a plan says after a position."""
+        rows = _page(cursor, plan, after, END, limit, back=False)
         return [self._event(row) for row in rows]
 
-    def history(self, cursor: Cursor, table_id: int, topic: str, limit: int) -> list[Event]:
-        """Return the last events at one topic of a table, oldest first.
+    def read_back(self, cursor: Cursor, plan: Plan, before: int, limit: int) -> list[Event]:
+        """Return the events that a plan says before a position, newest first."""
+        rows = _page(cursor, plan, 0, before - 1, limit, back=True)
+        return [self._event(row) for row in rows]
 
-        It walks back over the table's part of the log: one index serves all reading of the log, and
-        a second would cost every write to make this one question cheaper.
+    def history(self, cursor: Cursor, plan: Plan, topic: str, limit: int) -> list[Event]:
+        """Return the last events at one topic of a source, oldest first.
+
+        It walks back over the source's parts of the log: one index serves all reading of the log,
+        and a second would cost every write to make this one question cheaper.
         """
-        text = f"{_SELECT} WHERE table_id=? AND topic=? ORDER BY seq DESC LIMIT ?"
-        rows = cursor.execute(text, (table_id, topic, limit)).fetchall()
+        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? ORDER BY seq DESC LIMIT ?"
+        walks = [
+            cursor.connection.execute(text, (number, topic, upto, limit))
+            for number, upto in plan.pieces
+        ]
+        rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
         return [self._event(row) for row in reversed(rows)]
 
     def _event(self, row: Row) -> Event:
@@ -84,19 +95,51 @@ class LogReader:
         )
 
 
-def since(cursor: Cursor, table_id: int, version: int) -> int | None:
-    """Return the number of the table's first event of at least this version, or None."""
-    row = cursor.execute(
-        f"SELECT seq FROM {LOG} WHERE table_id=? AND version>=? ORDER BY seq LIMIT 1",
-        (table_id, version),
-    ).fetchone()
-    return None if row is None else int(row[0])
+def _page(
+    cursor: Cursor, plan: Plan, after: int, upto: int, limit: int, *, back: bool
+) -> Iterable[Row]:
+    """Return rows of a plan's parts with numbers above one and up to another.
+
+    A few parts are walked side by side, each in its index, so that only their own rows are looked
+    at; of many parts, each walk would cost more than the rows between theirs.
+    """
+    order = "DESC" if back else "ASC"
+    if plan.whole or len(plan.pieces) > STORE_MERGED_PARTS_MAX:
+        numbers = ",".join(str(number) for number, _ in plan.pieces)
+        sieve = "" if plan.whole else f" AND table_id IN ({numbers})"
+        text = f"{_SELECT} WHERE seq>? AND seq<=?{sieve} ORDER BY seq {order} LIMIT ?"
+        return cursor.execute(text, (after, upto, limit))
+    text = _DESCENDING if back else _ASCENDING
+    walks = [
+        cursor.connection.execute(text, (number, after, min(upto, until), limit))
+        for number, until in plan.pieces
+    ]
+    if len(walks) == 1:
+        return walks[0]
+    return islice(merge(*walks, key=_SEQ, reverse=back), limit)
+
+
+def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
+    """Return the number of the first event of at least this version, or None."""
+    text = f"SELECT seq FROM {LOG} WHERE table_id=? AND version>=? AND seq<=? ORDER BY seq LIMIT 1"
+    found = [
+        cursor.execute(text, (number, version, upto)).fetchone() for number, upto in plan.pieces
+    ]
+    return min((int(row[0]) for row in found if row is not None), default=None)
+
+
+def note_trimmed(cursor: Cursor, seq: int) -> None:
+    """Note a number as trimmed, so that the head of a log whose end is gone is known."""
+    cursor.execute(
+        f"UPDATE {META} SET value=? WHERE name='trimmed' AND CAST(value AS INTEGER)<?",
+        (str(seq), seq),
+    )
 
 
 def trim(
     cursor: Cursor, part: Part, keep: Keep, now_seconds: float, limit: int
 ) -> tuple[int, int, int]:
-    """Delete a table's oldest events beyond ``keep``, at most ``limit``, within a transaction.
+    """Delete a part's oldest events beyond ``keep``, at most ``limit``, within a transaction.
 
     Returns how many, the bytes of their payloads, and the number of the last one. Only a beginning
     is ever cut, so what is left is all that happened since then.
@@ -117,6 +160,7 @@ def trim(
             f"UPDATE {TABLES} SET trimmed=?,events=events-?,bytes=bytes-? WHERE id=?",
             (last, count, size, part.table_id),
         )
+        note_trimmed(cursor, last)
     return count, size, last
 
 

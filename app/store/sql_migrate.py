@@ -46,8 +46,8 @@ from app.store.sql_tables import (
     value_attributes,
 )
 
-FORMAT: Final = "1"
-"""Version of the tables' form; another one is refused rather than guessed at."""
+FORMAT: Final = "2"
+"""Version of the tables' form; one that is not known is refused rather than guessed at."""
 
 _WIDER: Final = frozenset(
     {
@@ -103,12 +103,20 @@ def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
     Models().metadata.create_all(connection)
     known = dict(cursor.execute(f"SELECT name,value FROM {META}"))
     if not known:
-        facts = {"format": FORMAT, "epoch": epoch, "reserved": "0", "last_version": "0"}
+        facts = {
+            "format": FORMAT,
+            "epoch": epoch,
+            "reserved": "0",
+            "last_version": "0",
+            "trimmed": "0",
+        }
         cursor.executemany(
             f"INSERT INTO {META} (name,value) VALUES (?,?)",
             facts.items(),
         )
         cursor.execute(_INSERT_TABLE, (0, "", None, "{}"))
+    elif known.get("format") == "1":
+        _from_format_1(cursor)
     elif known.get("format") != FORMAT:
         raise Error(
             Code.INVALID,
@@ -117,13 +125,26 @@ def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
         )
 
 
+def _from_format_1(cursor: Cursor) -> None:
+    """Give a file of the first format what it lacks: no row of the log or of a table is touched.
+
+    Records are counted once, when their table is opened next.
+    """
+    cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN records BIGINT")
+    cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN mixed BOOLEAN")
+    cursor.execute(
+        f"INSERT INTO {META} (name,value) SELECT 'trimmed',CAST(max(trimmed) AS TEXT) FROM {TABLES}"
+    )
+    cursor.execute(f"UPDATE {META} SET value=? WHERE name='format'", (FORMAT,))
+
+
 _INSERT_TABLE: Final = (
     f"INSERT INTO {TABLES} (id,name,path,shape,trimmed,events,bytes) VALUES (?,?,?,?,0,0,0)"
 )
 
 
 def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table]) -> list[Part]:
-    """Bring the database to this schema, within a transaction; return its parts."""
+    """Bring the database to this schema; return the general part and those of the tables."""
     check_names(tables)
     models = Models()
     parts = [_loaded(cursor, TopicRows(), 0)]
@@ -139,6 +160,8 @@ def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table])
             table_id, old = int(row[0]), _read_shape(row[1])
             _change(cursor, table, old)
         new = _shape(table, old)
+        if old is not None and new != old:  # values may have moved
+            cursor.execute(f"UPDATE {TABLES} SET records=NULL WHERE id=?", (table_id,))
         cursor.execute(
             f"UPDATE {TABLES} SET path=?,shape=? WHERE id=?",
             (table.path, new.text, table_id),
@@ -171,17 +194,21 @@ def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) 
 
 
 def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> Part:
-    """Return a table's part with its counts."""
+    """Return a table's part with its counts; what is not known yet is counted, once."""
     part = Part(rows, table_id)
-    part.trimmed, part.events, part.bytes = cursor.execute(
-        f"SELECT trimmed,events,bytes FROM {TABLES} WHERE id=?",
+    part.trimmed, part.events, part.bytes, records, mixed = cursor.execute(
+        f"SELECT trimmed,events,bytes,records,mixed FROM {TABLES} WHERE id=?",
         (table_id,),
     ).fetchone()
-    mixed = f"total({quoted(FORM)}<>{TYPED})" if rows.layout.typed else "0"
-    part.count, others = cursor.execute(
-        f"SELECT count(*),{mixed} FROM {quoted(rows.name)}"
-    ).fetchone()
-    part.mixed = bool(others)
+    if records is None:
+        others = f"total({quoted(FORM)}<>{TYPED})" if rows.layout.typed else "0"
+        records, mixed = cursor.execute(
+            f"SELECT count(*),{others}>0 FROM {quoted(rows.name)}"
+        ).fetchone()
+        cursor.execute(
+            f"UPDATE {TABLES} SET records=?,mixed=? WHERE id=?", (records, mixed, table_id)
+        )
+    part.count, part.mixed = records, bool(mixed)
     return part
 
 

@@ -42,6 +42,7 @@ from sqlmodel import Field, SQLModel
 from app.core.errors import Code, Error
 from app.core.tables import Attribute, Table, Type
 
+FORMER: Final = "rowcast_former"
 LOG: Final = "rowcast_log"
 META: Final = "rowcast_meta"
 STATES: Final = "rowcast_states"
@@ -294,4 +295,13 @@ def _own_tables(metadata: MetaData) -> None:
         Column("trimmed", BigInteger(), nullable=False, default=0),
         Column("events", BigInteger(), nullable=False, default=0),
         Column("bytes", BigInteger(), nullable=False, default=0),
+        Column("records", BigInteger()),
+        Column("mixed", Boolean()),
+    )
+    SqlTable(
+        FORMER,
+        metadata,
+        Column("branch", Text(), primary_key=True),
+        Column("trimmed", BigInteger(), nullable=False),
+        sqlite_with_rowid=False,
     )

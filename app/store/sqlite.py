@@ -9,27 +9,31 @@ that changed it on the disk, by the one thread that writes; readers see one numb
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Cursor
+from typing import TypeVar
 
-from app.core.errors import Code, Error
 from app.core.events import Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
-from app.store import sql_log, sql_scan, sql_search
+from app.store import sql_log, sql_scan, sql_search, sql_topic_tables
 from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
 from app.store.sql_database import Database
 from app.store.sql_migrate import make_own_tables, open_tables
+from app.store.sql_parts import Parts, Plan
 from app.store.sql_rows import Row, TopicRows
 from app.store.sql_statements import LogStatement
 from app.store.sql_states import StateStatements, read_states
-from app.store.sql_tables import META, TABLES, quoted, sql_name
-from app.store.store import Change, Keep, Page
+from app.store.sql_tables import META, TABLES, quoted
+from app.store.store import Change, Figures, Keep, Page
+
+T = TypeVar("T")
 
 
 class SqlStore:
@@ -52,8 +56,7 @@ class SqlStore:
         self._epoch = str(facts["epoch"])
         self._reserved = int(facts["reserved"])
         self._last_version = int(facts["last_version"])
-        self._parts: dict[str, Part] = {}
-        self._undeclared = Part(TopicRows(), 0)
+        self._parts = Parts(Part(TopicRows(), 0))
         self._log = LogStatement()
         self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
@@ -74,8 +77,7 @@ class SqlStore:
         with database.defining() as cursor:
             parts = open_tables(database.connection, cursor, tables)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
-        self._undeclared = parts[0]
-        self._parts = {part.rows.name: part for part in parts[1:]}
+            self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:])
         former = {number: f"{path}/" if path else "" for number, path in known}
         self._reader = sql_log.LogReader({part.table_id: part for part in parts}, former)
 
@@ -97,7 +99,7 @@ class SqlStore:
         if not events:
             self._change(changes)
             return []
-        shares = split(events, self._part)
+        shares = split(events, self._parts.of, self._parts.by_level)
         version = max(event.version for event in events)
         with self._database.writing() as cursor:
             existed = write_batch(cursor, shares, events, self._log)
@@ -120,7 +122,7 @@ class SqlStore:
         """Return the current records of these topics, by topic; absent ones are left out."""
         keys: dict[int, tuple[Part, list[Key]]] = {}
         for table, topic in wanted:
-            part = self._part(table)
+            part = self._parts.of(table)
             key = part.rows.layout.key_or_none(topic)
             if key is not None:
                 keys.setdefault(part.table_id, (part, []))[1].append(key)
@@ -134,23 +136,48 @@ class SqlStore:
             cursor.close()
         return found
 
-    def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget the table's oldest events beyond ``keep``, at most ``limit`` of them."""
-        part = self._part(table)
-        if not (keep.seconds or keep.events or keep.bytes):
+    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget a part's oldest events beyond ``keep``, at most ``limit`` of them."""
+        part = self._parts.own(source)
+        if part is None or not (keep.seconds or keep.events or keep.bytes):
             return 0
-        trimmed = part.trimmed
-        try:
-            with self._database.writing() as cursor:
-                count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
-                # Known before it is true: who reads, and then asks, must not miss what is gone.
-                part.trimmed = last
-        except BaseException:
-            part.trimmed = trimmed
-            raise
+        with self._known_before(part), self._database.writing() as cursor:
+            count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
+            self._parts.mark(part, last)
         part.events -= count
         part.bytes -= size
         return count
+
+    @contextmanager
+    def _known_before(self, part: Part) -> Iterator[None]:
+        """What is gone is known before it is: who reads, and then asks, must not miss it.
+
+        If it stays after all, it was never said.
+        """
+        before = part.trimmed, self._parts.trimmed_undeclared
+        try:
+            yield
+        except BaseException:
+            part.trimmed, self._parts.trimmed_undeclared = before
+            raise
+
+    def define(self, table: TopicTable) -> None:
+        """Give a branch a table: from now on its events are a part of their own."""
+        if self._parts.is_defined(table):
+            return
+        with self._database.writing() as cursor:
+            part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
+        self._parts.add(table.branch.level, part, moved)
+
+    def drop(self, table: TopicTable) -> None:
+        """End a branch's table with the events that it has."""
+        if not self._parts.is_defined(table):
+            return
+        part = self._parts.by_level[table.branch.level]
+        with self._known_before(part), self._database.writing() as cursor:
+            self._parts.mark(part, sql_topic_tables.last_number(cursor, part))
+            sql_topic_tables.drop(cursor, self._parts, part, table.branch.level)
+        self._parts.remove(table.branch.level, part)
 
     # -- any thread --------------------------------------------------------------------------------
 
@@ -166,17 +193,29 @@ class SqlStore:
         """Return the greatest version ever committed; 0 for a new log."""
         return self._last_version
 
-    def trimmed(self, table: Table | None) -> int:
-        """Return the greatest number of this table that was trimmed."""
-        return self._part(table).trimmed
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source."""
+        return self._parts.trimmed(source)
 
-    def count(self, table: Table | None) -> int:
-        """Return how many records the table has, at once."""
-        return self._part(table).count
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the tables that were defined and not dropped, in the order of their making."""
+        return self._parts.topic_tables()
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source at once, without asking the disk."""
+        return self._parts.figures(source)
+
+    def count(self, source: Source) -> int:
+        """Return how many records a source has, at once."""
+        return self._parts.figures(source).records
+
+    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
+        return self._parts.plan(after, sources).name
 
     def get(self, table: Table | None, topic: str) -> Record | None:
         """Return the current record at a topic."""
-        part = self._part(table)
+        part = self._parts.of(table)
         key = part.rows.layout.key_or_none(topic)
         if key is None:
             return None
@@ -184,17 +223,38 @@ class SqlStore:
             row = next(part.statements.find.read(cursor, [key]), None)
         return None if row is None else part.rows.record(row)
 
-    def read(
-        self, after: int, limit: int, table: Table | None = None, *, one_table: bool = False
+    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+        """Return up to ``limit`` events with ``seq > after`` of these sources, in order."""
+        read = self._reader.read
+        return self._read(after, sources, lambda cursor, plan: read(cursor, plan, after, limit))
+
+    def read_back(
+        self, before: int, limit: int, sources: Sequence[Source] | None = None
     ) -> list[Event]:
-        """Return up to ``limit`` events of the log with ``seq > after``, in order."""
-        table_id = self._part(table).table_id if one_table else None
-        with self._database.reading() as cursor:
-            return self._reader.read(cursor, after, limit, table_id)
+        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
+        read = self._reader.read_back
+        return self._read(0, sources, lambda cursor, plan: read(cursor, plan, before, limit))
+
+    def _read(
+        self, after: int, sources: Sequence[Source] | None, ask: Callable[[Cursor, Plan], T]
+    ) -> T:
+        """Ask the log for these sources' parts; again, if one came or went meanwhile.
+
+        A part is known in memory before anything is written to it: if nothing changed until the
+        answer is there, it has all that its snapshot has.
+        """
+        parts = self._parts
+        while True:
+            generation = parts.generation
+            plan = parts.plan(after, sources)
+            with self._database.reading() as cursor:
+                found = ask(cursor, plan)
+            if generation == parts.generation:
+                return found
 
     def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
         """Return up to ``limit`` records that the filter selects, in the order of their keys."""
-        part = self._part(table)
+        part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
             rows = list(islice(sql_scan.scan(cursor, part, topics, after), limit + 1))
@@ -203,7 +263,7 @@ class SqlStore:
 
     def search(self, table: Table, query: Query) -> Page:
         """Return one page of the query's answer: at most ``query.limit`` whole records."""
-        part = self._part(table)
+        part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
             rows, after = sql_search.search(cursor, part, query)
@@ -212,23 +272,29 @@ class SqlStore:
     def matching(self, table: Table, query: Query) -> int:
         """Return how many records the query's conditions select."""
         with self._database.reading() as cursor:
-            return sql_search.matching(cursor, self._part(table), query)
+            return sql_search.matching(cursor, self._parts.of(table), query)
 
-    def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
-        part = self._part(table)
-        layout = part.rows.layout
-        if limit <= 0 or not topic.startswith(layout.prefix):
+        if limit <= 0:
             return []
-        local = topic[len(layout.prefix) :]
-        with self._database.reading() as cursor:
-            return self._reader.history(cursor, part.table_id, local, limit)
+        if isinstance(source, Table):
+            prefix = self._parts.of(source).rows.layout.prefix
+            if not topic.startswith(prefix):
+                return []
+        else:
+            source, prefix = branch_of(topic) if source is None else source, ""
+        local, read = topic[len(prefix) :], self._reader.history
+        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit))
 
-    def since(self, table: Table | None, version: int) -> int:
-        """Return the position just before the table's first event of at least this version."""
-        with self._database.reading() as cursor:
-            seq = sql_log.since(cursor, self._part(table).table_id, version)
+    def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
+
+        def ask(cursor: Cursor, plan: Plan) -> int:
+            seq = sql_log.since(cursor, plan, version)
             return sql_log.head(cursor) if seq is None else seq - 1
+
+        return self._read(0, [source], ask)
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return the facts of owners that begin with ``prefix``, by owner and name."""
@@ -249,21 +315,9 @@ class SqlStore:
         """Return up to ``limit`` records whose time is over, the longest over first."""
         found: list[Record] = []
         with self._database.reading() as cursor:
-            for part in (self._undeclared, *self._parts.values()):
+            for part in (self._parts.general, *self._parts.tables.values()):
                 found += [part.rows.record(row) for row in _over(cursor, part, now_seconds, limit)]
         return sorted(found, key=lambda record: record.expires_at)[:limit]
-
-    # -- inside ------------------------------------------------------------------------------------
-
-    def _part(self, table: Table | None) -> Part:
-        if table is None:
-            return self._undeclared
-        with suppress(KeyError):
-            return self._parts[sql_name(table)]
-        raise Error(
-            Code.NOT_FOUND,
-            f"the store was not opened with the table {table.name}; open it with the whole schema",
-        )
 
 
 def _over(cursor: Cursor, part: Part, now_seconds: float, limit: int) -> list[Row]:

@@ -2,12 +2,18 @@
 
 One log of events, one current record for each topic, and the states that others keep beside them
 (an MQTT session's, say), all written in the same transaction. Every method blocks and is called off
-the event loop: ``commit``, ``lookup``, ``trim`` and ``reserve`` by the one writer thread, the rest
-by any reader thread, each of which sees a consistent committed state.
+the event loop: ``commit``, ``lookup``, ``trim``, ``define``, ``drop`` and ``reserve`` by the one
+writer thread, the rest by any reader thread, each of which sees a consistent committed state.
 ``tests/store/conformance.py`` is this interface as a test suite; every store passes it.
 
 What a record looks like when it comes back is for ``records.py``: a value comes back as that
 value, in plain JSON; bytes come back as those bytes.
+
+The log has *parts*: one for each declared table, one for each topic table, and the general one, for
+branches that have none. A ``Source`` says what is meant, and becomes parts when it is asked for,
+because topic tables come and go: a Branch is its table's part and what the general one had when
+the table was made; None is all undeclared topics. So nothing moves when a table is made, and a
+Branch may give some events of others that had no table either: who asks for one looks at topics.
 
 A store knows nothing of callers, protocols, versions or validity: it keeps what it is given.
 """
@@ -19,6 +25,7 @@ from typing import Protocol
 from app.core.events import Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import Source, TopicTable
 from app.core.topics import TopicFilter
 
 
@@ -43,6 +50,19 @@ class Keep:
     events: int = 0
     bytes: int = 0
     """Bytes of payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a source has; of a Branch without a table only ``trimmed`` says something."""
+
+    records: int = 0
+    """Current records; of a Branch and of None, retained messages."""
+    events: int = 0
+    """Events in the log."""
+    bytes: int = 0
+    """Bytes of their payloads."""
+    trimmed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +114,25 @@ class Store(Protocol):
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
 
-    def trim(self, table: Table | None, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget the table's oldest events beyond any limit of ``keep``; return how many.
+    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget a part's oldest events beyond any limit of ``keep``; return how many.
 
         At most ``limit`` are forgotten at once. Only a beginning is ever cut, so what is left is
-        all that happened since. None stands for undeclared topics. Records are not touched.
-        ``trimmed(table)`` moves up.
+        all that happened since. Here a Branch is only its table's part, and None the general one.
+        Records are not touched. ``trimmed(source)`` moves up.
+        """
+
+    def define(self, table: TopicTable) -> None:
+        """Give a branch a table: from now on its events are a part of their own.
+
+        Retained messages that are there count for it. What is defined already stays as it is;
+        Error(CONFLICT) means that the branch, or the name, belongs to another table.
+        """
+
+    def drop(self, table: TopicTable) -> None:
+        """End a branch's table with the events that it has; what is not there stays so.
+
+        Retained messages stay, and ``trimmed`` of the branch tells what is gone.
         """
 
     # -- any thread --------------------------------------------------------------------------------
@@ -113,19 +146,32 @@ class Store(Protocol):
     def last_version(self) -> int:
         """Return the greatest version ever committed; 0 for a new log."""
 
-    def trimmed(self, table: Table | None) -> int:
-        """Return the greatest number of this table that was trimmed; all later events are there."""
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source; all later events are there."""
+
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the tables that were defined and not dropped, in the order of their making."""
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source at once, without asking the disk."""
+
+    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
 
     def get(self, table: Table | None, topic: str) -> Record | None:
         """Return the current record at a topic."""
 
-    def read(
-        self, after: int, limit: int, table: Table | None = None, *, one_table: bool = False
-    ) -> list[Event]:
-        """Return up to ``limit`` events of the log with ``seq > after``, in order.
+    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+        """Return up to ``limit`` events with ``seq > after`` of these sources, in order.
 
-        With ``one_table``, only those of ``table`` (None: of undeclared topics).
+        None means the whole log. It costs what these parts have, not what the log has, as long as
+        they are few.
         """
+
+    def read_back(
+        self, before: int, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Event]:
+        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
 
     def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
         """Return up to ``limit`` records that the filter selects, in a fixed order.
@@ -141,14 +187,14 @@ class Store(Protocol):
     def matching(self, table: Table, query: Query) -> int:
         """Return how many records the query's conditions select."""
 
-    def count(self, table: Table | None) -> int:
-        """Return how many records the table has, at once."""
+    def count(self, source: Source) -> int:
+        """Return how many records a source has, at once, as ``figures`` does."""
 
-    def history(self, table: Table | None, topic: str, limit: int) -> list[Event]:
+    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
 
-    def since(self, table: Table | None, version: int) -> int:
-        """Return the position just before the table's first event of at least this version."""
+    def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return owner, name and value of all facts of owners that begin with ``prefix``.

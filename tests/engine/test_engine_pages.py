@@ -7,7 +7,7 @@ from engine_room import ANN, DOG, NOTE, Room, turns
 
 from app.core.events import MESSAGE, Event
 from app.engine import pages
-from app.engine.pages import Pages, part_of
+from app.engine.pages import Pages
 from app.store.store import Keep
 
 
@@ -66,13 +66,6 @@ def test_a_page_over_the_bound_is_not_kept(monkeypatch):
     known.keep("", 0, events(1, payload=b"x" * 11), 1)
     known.keep("", 1, events(2, payload=b"x" * 10), 2)
     assert [None, ([2], 2)] == [numbers(known.find("", at, 9)) for at in (0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("tables", "part"), [([DOG], "Dog"), ([None], ""), ([DOG, None], "#"), ([], "#")]
-)
-def test_the_part_of_the_log_that_tables_are(tables, part):
-    assert part == part_of(tables)
 
 
 async def filled(count=5):

@@ -28,7 +28,7 @@ async def test_the_last_match_is_found(small, seed, text):
         topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
         seqs.append((room.committer.announced, topic))
-    found = await positions.before_last_match(room.reader, topics, room.reader.tables(topics))
+    found = await positions.before_last_match(room.reader, topics, room.reader.sources(topics))
     matching = [seq for seq, topic in seqs if topics.matches(topic)]
     assert (matching[-1] - 1 if matching else room.committer.announced) == found
 

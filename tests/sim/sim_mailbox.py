@@ -260,7 +260,7 @@ class Mailbox:
 
         Then it begins anew with the current records, past the messages of all tables it reaches.
         """
-        tables = self.world.server.reader.tables(TopicFilter(text))
+        tables = self.world.server.reader.sources(TopicFilter(text))
         names = {table and table.name for table in tables}
         seq = self.store.by_n[n].seq
         return any(

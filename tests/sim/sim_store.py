@@ -143,9 +143,9 @@ class SimStore(MemoryStore):
         self._read_fault()
         return super().get(table, topic)
 
-    def read(self, after, limit, table=None, *, one_table=False):
+    def read(self, after, limit, sources=None):
         self._read_fault()
-        return super().read(after, limit, table, one_table=one_table)
+        return super().read(after, limit, sources)
 
     def scan(self, table, topics, after, limit):
         self._read_fault()

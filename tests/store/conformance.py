@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from conformance_queries import QueryConformance
 from conformance_states import StateConformance
+from conformance_topic_tables import TopicTableConformance
 from store_cases import DOG, FULL, JSON, NUMBER, OPEN, all_seen, seen
 
 from app.core.errors import Code, Error
@@ -19,7 +20,7 @@ from app.store.store import Keep
 ALL = 10**6
 
 
-class Conformance(QueryConformance, StateConformance):
+class Conformance(QueryConformance, StateConformance, TopicTableConformance):
     """What every store does."""
 
     # -- commits and records
@@ -224,8 +225,8 @@ class Conformance(QueryConformance, StateConformance):
 
     def test_read_of_one_table(self, store, writer):
         store.commit([writer.event("t", PUT), writer.value(DOG, "a", {}), writer.event("u", PUT)])
-        assert [event.seq for event in store.read(0, ALL, None, one_table=True)] == [1, 3]
-        assert [event.seq for event in store.read(0, ALL, DOG, one_table=True)] == [2]
+        assert [event.seq for event in store.read(0, ALL, [None])] == [1, 3]
+        assert [event.seq for event in store.read(0, ALL, [DOG])] == [2]
 
     def test_event_of_the_log_is_as_it_came(self, store, writer):
         events = [

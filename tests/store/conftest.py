@@ -4,7 +4,9 @@ import pytest
 from store_cases import Writer
 from store_place import Place
 
-pytest.register_assert_rewrite("conformance", "conformance_queries", "conformance_states")
+pytest.register_assert_rewrite(
+    "conformance", "conformance_queries", "conformance_states", "conformance_topic_tables"
+)
 
 
 @pytest.fixture

@@ -262,7 +262,7 @@ class Stores(RuleBasedStateMachine):
     @rule(after=st.integers(0, 30), limit=st.sampled_from([1, 5, ALL]), table=TABLE)
     def read(self, after, limit, table):
         self.both(lambda store: all_seen(store.read(after, limit)))
-        self.both(lambda store: all_seen(store.read(after, limit, table, one_table=True)))
+        self.both(lambda store: all_seen(store.read(after, limit, [table])))
         self.both(lambda store: store.since(table, after << 16))
 
     @rule(record=IDS, key=KEYS)

@@ -321,7 +321,7 @@ def plan(place, text, *values):
 )
 def test_condition_on_an_indexed_attribute_uses_the_index(place, name, operator, value):
     """A4: the plan searches; it does not scan."""
-    part = place.start()._parts["Dog"]
+    part = place.start()._parts.tables["Dog"]
     selected = Conditions(part).filter(Condition((name,), operator, value))
     found = plan(place, f"SELECT * FROM Dog WHERE {selected.text}", *selected.values)
     index = "PRIMARY KEY" if name.endswith("id") else f"INDEX rowcast_by.Dog.{name} "
