@@ -238,7 +238,7 @@ def _declared_columns(table: Table) -> list["Column[object]"]:
 
 
 def _own_tables(metadata: MetaData) -> None:
-    """Define the log, the current values of undeclared topics, the states, and the facts."""
+    """Define the log, the current values of undeclared topics, the states, and the accounts."""
     SqlTable(
         LOG,
         metadata,
@@ -279,6 +279,11 @@ def _own_tables(metadata: MetaData) -> None:
         Column("value", LargeBinary(), nullable=False),
         sqlite_with_rowid=False,
     )
+    _account_tables(metadata)
+
+
+def _account_tables(metadata: MetaData) -> None:
+    """Define the facts of the whole store, and what is known of each part of the log."""
     SqlTable(
         META,
         metadata,

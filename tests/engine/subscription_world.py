@@ -22,7 +22,7 @@ from app.core.events import (
 )  # fmt: skip
 from app.core.tables import Table
 from app.core.topics import TopicFilter
-from app.engine import preludes, standing, subscription
+from app.engine import preludes, reader, standing, subscription
 from app.engine.cache import RecordCache
 from app.engine.reader import Reader
 from app.engine.subscription import Interest, Subscription
@@ -36,7 +36,7 @@ def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):
     monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
     monkeypatch.setattr(subscription, "LOG_PAGE_EVENTS", page)
     monkeypatch.setattr(preludes, "LOG_PAGE_EVENTS", page)
-    monkeypatch.setattr(preludes, "SCAN_PAGE_RECORDS", scan)
+    monkeypatch.setattr(reader, "SCAN_PAGE_RECORDS", scan)
 
 
 def kinds(pairs):
