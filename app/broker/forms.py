@@ -7,13 +7,15 @@ of them.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.codecs import CBOR, JSON, MSGPACK, negotiate
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
+from app.core.meta import meta_of
 from app.engine.contents import Contents
 from app.engine.stamps import ORIGIN
 from app.mqtt.aliases import alias_frame, alias_parts
@@ -51,7 +53,7 @@ _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """A version of the protocol, a media type (None: as it came), and whether ``seq`` is told.
+    """A version of the protocol, a media type (None: as it came), and what is told besides.
 
     Compared by identity: ``Forms`` makes one of each. ``keys`` are where its frames are kept on an
     event: at ``qos * 2 + retain``, one more for the last frame that few clients share, and one for
@@ -61,6 +63,8 @@ class Form:
     version: int
     media_type: str | None
     tells_seq: bool
+    tells_meta: bool
+    """Whether where a message is from is told as user properties (FEATURES A17)."""
     keys: tuple[object, ...]
     plain: bool
     """Whether bytes are written as they came, and nothing is told but them."""
@@ -77,20 +81,27 @@ class Forms:
         self._contents = contents
         self._cursor = cursor
         self._clears_silently = clears_silently
-        self._forms: dict[tuple[int, str | None, bool], Form] = {}
+        self._forms: dict[tuple[int, str | None, bool, bool], Form] = {}
         self._topics: dict[str, bytes] = {}
 
-    def form(self, version: int, media_type: str | None, *, tells_seq: bool) -> Form:
+    def form(
+        self, version: int, media_type: str | None, *, tells_seq: bool, tells_meta: bool = False
+    ) -> Form:
         """Return the one form of this kind."""
-        name = (version, media_type, tells_seq)
+        name = (version, media_type, tells_seq, tells_meta)
         form = self._forms.get(name)
         if form is None:
             keys = tuple(object() for _ in range(_ALIASED + 1))
-            plain = media_type is None and not tells_seq
+            plain = media_type is None and not tells_seq and not tells_meta
             no_properties = b"\0" if version == MQTT_5 else b""
-            form = Form(version, media_type, tells_seq, keys, plain, no_properties)
+            form = Form(version, media_type, tells_seq, tells_meta, keys, plain, no_properties)
             self._forms[name] = form
         return form
+
+    def restored(self, version: int, facts: Mapping[str, Any]) -> Form:
+        """Return the form that ``facts_of`` was told of, in a version."""
+        meta = bool(facts.get("meta"))
+        return self.form(version, facts["media"], tells_seq=facts["tells"], tells_meta=meta)
 
     def frame(self, event: Event, form: Form, qos: int, retain: bool) -> Frame:
         """Make the shared frame of an event, and keep it on the event.
@@ -230,14 +241,31 @@ class Forms:
 
         An open topic gives back exactly the properties that came, unless the client asked for more.
         """
-        if event.table is None and not form.tells_seq:
-            return ()
         told: list[tuple[str, str]] = []
-        if event.seq:
-            told.append(("seq", self._cursor(event.seq)))
-        if event.kind not in _SAID_BY_KIND:
-            told.append(("op", event.kind))  # X16
+        if event.table is not None or form.tells_seq:
+            if event.seq:
+                told.append(("seq", self._cursor(event.seq)))
+            if event.kind not in _SAID_BY_KIND:
+                told.append(("op", event.kind))  # X16
+        if form.tells_meta:
+            origin = self._cursor(event.seq).partition(":")[0]
+            meta = meta_of(event, origin).items()
+            told += [(name, str(item)) for name, item in meta if item is not None]
         return tuple(told)
+
+
+def facts_of(form: Form) -> dict[str, object]:
+    """Return what a form is, but for the version, in plain values."""
+    facts: dict[str, object] = {"media": form.media_type, "tells": form.tells_seq}
+    return facts | {"meta": True} if form.tells_meta else facts
+
+
+def meta_wanted(users: Mapping[str, str]) -> bool:
+    """Return whether user properties ask for metadata (FEATURES A17); raises INVALID."""
+    said = users.get("meta", "false")
+    if said not in {"true", "false"}:
+        raise Error(Code.INVALID, f"the user property meta is true or false, not {said[:40]!r}")
+    return said == "true"
 
 
 def media_type_wanted(accept: str) -> str | None:

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from app.broker.flights import Sent, sent_of
-from app.broker.forms import DOOR
+from app.broker.forms import DOOR, facts_of
 from app.broker.session import Session
 from app.broker.sharing import Sharing, filter_of
 from app.broker.wills import WILL
@@ -354,7 +354,7 @@ class Keeper:
 
     def _form(self, facts: dict[str, Any]) -> "Form":
         """Return a form; the version is that of the next connection, which sets it."""
-        return self._broker.forms.form(5, facts["media"], tells_seq=facts["tells"])
+        return self._broker.forms.restored(5, facts)
 
     def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> Interest:
         form = self._form(facts)
@@ -410,8 +410,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         "no_local": interest.no_local,
         "as_published": interest.retain_as_published,
         "ids": list(interest.identifiers),
-        "media": form.media_type,
-        "tells": form.tells_seq,
+        **facts_of(form),
         "floor": interest.floor,
         "doubt": interest.doubt,
         "local_floor": interest.local_floor,
@@ -427,8 +426,7 @@ def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
         "qos": sent.qos,
         "retain": sent.retain,
         "ids": list(sent.identifiers),
-        "media": sent.form.media_type,
-        "tells": sent.form.tells_seq,
+        **facts_of(sent.form),
         "order": sent.order,
         "at": flight.sent_at,
         "retries": flight.retries,

@@ -14,7 +14,7 @@ from uuid import uuid4
 from app.broker import hooking, wills
 from app.broker.authentication import authenticate
 from app.broker.flights import begin_again, read_again, sent_of
-from app.broker.forms import Form, media_type_wanted
+from app.broker.forms import Form, facts_of, media_type_wanted
 from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
@@ -156,7 +156,8 @@ def _form(client: "Client", packet: Connect) -> Form:
             media_type = media_type_wanted(users["accept"])
         except Error as error:
             raise Violation(Reason.IMPLEMENTATION_SPECIFIC_ERROR, error.message) from None
-    return client.broker.forms.form(packet.version, media_type, tells_seq="seq" in users)
+    forms, tells, meta = client.broker.forms, "seq" in users, users.get("meta") == "true"
+    return forms.form(packet.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
 def _expiry(client: "Client", packet: Connect) -> int:
@@ -282,7 +283,7 @@ def _of_version(client: "Client", form: Form, version: int) -> Form:
     """Return a form in the version that the client speaks now."""
     if form.version == version:
         return form
-    return client.broker.forms.form(version, form.media_type, tells_seq=form.tells_seq)
+    return client.broker.forms.restored(version, facts_of(form))
 
 
 def _offer(client: "Client", packet: Connect) -> dict[str, object]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from app.broker.exclusive import EXCLUSIVE_PREFIX
-from app.broker.forms import Form, media_type_wanted
+from app.broker.forms import Form, media_type_wanted, meta_wanted
 from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
 from app.broker.offsets import NEXT, OFFSET, STREAM_PREFIX, beginning
@@ -260,7 +260,8 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
         return form
     media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
     tells = form.tells_seq or not {"seq", "since", OFFSET}.isdisjoint(users)
-    return client.broker.forms.form(form.version, media_type, tells_seq=tells)
+    meta = meta_wanted(users) if "meta" in users else form.tells_meta
+    return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
 def _subscribe(wish: Wish, plan: Plan) -> Reason:

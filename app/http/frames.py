@@ -1,9 +1,9 @@
 """Envelopes and frames: what SSE and WebSocket send for one event.
 
 The envelope is one for both and for every format, with its keys in this order: ``cursor``,
-``topic``, ``kind``, ``version``, ``value``. It is made at most once for each event and format,
-and so is the frame around it; all subscribers share the bytes (FEATURES D64; PERFORMANCE, point
-8).
+``topic``, ``kind``, ``version``, ``value``, then the metadata if a reader asked for it. It is made
+at most once for each event and format, and so is the frame around it; all subscribers share the
+bytes (FEATURES D64; PERFORMANCE, point 8).
 """
 
 from base64 import b64encode
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
+from app.core.meta import meta_of
 from app.engine.engine import Engine
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
@@ -46,11 +47,14 @@ class Once:
 class Frames:
     """Makes what is sent for an event in one media type."""
 
-    def __init__(self, engine: Engine, media_type: str) -> None:
+    def __init__(self, engine: Engine, media_type: str, *, meta: bool = False) -> None:
         self.media_type = media_type
+        self.name = f"{media_type} meta" if meta else media_type
+        """What is kept on events under this name is the same for all readers."""
         self._engine = engine
         self._contents = engine.contents
-        self._shared = Once(f"envelope {media_type}", self.envelope)
+        self._meta = meta
+        self._shared = Once(f"envelope {self.name}", self.envelope)
 
     def envelope(self, event: Event) -> bytes:
         """Return the envelope."""
@@ -67,7 +71,13 @@ class Frames:
                 members["value"] = event.decoded
         elif event.kind != DELETE:
             members["value"] = self._value(event)
-        return encode(members, self.media_type)
+        return encode(members | self._told(event), self.media_type)
+
+    def _told(self, event: Event) -> dict[str, object]:
+        """Return where an event is from, for those who asked (FEATURES A17)."""
+        if not self._meta or event.kind in MARKS:
+            return {}
+        return meta_of(event, self._engine.reader.epoch)
 
     def _json(self, event: Event) -> bytes:
         """Put the envelope around the payload as it came, if that is JSON.
@@ -81,9 +91,11 @@ class Frames:
             event.kind.encode(),
             str(event.version).encode() if event.version else b"null",
         )
+        told = self._told(event)
+        end = b"," + encode(told, JSON)[1:] if told else _JSON_END
         if event.kind in {DELETE, CURRENT}:
-            return head + _JSON_END
-        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + _JSON_END
+            return head + end
+        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
 
     def _json_value(self, event: Event) -> bytes:
         if event.kind in MARKS:

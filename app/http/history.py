@@ -23,6 +23,7 @@ from app.core.errors import Code, Error
 from app.core.evaluation import holds, project
 from app.core.events import DELETE, Event, local_id
 from app.core.limits import HISTORY_LIMIT_EVENTS_MAX
+from app.core.meta import NAMES, meta_of
 from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.tables import Table
@@ -31,7 +32,6 @@ from app.core.values import parse_id
 from app.engine.past import Window
 from app.engine.series import Series
 from app.http.asgi import HeaderList
-from app.http.meta import NAMES, meta_of
 from app.http.offers import not_offered
 from app.http.periods import Period
 from app.http.readings import Reading, readings

@@ -30,12 +30,12 @@ from app.core.limits import (
     HTTP_PAGE_RECORDS,
     HTTP_PAGE_SORTED_RECORDS,
 )
+from app.core.meta import with_meta
 from app.core.queries import Condition, Group, Operator, Query, Shape
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.values import parse_id
 from app.http.asgi import HeaderList, path_of
-from app.http.meta import with_meta
 from app.http.replies import VARY, send_bytes, until_gone
 from app.http.request import ROW_TYPES, Request
 from app.store.store import Page

@@ -83,10 +83,13 @@ def _divide(text: str, names: Sequence[str]) -> tuple[dict[str, Any], str]:
         name, _, value = term.partition("=")
         if name not in names:
             rest.append(term)
-        elif value in _SWITCH:
-            switches[name] = _SWITCH[value]
         else:
-            raise Error(
-                Code.INVALID, f"{name}={value[:60]} is neither {name}=true nor {name}=false"
-            )
+            switches[name] = is_switched_on(name, value)
     return switches, "&".join(term for term in rest if term)
+
+
+def is_switched_on(name: str, value: str) -> bool:
+    """Return what a switch says; raises INVALID."""
+    if value in _SWITCH:
+        return _SWITCH[value]
+    raise Error(Code.INVALID, f"{name}={value[:60]} is neither {name}=true nor {name}=false")

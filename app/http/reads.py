@@ -7,6 +7,7 @@ from app.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
 from app.core.errors import Code, Error
 from app.core.evaluation import project
 from app.core.events import Record, local_id
+from app.core.meta import with_meta
 from app.core.queries import Query, Select
 from app.core.query_text import parse_query
 from app.core.tables import Table
@@ -14,7 +15,6 @@ from app.core.values import parse_id
 from app.http import customs, descriptions, history, listings
 from app.http.asgi import path_of
 from app.http.conditions import check_read_condition, not_modified
-from app.http.meta import with_meta
 from app.http.offers import is_collection, is_description, not_offered
 from app.http.readings import Reading, readings
 from app.http.replies import EMPTY, VARY, send_bytes

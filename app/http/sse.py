@@ -63,7 +63,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         await send_problem(edge.engine, error, headers, scope, send)
         return
     with present(hooks, caller):
-        await stream.run(receive, beginning, media_type)
+        await stream.run(receive, beginning, Frames(edge.engine, media_type, meta=request.meta))
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ class EventStream:
         watch = edge.watch
         self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
 
-    async def run(self, receive: Receive, beginning: Beginning, media_type: str) -> None:
+    async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
         """Send until the reader is gone or the server stops."""
         edge = self._edge
         self._task = asyncio.current_task()
@@ -114,7 +114,7 @@ class EventStream:
         edge.watch.add(self)
         edge.streams += 1
         try:
-            await self._send_all(beginning, media_type)
+            await self._send_all(beginning, frames)
         except Gone:
             self._gone = True
         except asyncio.CancelledError:
@@ -128,17 +128,16 @@ class EventStream:
         if not self._gone:
             await self._send({"type": "http.response.body", "body": b""})
 
-    async def _send_all(self, beginning: Beginning, media_type: str) -> None:
+    async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
         cursor = self._edge.engine.cursor(beginning.position)
         place = [
             (b"rowcast-position", cursor.encode()),
             (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
         ]
-        headers = headers_for(media_type, place)
+        headers = headers_for(frames.media_type, place)
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         lane = self._lane = event_lane_of(self._send)
-        frames = Frames(self._edge.engine, media_type)
-        name = f"{lane.name} block {media_type}"
+        name = f"{lane.name} block {frames.name}"
         self._frame = Once(name, lambda event: lane.pack(frames.block(event)))
         await lane.send([lane.pack(retry_block(self._edge))])
         try:

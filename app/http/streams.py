@@ -8,7 +8,7 @@ and
 - where to begin, one of: ``since`` (a cursor), ``start=new``, ``previousCount`` (the last events
 of the
   log), ``startTime`` (milliseconds since 1970, or ISO 8601). None of them: the records as they are.
-- ``format``: json, cbor or msgpack.
+- ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,14 @@ from app.core.limits import (
 from app.core.suggestions import did_you_mean
 from app.core.topics import TopicFilter
 from app.http.asgi import Scope, topic_of
+from app.http.parameters import is_switched_on
 
 if TYPE_CHECKING:
     pass
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
 PLACES: Final = ("since", "start", "previousCount", "startTime")
-_PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format")
+_PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format", "meta")
 EVENT_STREAM: Final = "text/event-stream"
 
 
@@ -58,6 +59,8 @@ class Request:
     place: Place
     format: str | None
     """A media type, when the query named a format."""
+    meta: bool = False
+    """Whether events come with where they are from (FEATURES A17)."""
 
 
 # -- reading what is asked for -------------------------------------------------------------------
@@ -89,11 +92,12 @@ def request_of(scope: Scope, last_event_id: str | None = None) -> Request:
         else:
             fields[name] = value
     named = fields.pop("format", None)
+    meta = is_switched_on("meta", str(fields.pop("meta", "false")))
     kept = fields.pop("last_event_id", None) or last_event_id
     place = Place(since=str(kept)) if kept else place_of(fields)
     topic = topic_of(scope)
     media_type = _format(str(named)) if named else None
-    return Request(topic, _filters(topic, filters), place, media_type)
+    return Request(topic, _filters(topic, filters), place, media_type, meta)
 
 
 def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:

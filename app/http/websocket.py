@@ -55,7 +55,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         request = request_of(scope)
         media_type = request.format or media_type
         resource = resource_at(edge.engine, request, caller)
-        socket = Socket(edge, scope, caller, media_type)
+        socket = Socket(edge, scope, caller, media_type, meta=request.meta)
         headers = []
         if request.filters and resource is None:
             beginning = await socket.open(request.filters, request.place)
@@ -104,14 +104,17 @@ async def _refuse(send: Send, error: Error, protocol: str | None) -> None:
 class Socket(Connection):
     """A connection to records and topics."""
 
-    def __init__(self, edge: "Edge", scope: Scope, caller: Caller, media_type: str) -> None:
+    def __init__(
+        self, edge: "Edge", scope: Scope, caller: Caller, media_type: str, *, meta: bool = False
+    ) -> None:
         super().__init__(edge, media_type)
+        self.meta = meta
         self.caller = caller
         self.path: str = scope["path"]
         self._outlet = Outlet(edge.flusher, self._take, self._more)
         self.subscription = Subscription(edge.engine.reader, on_ready=self._outlet.ready)
         self._frame: Once
-        self._frames = Frames(edge.engine, media_type)
+        self._frames = Frames(edge.engine, media_type, meta=meta)
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
@@ -132,7 +135,7 @@ class Socket(Connection):
         """Send and listen until either side has had enough."""
         edge = self._edge
         self._lane, self._asgi_send = lane, send
-        name = f"{lane.name} {self.media_type}"
+        name = f"{lane.name} {self._frames.name}"
         self._frame = Once(name, lambda event: lane.pack(self._frames.envelope(event)))
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)

@@ -29,6 +29,7 @@ from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import COMMAND_ID_CHARS_MAX
+from app.core.meta import meta_of
 from app.core.suggestions import did_you_mean
 from app.engine.stamps import put_stamp
 from app.engine.write import Condition, Outcome
@@ -238,7 +239,8 @@ async def _get(socket: "Socket", fields: Fields) -> Fields:
         return {"cursor": None, "version": None, "value": value}
     record = await engine.read(topic, socket.caller)
     value = engine.contents.spelled(record, socket.media_type)
-    return {"cursor": engine.cursor(record.seq), "version": record.version, "value": value}
+    told = meta_of(record, engine.reader.epoch) if socket.meta else {}
+    return {"cursor": engine.cursor(record.seq), "version": record.version, "value": value} | told
 
 
 async def _ping(socket: "Socket", _fields: Fields) -> Fields:

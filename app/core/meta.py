@@ -1,7 +1,11 @@
-"""Where a record or an event is from, when it is asked for (FEATURES A17)."""
+"""Where a record or an event is from, when it is asked for (FEATURES A17).
+
+The names are the same on every door; none is an attribute's, because those may not begin with an
+underscore. How a door is asked, and how it tells, is the door's.
+"""
 
 from app.core.clock import milliseconds_of
-from app.core.events import PUT, Event, Record
+from app.core.events import PUT, SNAPSHOT, Event, Record
 
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")
 """What is told, in this order."""
@@ -11,10 +15,13 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     """Return an event's metadata.
 
     ``_seq`` and ``_origin`` (the log's name) are its cursor; ``_ts`` is the time of its version in
-    milliseconds since 1970 (UTC).
+    milliseconds since 1970 (UTC). What was not logged has no number, and perhaps no time.
     """
-    told = (event.seq, milliseconds_of(event.version), event.version, epoch, event.client)
-    return dict(zip(NAMES, (*told, event.kind), strict=True))
+    version = event.version or None
+    time = milliseconds_of(version) if version else None
+    kind = PUT if event.kind == SNAPSHOT else event.kind
+    told = (event.seq or None, time, version, epoch, event.client, kind)
+    return dict(zip(NAMES, told, strict=True))
 
 
 def with_meta(value: object, record: Record, epoch: str) -> dict[str, object]:
