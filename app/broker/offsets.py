@@ -5,6 +5,7 @@ there too. It is a subscription to the filter like any other but for its beginni
 delivered has its own topic, and a filter that the client has already goes on where it is.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from app.core.clock import version_at
@@ -13,12 +14,18 @@ from app.core.errors import Code, Error
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
-from app.engine.positions import before_first, before_last_match, before_time
+from app.engine.places import FROM, Place
+from app.engine.places import LAST as PREVIOUS
+from app.engine.positions import before, before_first, before_last, before_time
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"
 """The user property that says where a stream begins."""
 FIRST, LAST, NEXT = "first", "last", "next"
+SYSTEM: Final = "$SYS/"
+"""The server's own topics that are logged (FEATURES F27)."""
+WORDS: Final = (*PREVIOUS, *FROM)
+"""The user properties that say where any subscription begins."""
 
 
 async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | int | None:
@@ -31,7 +38,7 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
     if offset == FIRST:
         return before_first(reader, sources)
     if offset == LAST:
-        return await before_last_match(reader, topics, sources)
+        return await before_last(reader, [topics], sources, 1)
     version = version_at(offset)
     if version is not None:
         return await before_time(reader, sources, version)
@@ -45,10 +52,27 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
         ) from None
 
 
+def place_of(engine: Engine, users: Mapping[str, str]) -> Place | None:
+    """Return where the user properties of a SUBSCRIBE say that it begins (FEATURES C24).
+
+    None if they do not, or only with ``since``. Raises INVALID.
+    """
+    given = {name: users[name] for name in ("since", *WORDS) if name in users}
+    place = engine.past.place(given)
+    return place if given.keys() - {"since"} else None
+
+
+async def placed(engine: Engine, topics: TopicFilter, place: Place) -> str | int | None:
+    """Return the position, or cursor, after which a subscription begins."""
+    _check_history(engine, topics)
+    sources = engine.reader.sources(topics)
+    return place.since or await before(engine.reader, [topics], sources, place)
+
+
 def _check_history(engine: Engine, topics: TopicFilter) -> None:
     """Raise where there is nothing to read: the log has no event that the filter could select."""
     text = topics.text
-    if text.startswith("$"):
+    if text.startswith("$") and not text.startswith(SYSTEM):
         raise Error(
             Code.NOT_FOUND, f"{text[:100]!r} has no history: the server's own is not logged"
         )

@@ -14,11 +14,12 @@ from app.broker.exclusive import EXCLUSIVE_PREFIX
 from app.broker.forms import Form, media_type_wanted, meta_wanted
 from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
-from app.broker.offsets import NEXT, OFFSET, STREAM_PREFIX, beginning
+from app.broker.offsets import NEXT, OFFSET, STREAM_PREFIX, WORDS, beginning, place_of, placed
 from app.broker.sharing import Share, Sharing, share_of
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
+from app.engine.places import Place
 from app.engine.subscription import Interest
 from app.engine.subscription import Subscription as LiveCursor
 from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
@@ -53,6 +54,7 @@ class Wish:
     identifiers: tuple[int, ...]
     since: str | None
     offset: str | None
+    place: Place | None
 
 
 @dataclass(slots=True)
@@ -67,7 +69,14 @@ class Plan:
     """A cursor or position to continue after; None for now."""
     offset: str | None = None
     """Where in the log a stream is to begin, until that is a position in ``since``."""
+    place: Place | None = None
+    """Where in the log any other filter is to begin, likewise."""
     refusal: Error | None = None
+
+    @property
+    def begins_in_log(self) -> bool:
+        """Whether it begins with events and not with the records as they are."""
+        return self.offset is not None or self.place is not None
 
 
 def on_subscribe(client: "Client", packet: Subscribe) -> None:
@@ -79,13 +88,13 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         _wait(client, caller, packet)
         return
     try:
-        wish = Wish(client, session, caller, _form(client, form, packet), *_begin(packet))
+        wish = Wish(client, session, caller, _form(client, form, packet), *_begin(client, packet))
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
     plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
     engine = client.broker.engine
-    streams = any(isinstance(plan, Plan) and plan.offset is not None for plan in plans)
+    streams = any(isinstance(plan, Plan) and plan.begins_in_log for plan in plans)
     if streams or engine.hooks.subscribe_waits:
         client.behind = True  # packets that come meanwhile are held
         session.asking = asyncio.get_running_loop().create_task(_ask(wish, packet, plans))
@@ -118,7 +127,9 @@ async def _authorise(wish: Wish, plan: Plan) -> None:
     engine = wish.client.broker.engine
     try:
         await engine.authorise_waiting(plan.interest, wish.caller)
-        if plan.offset is not None:
+        if plan.place is not None:
+            plan.since = await placed(engine, plan.interest.topics, plan.place)
+        elif plan.offset is not None:
             plan.since = await beginning(engine, plan.interest.topics, plan.offset)
     except Error as error:
         plan.refusal = error
@@ -143,7 +154,7 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
     wanted, form = client.broker.settings.auto_subscriptions, client.form
     if wanted is None or form is None:
         return
-    wish = Wish(client, session, caller, form, (), None, None)
+    wish = Wish(client, session, caller, form, (), None, None, None)
     for item in wanted.of(caller.client_id, caller.user):
         try:
             plan = _plan(wish, item)
@@ -183,7 +194,7 @@ def _plan(wish: Wish, wanted: Subscription) -> Plan:
         form=form,
     )
     offset = (wish.offset or NEXT) if stream else wish.offset if share else None
-    return Plan(wanted, interest, share, exclusive, wish.since, offset)
+    return Plan(wanted, interest, share, exclusive, wish.since, offset, wish.place)
 
 
 def _bare(text: str) -> str:
@@ -245,12 +256,15 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
     client.broker.engine.when_stored(caller, stored)
 
 
-def _begin(packet: Subscribe) -> tuple[tuple[int, ...], str | None, str | None]:
-    """Return the subscription identifiers, the cursor to continue after, and a stream's offset."""
+def _begin(
+    client: "Client", packet: Subscribe
+) -> tuple[tuple[int, ...], str | None, str | None, Place | None]:
+    """Return the subscription identifiers, and where it begins: a cursor, an offset, a place."""
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
-    return identifiers, users.get("since"), users.get(OFFSET)
+    place = place_of(client.broker.engine, users)
+    return identifiers, users.get("since"), users.get(OFFSET), place
 
 
 def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
@@ -259,7 +273,7 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
     if not users:
         return form
     media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
-    tells = form.tells_seq or not {"seq", "since", OFFSET}.isdisjoint(users)
+    tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
     meta = meta_wanted(users) if "meta" in users else form.tells_meta
     return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
@@ -279,7 +293,7 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
         interest,
         wish.caller,
         plan.since,
-        current=plan.offset is None and (handling == 0 or (handling == 1 and known is None)),
+        current=not plan.begins_in_log and (handling == 0 or (handling == 1 and known is None)),
         asked=True,
     )
     if plan.exclusive:

@@ -58,7 +58,7 @@ def _version(text: str, now_seconds: float) -> int | None:
     if text == "now":
         return version_of(int(now_seconds * 1_000))
     if text.startswith("-"):
-        ago = parse_duration(text[1:])
+        ago = parse_duration(text[1:]) if text[-1].isalpha() else None  # -1 is no time of anybody's
         return None if ago is None else version_of(max(0, int((now_seconds - ago) * 1_000)))
     return version_at(_ZONE.sub("+", text))
 

@@ -8,7 +8,7 @@ It knows no protocol and no format.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.callers import Caller
@@ -21,6 +21,7 @@ from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.hooks import Hooks
 from app.engine.moments import Moment, forgotten, moment_of, position_of
+from app.engine.places import Place, place_of
 from app.engine.reader import Reader
 from app.engine.rights import check_read
 
@@ -50,6 +51,10 @@ class Past:
     def moment(self, value: object, name: str) -> Moment:
         """Read a moment as a caller writes it; ``name`` says what it is for. Raises INVALID."""
         return moment_of(value, name, self._now())
+
+    def place(self, fields: Mapping[str, object]) -> Place:
+        """Read where a subscription begins, which may be so long ago; raises INVALID."""
+        return place_of(fields, self._now())
 
     def sources(self, topics: TopicFilter, table: Table | None) -> list[Source]:
         """Return the parts of the log that a filter reaches: a table's, or undeclared topics'."""

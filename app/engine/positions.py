@@ -2,7 +2,7 @@
 
 A reader that begins at one of them gets that part of the log and all that follows through the same
 door, without a seam. They are questions to the Reader, asked in pages, from its end backwards
-where that is nearer. It knows neither who reads nor how a place is spelt.
+where that is nearer. It does not know who reads.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from app.core.limits import LOG_PAGE_EVENTS, STREAM_LAST_NUMBERS_MAX
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
+from app.engine.places import Place
 from app.engine.reader import Reader
 
 Sources = Sequence[Source]
@@ -27,33 +28,38 @@ async def before_time(reader: Reader, sources: Sources, version: int) -> int:
 
 
 async def before_last(
-    reader: Reader, only: TopicFilter | None, sources: Sources, count: int
+    reader: Reader, filters: Sequence[TopicFilter], sources: Sources, count: int
 ) -> int:
-    """Return the position before the last ``count`` events: of one topic, else of the sources."""
-    announced = reader.announced()
-    if only is not None and only.exact:
-        found = [event.seq for event in await reader.history(sources[0], only.text, count)]
-    else:
-        page = await reader.read_back(announced + 1, count, sources)
-        found = [event.seq for event in reversed(page)]
-    return min(found[0] - 1 if found else announced, announced)
+    """Return the position before the last ``count`` events that any filter selects.
 
-
-async def before_last_match(reader: Reader, topics: TopicFilter, sources: Sources) -> int:
-    """Return the position before the last event that a filter selects; the head without one.
-
-    It looks no further back than STREAM_LAST_NUMBERS_MAX.
+    It looks no further back than STREAM_LAST_NUMBERS_MAX, and is before those that it found; the
+    head, if there are none.
     """
-    if topics.exact:
-        return await before_last(reader, topics, sources, 1)
     head = reader.announced()
-    before, floor = head + 1, max(before_first(reader, sources), head - STREAM_LAST_NUMBERS_MAX)
+    if len(filters) == 1 and filters[0].exact:
+        events = await reader.history(sources[0], filters[0].text, count)
+        return min(events[0].seq - 1 if events else head, head)
+    before, found, left = head + 1, head, count
+    floor = max(before_first(reader, sources), head - STREAM_LAST_NUMBERS_MAX)
     while before > floor + 1:
         page = await reader.read_back(before, LOG_PAGE_EVENTS, sources)
         for event in page:
-            if event.seq > floor and topics.matches(event.topic):
-                return event.seq - 1
+            if event.seq > floor and any(topics.matches(event.topic) for topics in filters):
+                found, left = event.seq - 1, left - 1
+                if not left:
+                    return found
         if len(page) < LOG_PAGE_EVENTS:
             break
         before = page[-1].seq
-    return head
+    return found
+
+
+async def before(
+    reader: Reader, filters: Sequence[TopicFilter], sources: Sources, place: Place
+) -> int | None:
+    """Return the position before the events that a place begins with; None where it has none."""
+    if place.previous:
+        return await before_last(reader, filters, sources, place.previous)
+    if place.version is not None:
+        return await before_time(reader, sources, place.version)
+    return None

@@ -14,11 +14,12 @@ from app.core.errors import Code, Error
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
-from app.engine.positions import before_last, before_time
+from app.engine.places import Place
+from app.engine.positions import before
 from app.engine.reader import Reader
 from app.engine.resource import Resource
 from app.engine.subscription import Interest, Subscription
-from app.http.streams import Place, Request
+from app.http.streams import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +66,12 @@ async def begin(
         await engine.authorise_waiting(interest, caller)
     reader = engine.reader
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
-    only = interests[0].topics if len(interests) == 1 else None
     position, broken = None, ""
     if place.since is not None:
         broken = await _broken(reader, place.since, sources)
         position = None if broken else parse_cursor(place.since).seq
-    elif place.previous:
-        position = await before_last(reader, only, sources, place.previous)
-    elif place.version:
-        position = await before_time(reader, sources, place.version)
+    else:
+        position = await before(reader, [item.topics for item in interests], sources, place)
     announced = reader.announced()
     for interest in interests:
         engine.watch(subscription, interest, caller, position, current=not place.new, asked=True)

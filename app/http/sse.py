@@ -48,7 +48,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     hooks.connection(caller)
     try:
         await hooks.connect(caller)
-        request = request_of(scope, text_of(headers, b"last-event-id"))
+        request = request_of(scope, edge.engine.past, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
         resource = resource_at(edge.engine, request, caller)
         if resource is not None:

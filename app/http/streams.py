@@ -3,50 +3,29 @@
 A URL says it with its path and query, a WebSocket's ``subscribe`` with the same words as members:
 
 - ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
-and
-  a path that ends in ``/`` is all below it.
-- where to begin, one of: ``since`` (a cursor), ``start=new``, ``previousCount`` (the last events
-of the
-  log), ``startTime`` (milliseconds since 1970, or ISO 8601). None of them: the records as they are.
+  and a path that ends in ``/`` is all below it.
+- where to begin, one of the words of ``engine/places``: ``since``, ``start``, ``previousCount`` or
+  ``last``, ``startTime`` or ``from``. None of them: the records as they are.
 - ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qsl
 
 from app.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
-from app.core.clock import version_at, version_of
-from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
-from app.core.limits import (
-    QUERY_TEXT_CHARS_MAX,
-    STREAM_FILTERS_MAX,
-    STREAM_PREVIOUS_EVENTS_MAX,
-)
+from app.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
 from app.core.suggestions import did_you_mean
 from app.core.topics import TopicFilter
+from app.engine.past import Past
+from app.engine.places import PLACES, Place
 from app.http.asgi import Scope, topic_of
 from app.http.parameters import is_switched_on
 
-if TYPE_CHECKING:
-    pass
-
 FORMATS: Final = (JSON, CBOR, MSGPACK)
-PLACES: Final = ("since", "start", "previousCount", "startTime")
 _PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format", "meta")
 EVENT_STREAM: Final = "text/event-stream"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a stream begins; all empty: with the records as they are."""
-
-    since: str | None = None
-    new: bool = False
-    previous: int = 0
-    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +45,7 @@ class Request:
 # -- reading what is asked for -------------------------------------------------------------------
 
 
-def request_of(scope: Scope, last_event_id: str | None = None) -> Request:
+def request_of(scope: Scope, past: Past, last_event_id: str | None = None) -> Request:
     """Read a URL; raises INVALID.
 
     A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a
@@ -94,7 +73,7 @@ def request_of(scope: Scope, last_event_id: str | None = None) -> Request:
     named = fields.pop("format", None)
     meta = is_switched_on("meta", str(fields.pop("meta", "false")))
     kept = fields.pop("last_event_id", None) or last_event_id
-    place = Place(since=str(kept)) if kept else place_of(fields)
+    place = Place(since=str(kept)) if kept else past.place(fields)
     topic = topic_of(scope)
     media_type = _format(str(named)) if named else None
     return Request(topic, _filters(topic, filters), place, media_type, meta)
@@ -107,67 +86,6 @@ def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:
             Code.TOO_LARGE, f"one stream has at most {STREAM_FILTERS_MAX} filters, not {len(texts)}"
         )
     return tuple(TopicFilter(text) for text in dict.fromkeys(texts))
-
-
-def place_of(fields: Mapping[str, object]) -> Place:
-    """Read where a stream begins from a query's or a command's members; raises INVALID."""
-    given = [name for name in PLACES if fields.get(name) is not None]
-    if len(given) > 1:
-        raise Error(Code.INVALID, f"{given[0]} and {given[1]} exclude each other; give one of them")
-    if not given:
-        return Place()
-    value = fields[given[0]]
-    if given[0] == "since":
-        return Place(since=_text(value, "since"))
-    if given[0] == "start":
-        return Place(new=_is_new(value))
-    if given[0] == "previousCount":
-        return Place(previous=_count(value))
-    return Place(version=_version(value))
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        raise Error(Code.INVALID, f"{name} is text, not {type(value).__name__}")
-    parse_cursor(value)
-    return value
-
-
-def _is_new(value: object) -> bool:
-    if value not in {"new", "current"}:
-        raise Error(
-            Code.INVALID,
-            f"start is 'new' (only what happens from now on) or 'current', not {str(value)[:80]!r}",
-        )
-    return value == "new"
-
-
-def _count(value: object) -> int:
-    number = _integer(value)
-    if number is None or not 1 <= number <= STREAM_PREVIOUS_EVENTS_MAX:
-        raise Error(
-            Code.INVALID, f"previousCount is a number from 1 to {STREAM_PREVIOUS_EVENTS_MAX}"
-        )
-    return number
-
-
-def _version(value: object) -> int:
-    number = _integer(value)
-    if number is not None and number >= 0 and number.bit_length() <= 47:
-        return version_of(number)
-    version = version_at(value) if number is None and isinstance(value, str) else None
-    if version is None:
-        raise Error(
-            Code.INVALID,
-            "startTime is milliseconds since 1970 or a time such as 2026-01-02T03:04:05Z",
-        )
-    return version
-
-
-def _integer(value: object) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
-        return int(value)
-    return value if type(value) is int else None
 
 
 def _format(name: str) -> str:

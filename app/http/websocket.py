@@ -22,6 +22,7 @@ from app.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
 )
 from app.core.topics import TopicFilter
+from app.engine.places import Place
 from app.engine.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at, streams_itself
@@ -30,7 +31,7 @@ from app.http.custom_socket import ResourceSocket
 from app.http.frames import Frames, Once
 from app.http.outlet import Outlet
 from app.http.problems import as_error
-from app.http.streams import FORMATS, Place, request_of
+from app.http.streams import FORMATS, request_of
 from app.http.wire import Gone, SocketLane, socket_lane_of
 from app.http.ws_protocol import obey
 
@@ -52,7 +53,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     hooks.connection(caller)
     try:
         await hooks.connect(caller)
-        request = request_of(scope)
+        request = request_of(scope, edge.engine.past)
         media_type = request.format or media_type
         resource = resource_at(edge.engine, request, caller)
         socket = Socket(edge, scope, caller, media_type, meta=request.meta)

@@ -4,7 +4,7 @@ A command is a map with an ``op`` and, if the client wants to hear of it, an ``i
 choice:
 
     {"id": 1, "op": "subscribe", "topic": "Dog/+", "since": "<cursor>"}
-        since, start, previousCount or startTime as in a URL; the answer is
+        since, start, previousCount, last, startTime or from as in a URL; the answer is
         {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
@@ -31,11 +31,11 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import COMMAND_ID_CHARS_MAX
 from app.core.meta import meta_of
 from app.core.suggestions import did_you_mean
+from app.engine.places import PLACES
 from app.engine.stamps import put_stamp
 from app.engine.write import Condition, Outcome
 from app.http.asgi import path_of
 from app.http.problems import as_error, problem
-from app.http.streams import PLACES, place_of
 
 if TYPE_CHECKING:
     from app.http.websocket import Socket
@@ -142,7 +142,7 @@ def _topic(fields: Fields) -> str:
 
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
-    number, beginning = await socket.subscribe(_topic(fields), place_of(fields))
+    number, beginning = await socket.subscribe(_topic(fields), socket.engine.past.place(fields))
     # said at once, in the turn in which the stream begins: the events come after it
     socket.say(
         {

@@ -135,7 +135,7 @@ class Clock(Resource):
 @pytest.mark.parametrize(
     ("topics_", "words"),
     [
-        ("$SYS/#", "server's own"),
+        ("$own/#", "server's own"),
         ("$share/g/a", "shared subscriptions"),
         ("Clock", "its own code"),
     ],

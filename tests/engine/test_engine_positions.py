@@ -20,17 +20,19 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("text", ["Dog/+", "+/1", "#", "Note/#", "none/+", "Dog/1"])
-async def test_the_last_match_is_found(small, seed, text):
-    """D55, last: the one event after the position that the filter selects, or none."""
+@pytest.mark.parametrize("count", [1, 3, 50])
+async def test_the_last_matches_are_found(small, seed, text, count):
+    """D55, C24: so many events after the position that the filter selects, or all there are."""
     chance, room, topics = random.Random(seed), Room(), TopicFilter(text)
     seqs = []
     for _ in range(chance.choice([0, 1, 7, 60])):
         topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
         seqs.append((room.committer.announced, topic))
-    found = await positions.before_last_match(room.reader, topics, room.reader.sources(topics))
-    matching = [seq for seq, topic in seqs if topics.matches(topic)]
-    assert (matching[-1] - 1 if matching else room.committer.announced) == found
+    sources = room.reader.sources(topics)
+    found = await positions.before_last(room.reader, [topics], sources, count)
+    matching = [seq for seq, topic in seqs if topics.matches(topic)][-count:]
+    assert (matching[0] - 1 if matching else room.committer.announced) == found
 
 
 async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
@@ -38,7 +40,7 @@ async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
     room, topics = Room(), TopicFilter("Dog/+")
     for topic in ["Dog/1", *["Note/1"] * 20]:
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
-    assert 21 == await positions.before_last_match(room.reader, topics, [DOG])
+    assert 21 == await positions.before_last(room.reader, [topics], [DOG], 1)
 
 
 async def test_the_first_is_what_is_still_there():
@@ -49,19 +51,15 @@ async def test_the_first_is_what_is_still_there():
     assert 5 == positions.before_first(room.reader, [DOG])
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("count", [1, 3, 50])
-async def test_the_last_events_of_tables_are_found(seed, count):
-    """C10: that many, or all there are; of one topic exactly its own."""
-    chance, room, seqs = random.Random(seed), Room(), []
-    for _ in range(chance.choice([0, 1, 7, 80])):
-        topic = chance.choice(["Dog/1", *["Note/1"] * 9])
+async def test_the_last_events_of_several_filters_are_those_of_any(small):
+    """C24."""
+    room = Room()
+    for topic in ("Dog/1", "Note/1", "Dog/2", "Note/2", "Note/3", "Dog/3"):
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
-        seqs.append((room.committer.announced, topic))
-    for only in (TopicFilter("Dog/+"), TopicFilter("Dog/1"), None):
-        found = await positions.before_last(room.reader, only, [DOG], count)
-        dogs = [seq for seq, topic in seqs if topic == "Dog/1"][-count:]
-        assert (dogs[0] - 1 if dogs else room.committer.announced) == found
+    filters = [TopicFilter("Dog/#"), TopicFilter("Note/1")]
+    sources = room.reader.sources(TopicFilter("#"))
+    found = [await positions.before_last(room.reader, filters, sources, n) for n in (1, 2, 3, 9)]
+    assert [5, 2, 1, 0] == found
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(-5, 2), (0, 2), (20, 2), (25, 3), (99, 5)])

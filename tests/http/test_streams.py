@@ -6,14 +6,18 @@ from app.codecs import CBOR, JSON, MSGPACK
 from app.core.clock import version_of
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.http.streams import Place, accepted, place_of, request_of
+from app.engine.past import Past
+from app.engine.places import Place
+from app.http.streams import accepted, request_of
 
 CURSOR = "0badcafe:7"
+NOW = 1_767_323_045.0
+PAST = Past(None, None, lambda: NOW)
 
 
 def request(path="/Dog/1", query="", last_event_id=None):
     scope = {"raw_path": path.encode(), "path": path, "query_string": query.encode()}
-    return request_of(scope, last_event_id)
+    return request_of(scope, PAST, last_event_id)
 
 
 def refusal(call, *arguments, **named):
@@ -57,6 +61,12 @@ def test_path_and_query_name_filters(path, query, filters):
         ("startTime=1767323045000", Place(version=version_of(1767323045000))),
         ("startTime=2026-01-02T03:04:05Z", Place(version=version_of(1767323045000))),
         ("startTime=2026-01-02T03:04:05", Place(version=version_of(1767323045000))),
+        ("startTime=0", Place(version=0)),
+        ("startTime=now", Place(version=version_of(1767323045000))),
+        ("from=-1m", Place(version=version_of(1767322985000))),
+        ("from=2026-01-02T05:04:05+02:00", Place(version=version_of(1767323045000))),
+        (f"from={CURSOR}", Place(since=CURSOR)),
+        ("last=5", Place(previous=5)),
     ],
 )
 def test_a_query_says_where_to_begin(query, place):
@@ -83,7 +93,11 @@ def test_an_empty_last_event_id_is_none():
         ("previousCount=0", "from 1 to 1000"),
         ("previousCount=1001", "from 1 to 1000"),
         ("previousCount=many", "from 1 to 1000"),
+        ("last=5&previousCount=5", "exclude each other"),
+        ("from=-1h&last=5", "exclude each other"),
+        ("last=0", "last is a number from 1 to 1000"),
         ("startTime=-1", "milliseconds"),
+        ("startTime=-1y", "milliseconds"),
         ("startTime=yesterday", "milliseconds"),
         ("startTime=99999999999999999", "milliseconds"),
         ("sincee=x", 'did you mean "since"'),
@@ -114,11 +128,11 @@ def test_a_path_that_is_not_utf_8_is_refused():
     ids=str,
 )
 def test_members_of_a_command_have_their_types(fields):
-    assert Code.INVALID == refusal(place_of, fields).code
+    assert Code.INVALID == refusal(PAST.place, fields).code
 
 
 def test_a_null_member_is_as_if_it_were_not_there():
-    assert Place(new=True) == place_of({"since": None, "start": "new"})
+    assert Place(new=True) == PAST.place({"since": None, "start": "new"})
 
 
 @pytest.mark.parametrize(
