@@ -24,6 +24,7 @@ from app.core.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from app.core.suggestions import did_you_mean
+from app.gateway_settings import GatewaySettings
 from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
 from app.retainer_settings import RetainerSettings
@@ -217,6 +218,7 @@ class Config(Section):
     websocket: WebSocket = WebSocket()
     security: Security = Security()
     hooks: HookSettings = HookSettings()
+    gateway: GatewaySettings = GatewaySettings()
     store: Store = Store()
     logging: Logging = Logging()
     schema_file: Place = Field(

@@ -52,6 +52,8 @@ def configure_logging(level: str, form: Literal["text", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # Bridges tell once, in their own words, what gmqtt says of each refusal and lost connection.
+    logging.getLogger("gmqtt").setLevel(logging.CRITICAL)
     uvicorn = logging.getLogger("uvicorn.error")
     uvicorn.setLevel(logging.WARNING)
     uvicorn.filters[:] = [ClientFaults()]

@@ -37,7 +37,7 @@ FLOORS = {
 
 WIRING = {
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-    "cli", "cli_users", "client", "logs",
+    "gateway_settings", "cli", "cli_users", "client", "logs",
 }  # fmt: skip
 """The modules of the top floor: one room."""
 

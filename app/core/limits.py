@@ -445,3 +445,30 @@ HTTP_HEAD_SECONDS_MAX = 20
 connections ahead of need and keep them that long."""
 HTTP_HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers: four times what browsers and proxies send at most."""
+
+# Gateway ------------------------------------------------------------------------------------------
+GATEWAY_BACKOFF_SECONDS_MAX = 30
+"""Longest wait before a refused event is sent again (FEATURES H10)."""
+GATEWAY_ITEMS_MAX = 10_000
+"""Events of one bridge that are taken and not done: behind a topic that fails there may be many, of
+which only the numbers are kept."""
+GATEWAY_TOPIC_EVENTS_HELD_MAX = 32
+"""Events of one topic in memory behind one that is on the way; the rest is read again."""
+GATEWAY_FLYING_MAX = 100
+"""Publishes to a broker that are not acknowledged, unless it allows fewer: hides a millisecond of
+distance, and few are sent twice after a lost connection."""
+GATEWAY_CONNECT_SECONDS = 5
+"""Time for a remote broker to accept a connection and to answer CONNECT."""
+GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024
+"""Bytes that wait for a remote broker's socket before no more is sent: QoS 0 has no other bound."""
+GATEWAY_RECONNECT_SECONDS_MAX = 60
+"""Longest wait between two attempts to connect to a remote broker (FEATURES H19)."""
+GATEWAY_RECONNECT_SECONDS_MIN = 0.25
+"""Wait after a connection was lost, before the first new one: finding out which event makes a
+broker disconnect takes several."""
+GATEWAY_SAVE_SECONDS = 0.5
+"""How long a bridge's place may be behind: a kill repeats at most that much."""
+GATEWAY_TAKE_EVENTS = 100
+"""Events that a bridge takes from the log in one turn."""
+GATEWAY_STATUS_SECONDS = 1
+"""Time between two looks at what a bridge is doing, for those who watch it."""

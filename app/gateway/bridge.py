@@ -1,0 +1,351 @@
+"""A bridge: a cursor on the log whose reader is another broker (seed 5; FEATURES H1-H26).
+
+It reads as any subscriber does: from memory at the head of the log, from the disk when it is
+behind, in one order. So there is no switch from a hot path to a cold one that could lose or
+reorder anything; ``mode`` only tells which of them serves now. What is read waits in an ``Outbox``
+until the broker acknowledged it; its place is saved every half second, and after a restart it goes
+on there.
+
+Everything of a bridge runs in one task, woken by events, acknowledgements and the clock. A broker
+that is away costs a connection attempt now and then; writers never wait for it, and no write fails
+because of it (H20).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from app.core.callers import ALL, SERVER, Caller
+from app.core.clock import WallClock
+from app.core.errors import Error
+from app.core.events import GAP, RESET, Event
+from app.core.limits import (
+    GATEWAY_RECONNECT_SECONDS_MAX,
+    GATEWAY_RECONNECT_SECONDS_MIN,
+    GATEWAY_SAVE_SECONDS,
+    GATEWAY_TAKE_EVENTS,
+)
+from app.engine.engine import Engine
+from app.engine.interests import Interest
+from app.engine.subscription import Subscription
+from app.engine.write import Outcome
+from app.gateway.letters import letter_of
+from app.gateway.link import Link
+from app.gateway.messages import event_of, is_news, message_of
+from app.gateway.outbox import Item, Outbox
+from app.gateway.plan import Mode, Plan, Route
+from app.gateway.state import Saved, change_of
+
+log = logging.getLogger("rowcast.gateway")
+
+
+class Bridge:
+    """One bridge, from ``start`` to ``stop``."""
+
+    def __init__(self, plan: Plan, engine: Engine, now: WallClock) -> None:
+        self.plan = plan
+        self._engine = engine
+        self._now = now
+        self._caller = Caller(self.client_id, ALL, "gateway", client_id=self.client_id)
+        """Who writes what comes in: hooks are asked, and the server's own topics are closed."""
+        self._wake = asyncio.Event()
+        self.subscription = Subscription(engine.reader, self.client_id, self._wake.set)
+        self.outbox = Outbox(plan.rules)
+        self._link: Link | None = None
+        self._lost = ""
+        self._task: asyncio.Task[None] | None = None
+        self._saving = self._changed = False
+        self._save_at = 0.0
+        self._seen = 0
+        """Up to where events may have been sent before the server was started."""
+        self.connected = False
+        self.sent = self.failed = self.dead = self.dropped = self.received = 0
+        self.last_error = ""
+
+    @property
+    def client_id(self) -> str:
+        """Who writes here what comes from there; the bridge does not send it back (H34)."""
+        return f"$gateway/{self.plan.name}"
+
+    @property
+    def mode(self) -> str:
+        """``hot``: what is written is sent at once, from memory; ``cold``: it waits on the disk."""
+        behind = self.outbox.retrying or self.lag > len(self.outbox)
+        return "hot" if self.connected and not behind else "cold"
+
+    @property
+    def lag(self) -> int:
+        """How many numbers of the log it has not read yet."""
+        return max(0, self._engine.committer.announced - self.subscription.settled)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def start(self, saved: Saved | None) -> None:
+        """Begin to read where it left off, or, when it is new, with what is written from now on."""
+        announced = self._engine.committer.announced
+        since = None
+        if saved is not None and self.plan.mode is not Mode.MEMORY:
+            self.outbox.restore(saved.upto, saved.open)
+            since, self._seen = saved.upto, announced
+        for route in self.plan.out:
+            interest = Interest(route.topics, qos=2, no_local=True, marks=False)
+            self._engine.watch(self.subscription, interest, SERVER, since, current=False)
+            if self.plan.mode is Mode.HYBRID:
+                self._engine.durable.add(route.topics)
+        if saved is None:
+            self.outbox.upto = announced
+            self._changed = True
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End it; what is not delivered is sent the next time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        self._engine.close(self.subscription)
+        if self.plan.mode is Mode.HYBRID:
+            for route in self.plan.out:
+                self._engine.durable.remove(route.topics)
+        self._save()
+
+    async def _run(self) -> None:
+        wait = self.plan.reconnect_interval_seconds
+        while True:
+            pause = wait
+            try:
+                await self._connect()
+                wait = self.plan.reconnect_interval_seconds
+                pause = GATEWAY_RECONNECT_SECONDS_MIN  # it was there a moment ago
+                await self._serve()
+            except Error as error:
+                self._note(error.message)
+            except Exception:
+                log.exception("the bridge %s failed; it connects again", self.plan.name)
+                self.last_error = "a mistake of the server; its log says which"
+            finally:
+                await self._disconnect()
+            await self._pause(pause * random.uniform(0.5, 1.0))  # noqa: S311 - only spread in time
+            wait = min(pause * 2, GATEWAY_RECONNECT_SECONDS_MAX) if pause == wait else wait
+
+    async def _connect(self) -> None:
+        self._lost = ""
+        link = self._link = Link(self.plan.remote, self._on_lost)
+        filters = [(route.topics.text, route.qos) for route in self.plan.into]
+        await link.open(self._hear if filters else None, filters)
+        self.outbox.rules.flying_max = link.flying_max
+        self.connected, self.last_error = True, ""
+        log.info("the bridge %s is connected", self.plan.name)
+
+    async def _disconnect(self) -> None:
+        link, self._link = self._link, None
+        self.connected = False
+        if link is not None:
+            await link.close()
+        blame = bool(self._lost)
+        for seq in self.outbox.lost(self.last_error, self._now(), blame=blame):
+            self._bury(self.outbox.items[seq])
+
+    def _on_lost(self, why: str) -> None:
+        self._lost = why
+        self._wake.set()
+
+    def _note(self, problem: str) -> None:
+        """Keep the newest problem; log it when it is another one than before."""
+        if problem != self.last_error:
+            log.warning("the bridge %s: %s", self.plan.name, problem)
+        self.last_error = problem
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait to connect again; meanwhile the place is kept up to date."""
+        until = self._now() + seconds
+        while (left := until - self._now()) > 0:
+            await self._sleep(left)
+            self._save_when_due()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Wait until something happens, at most so long."""
+        if self._changed:
+            due = max(0.0, self._save_at - self._now())
+            seconds = due if seconds is None else min(seconds, due)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        """Send until the connection is lost."""
+        while not self._lost:
+            due = self.outbox.wake(self._now())
+            await self._fill()
+            self._take()
+            blocked = self._send()
+            self._save_when_due()
+            more = self.subscription.ready and self.outbox.room and not blocked
+            if not more and not self._lost:
+                await self._sleep(None if due is None else max(0.0, due - self._now()))
+        self._note(self._lost)
+
+    async def _fill(self) -> None:
+        """Read again the events whose turn is near; what is gone from the log is dropped."""
+        missing = self.outbox.missing()
+        if not missing:
+            return
+        found = await self._engine.reader.pick([item.seq for item in missing])
+        for item in missing:
+            event = found.get(item.seq)
+            if event is None:
+                self._drop(item.seq, "it is no longer in the log")
+            else:
+                self.outbox.fill(item, event)
+
+    def _take(self) -> None:
+        """Take events from the cursor as far as there is room."""
+        room = min(self.outbox.room, GATEWAY_TAKE_EVENTS)
+        for event, interest in self.subscription.take(room) if room else ():
+            if event.kind in {GAP, RESET}:
+                self._tell_loss(event)
+            elif is_news(event) and interest is not None:
+                self.outbox.take(event, again=0 < event.seq <= self._seen)
+                self._changed = True
+        if not len(self.outbox):
+            upto = self.subscription.settled
+            self._changed = self._changed or upto > self.outbox.upto + GATEWAY_TAKE_EVENTS
+            self.outbox.upto = max(self.outbox.upto, upto)
+
+    def _tell_loss(self, mark: Event) -> None:
+        facts = mark.decoded if isinstance(mark.decoded, dict) else {}
+        self.dropped += int(facts.get("count", 1))
+        self._note(f"events were lost to it: {facts.get('reason', 'unknown')}")
+
+    def _send(self) -> bool:
+        """Send what may be sent; return whether the broker reads too slowly to go on."""
+        link = self._link
+        while link is not None and not self._lost:
+            if link.crowded:
+                return True
+            item = self.outbox.send()
+            if item is None:
+                return False
+            self._publish(link, item)
+        return True
+
+    def _publish(self, link: Link, item: Item) -> None:
+        event, engine = item.event, self._engine
+        if event is None:
+            return
+        route = self._route(event)
+        now = self._now()
+        waited = item.attempts > 0 or item.again
+        message = None
+        if route is not None:
+            message = message_of(
+                event, engine.contents, engine.reader.epoch, now, again=item.again, waited=waited
+            )
+        if route is None or message is None:  # its time is over, or the plan has changed
+            self._drop(item.seq, "")
+            return
+        done = self._answer(item.seq)
+        try:
+            link.publish(
+                route.topic(event.topic), message.payload, route.qos, message.retain,
+                message.properties, done,
+            )  # fmt: skip
+        except Error as error:
+            self._on_lost(error.message)
+        except Exception as failure:  # noqa: BLE001 - gmqtt cannot encode it: nor can it ever
+            done(f"it cannot be sent: {failure}")
+
+    def _route(self, event: Event) -> Route | None:
+        return next((item for item in self.plan.out if item.topics.matches(event.topic)), None)
+
+    def _answer(self, seq: int) -> Callable[[str | None], None]:
+        """Return what hears of the broker's answer for an event."""
+
+        def done(refusal: str | None) -> None:
+            self._changed = True
+            self._wake.set()
+            if refusal is None:
+                self.sent += 1
+                self.outbox.delivered(seq)
+                return
+            self.failed += 1
+            self.last_error = refusal
+            if self.outbox.failed(seq, refusal, self._now()):
+                self._bury(self.outbox.items[seq])
+
+        return done
+
+    def _drop(self, seq: int, why: str) -> None:
+        self.outbox.delivered(seq)
+        self.dropped += 1
+        self._changed = True
+        if why:
+            self._note(f"an event was dropped: {why}")
+
+    def _bury(self, item: Item) -> None:
+        """Make an item a dead letter; only when that is durable it is done with."""
+        event = item.event
+        if event is None:
+            self._drop(item.seq, "it failed and is no longer in the log")
+            return
+        now, days = self._now(), self.plan.dead_letter_retain_days
+        letter = letter_of(self.plan.name, item, event, round(now * 1000), days)
+
+        def buried(outcome: Outcome) -> None:
+            if isinstance(outcome, Error):  # the disk refuses: it is tried once more
+                item.attempts -= 1
+                self.outbox.failed(item.seq, item.error, self._now())
+            else:
+                self.dead += 1
+                self.outbox.delivered(item.seq)
+                log.warning(
+                    "the bridge %s gave up on %r after %d attempts: %s",
+                    self.plan.name, item.topic, item.attempts, item.error,
+                )  # fmt: skip
+            self._changed = True
+            self._wake.set()
+
+        self._engine.submit(letter, SERVER, buried)
+
+    # -- place -------------------------------------------------------------------------------------
+
+    def _save_when_due(self) -> None:
+        now = self._now()
+        if self._changed and now >= self._save_at:
+            self._save_at = now + GATEWAY_SAVE_SECONDS
+            self._save()
+
+    def _save(self) -> None:
+        """Write the place behind what it depends on; a failure is made good by the next save."""
+        if self.plan.mode is Mode.MEMORY or self._saving:
+            return
+        self._saving, self._changed = True, False
+
+        def saved(error: Error | None) -> None:
+            self._saving = False
+            self._changed = self._changed or error is not None
+
+        self._engine.committer.keep((change_of(self.plan.name, self.outbox),), saved)
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    async def _hear(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
+        """Take a message of the broker: it is acknowledged when it is durable here (H33)."""
+        route = next((item for item in self.plan.into if item.topics.matches(topic)), None)
+        if route is None:
+            return
+        writer, epoch = self.client_id, self._engine.reader.epoch
+        try:
+            event = event_of(route.topic(topic), payload, qos, properties, writer, epoch)
+            if event is not None:
+                await self._engine.write(event, self._caller)
+                self.received += 1
+        except Error as error:
+            self.failed += 1
+            self._note(f"a message at {topic!r} was refused here: {error.message}")

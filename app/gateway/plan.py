@@ -1,0 +1,49 @@
+"""A plan: what a bridge carries and how it treats what fails, by the names of seed 5."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from app.core.topics import TopicFilter
+from app.gateway.outbox import Rules
+from app.gateway.remote import Remote
+
+
+class Mode(StrEnum):
+    """What a bridge promises (FEATURES H40)."""
+
+    HYBRID = "hybrid"
+    """All that matches is logged and kept until the broker has it; sent from memory when it can."""
+    MEMORY = "memory"
+    """Only what fits into memory while the broker is away; nothing is logged for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One direction of some topics: what a filter selects goes on at another place.
+
+    ``strip`` is taken from the beginning of a topic, then ``prefix`` put before it.
+    """
+
+    topics: TopicFilter
+    prefix: str = ""
+    strip: str = ""
+    qos: int = 1
+
+    def topic(self, topic: str) -> str:
+        """Return where what happened at a topic goes on."""
+        return self.prefix + topic.removeprefix(self.strip)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything about one bridge."""
+
+    name: str
+    remote: Remote
+    out: tuple[Route, ...] = ()
+    into: tuple[Route, ...] = ()
+    mode: Mode = Mode.HYBRID
+    rules: Rules = field(default_factory=Rules)
+    dead_letter_retain_days: int = 30
+    reconnect_interval_seconds: float = 5.0
+    """The first wait after a connection failed; it doubles up to a minute."""

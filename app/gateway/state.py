@@ -1,0 +1,55 @@
+"""What a bridge must know after a restart, as one fact: up to where it took, and what is open.
+
+Events after the saved place may have been sent and not noted as such, so what is sent again then
+says so: its receiver can tell a double (FEATURES H41).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from app.codecs import CBOR, decode, encode
+from app.core.errors import Error
+from app.gateway.outbox import Item, Outbox
+from app.store.store import Change
+
+OWNER: Final = "gateway/"
+"""What the owners of these facts begin with; the bridge's name follows."""
+_PLACE: Final = "place"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was saved: the number up to which events were taken, and those that were not done."""
+
+    upto: int
+    open: tuple[Item, ...]
+
+
+def change_of(name: str, outbox: Outbox) -> Change:
+    """Return the change that saves an outbox."""
+    items = [
+        [item.seq, item.topic, item.attempts, item.error, item.again or item.seq in outbox.flying]
+        for item in outbox
+        if item.seq > 0  # what was not logged is lost with the memory
+    ]
+    return Change(OWNER + name, _PLACE, encode({"upto": outbox.upto, "open": items}, CBOR))
+
+
+def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
+    """Return what was saved of each bridge; one that cannot be read is left out."""
+    found: dict[str, Saved] = {}
+    for owner, name, value in facts:
+        if name != _PLACE:
+            continue
+        try:
+            known = cast("dict[str, object]", decode(value, CBOR))
+            items = cast("list[tuple[int, str, int, str, bool]]", known["open"])
+            opened = tuple(
+                Item(seq, topic, None, attempts, error, again=again)
+                for seq, topic, attempts, error, again in items
+            )
+            found[owner.removeprefix(OWNER)] = Saved(cast("int", known["upto"]), opened)
+        except (Error, KeyError, TypeError, ValueError):
+            continue
+    return found

@@ -1,0 +1,111 @@
+"""Settings of the bridges to other brokers; names and defaults are those of seed 5."""
+
+import ssl
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from app.core.errors import Error
+from app.core.limits import GATEWAY_FLYING_MAX
+from app.core.topics import TopicFilter
+from app.gateway.outbox import Rules
+from app.gateway.plan import Mode, Plan, Route
+from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+from app.sections import Number, PlaceOrNone, Section
+
+
+def _filter(text: str) -> str:
+    try:
+        TopicFilter(text)
+    except Error as error:
+        raise ValueError(error.message) from None
+    return text
+
+
+class Carried(Section):
+    """What is carried one way: a filter, and how its topics are called on the other side."""
+
+    filter: Annotated[str, AfterValidator(_filter)]
+    prefix: str = ""
+    strip: str = ""
+    qos: Literal[0, 1, 2] = 1
+
+    def route(self) -> Route:
+        """Return the route."""
+        return Route(TopicFilter(self.filter), self.prefix, self.strip, self.qos)
+
+
+class RemoteBroker(Section):
+    """One broker, and what goes there and comes from there."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    host: str
+    port: Annotated[Number, Field(ge=1, le=65_535)] = 1883
+    version: Literal["5", "3.1.1"] = "5"
+    client_id: Annotated[str, Field(pattern="^[ -~]*$")] = ""
+    username: str = ""
+    password: str = Field(default="", repr=False)
+    tls: bool = False
+    certificate_authority: PlaceOrNone = None
+    certificate: PlaceOrNone = None
+    private_key: PlaceOrNone = None
+    keep_alive_seconds: Annotated[Number, Field(ge=1, le=65_535)] = 30
+    out: tuple[Carried, ...] = ()
+    into: tuple[Carried, ...] = Field(default=(), alias="in")
+    mode: Mode = Mode.HYBRID
+    ordering: Literal["strict", "relaxed"] = "strict"
+    max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = GATEWAY_FLYING_MAX
+    poison_max_attempts: Annotated[Number, Field(ge=1, le=100)] = 5
+    outbox_batch_size: Annotated[Number, Field(ge=1, le=10_000)] = 500
+    dead_letter_retain_days: Annotated[Number, Field(ge=1, le=3_650)] = 30
+    reconnect_interval_ms: Annotated[Number, Field(ge=1, le=60_000)] = 5_000
+
+    def plan(self) -> Plan:
+        """Return the bridge's plan; raises OSError for a certificate that cannot be read."""
+        remote = Remote(
+            self.host, self.port, MQTT_5 if self.version == "5" else MQTT_3_1_1,
+            self.client_id or f"rowcast-{self.name}", self.username, self.password,
+            self._context(), self.keep_alive_seconds, self.max_inflight,
+        )  # fmt: skip
+        rules = Rules(
+            attempts_max=self.poison_max_attempts,
+            held_max=self.outbox_batch_size,
+            strict=self.ordering == "strict",
+        )
+        return Plan(
+            self.name, remote,
+            tuple(item.route() for item in self.out),
+            tuple(item.route() for item in self.into),
+            self.mode, rules, self.dead_letter_retain_days,
+            self.reconnect_interval_ms / 1000,
+        )  # fmt: skip
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not (self.tls or self.certificate_authority or self.certificate):
+            return None
+        context = ssl.create_default_context(cafile=self.certificate_authority)
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.private_key)
+        return context
+
+
+def _named_once(brokers: tuple[RemoteBroker, ...]) -> tuple[RemoteBroker, ...]:
+    names = [broker.name for broker in brokers]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"name {', '.join(sorted(twice))} twice; give each a name of its own")
+    return brokers
+
+
+class GatewaySettings(Section):
+    """The bridges."""
+
+    brokers: Annotated[tuple[RemoteBroker, ...], AfterValidator(_named_once)] = Field(
+        default=(),
+        description="Other brokers, and which topics go there (`out`) and come from there (`in`).",
+    )
+
+
+def plans(settings: GatewaySettings) -> tuple[Plan, ...]:
+    """Return the plans of all bridges."""
+    return tuple(broker.plan() for broker in settings.brokers)

@@ -1,0 +1,128 @@
+"""A whole server in this process, bridged to a real Mosquitto, and somebody who reads there."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from app.config import Config
+from app.core.callers import ALL, Caller
+from app.core.events import DELETE, MESSAGE, PUT, Event
+from app.gateway.link import Link
+from app.gateway.remote import Remote
+from app.main import Application
+
+ANN = Caller("ann", ALL, "http")
+PATIENCE_SECONDS = 20
+
+
+def config(folder, *brokers, **more):
+    """Return settings of a server that listens nowhere but where it must."""
+    return Config.model_validate(
+        {
+            "data": folder,
+            "schema": folder / "none.graphql",
+            "http": {"port": 0},
+            "mqtt": {"network": {"port": 0}},
+            "gateway": {"brokers": brokers},
+            **more,
+        }
+    )
+
+
+def to(broker, *filters, **more):
+    """Return the settings of a bridge that carries these filters out."""
+    carried = [{"filter": text} for text in filters]
+    return {"name": "b", "host": "127.0.0.1", "port": broker.port, "out": carried,
+            "reconnect_interval_ms": 100} | more  # fmt: skip
+
+
+async def moment():
+    """Let a broker in another process go on: it has no event that could be waited for."""
+    later = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.01, later.set_result, None)
+    await later
+
+
+class World:
+    """A running server."""
+
+    def __init__(self, application):
+        self.application = application
+        self.engine = application.engine
+
+    @property
+    def gateway(self):
+        return self.application.gateway
+
+    @property
+    def bridge(self):
+        return self.gateway.bridges["b"]
+
+    async def put(self, topic, payload, **facts):
+        event = Event(topic, PUT if payload else DELETE, payload, qos=1, retain=True, **facts)
+        return await self.engine.write(event, ANN)
+
+    async def say(self, topic, payload, qos=1, **facts):
+        return await self.engine.write(Event(topic, MESSAGE, payload, qos=qos, **facts), ANN)
+
+    async def until(self, holds):
+        """Wait until something holds."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not holds():
+                await moment()
+
+    async def idle(self):
+        """Wait until the bridge has delivered all."""
+        await self.until(lambda: self.bridge.connected and not self.bridge.outbox.items
+                         and not self.bridge.lag)  # fmt: skip
+
+
+@asynccontextmanager
+async def server(folder, *brokers, **more):
+    """Run a server."""
+    (folder / "none.graphql").write_text(more.pop("schema_text", "type Dog @table @export {\n"
+                                         "  id: ID @primaryKey\n  name: String\n}\n"))  # fmt: skip
+    application = Application(config(folder, *brokers, **more))
+    await application.start()
+    try:
+        yield World(application)
+    finally:
+        await application.stop()
+
+
+class Reader:
+    """Who hears what arrives at a broker."""
+
+    def __init__(self, broker):
+        self.heard = []
+        self.properties = []
+        self._more = asyncio.Event()
+        self.link = Link(Remote("127.0.0.1", broker.port), lambda _why: None)
+
+    async def hear(self, topic, payload, _qos, properties):
+        self.heard.append((topic, payload))
+        self.properties.append(properties)
+        self._more.set()
+
+    async def open(self, text="#"):
+        await self.link.open(self.hear, [(text, 1)])
+        return self
+
+    async def wait(self, count):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(self.heard) < count:
+                self._more.clear()
+                await self._more.wait()
+        return self.heard
+
+    def marks(self, index):
+        return dict(self.properties[index].get("user_property", ()))
+
+
+@asynccontextmanager
+async def reading(broker, text="#"):
+    reader = Reader(broker)
+    await reader.open(text)
+    try:
+        yield reader
+    finally:
+        await reader.link.close()

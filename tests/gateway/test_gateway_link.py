@@ -1,0 +1,131 @@
+"""One connection to a real Mosquitto: what is acknowledged, refused and lost (H1, H12, H26)."""
+
+import asyncio
+import shutil
+
+import pytest
+from remote_broker import RemoteBroker, free_port
+
+from app.core.errors import Code, Error
+from app.gateway.link import Link
+from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
+]
+RULES = "acl_file {folder}/rules\nmax_packet_size 2000\n"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("broker")
+    (folder / "rules").write_text("topic readwrite free/#\n")
+    with RemoteBroker(folder, RULES.format(folder=folder)) as running:
+        yield running
+
+
+@pytest.fixture
+async def link(broker):
+    opened = Opened(Remote("127.0.0.1", broker.port))
+    await opened.link.open()
+    yield opened
+    await opened.link.close()
+
+
+class Opened:
+    """A link whose answers are kept."""
+
+    def __init__(self, remote):
+        self.ends = asyncio.Queue()
+        self.heard = asyncio.Queue()
+        self.link = Link(remote, self.ends.put_nowait)
+
+    async def hear(self, topic, payload, qos, properties):
+        self.heard.put_nowait((topic, payload, qos))
+
+    async def publish(self, topic, payload=b"x", qos=1, retain=False, **properties):
+        answer = asyncio.get_running_loop().create_future()
+        self.link.publish(topic, payload, qos, retain, properties, answer.set_result)
+        async with asyncio.timeout(5):
+            return await answer
+
+
+@pytest.mark.parametrize("version", [MQTT_3_1_1, MQTT_5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+async def test_each_message_is_told_of_when_the_broker_has_it(broker, version, qos):
+    """H1, H26."""
+    reader = Opened(Remote("127.0.0.1", broker.port, version))
+    writer = Opened(Remote("127.0.0.1", broker.port, version))
+    await reader.link.open(reader.hear, [("free/#", 2)])
+    await asyncio.sleep(0)
+    await writer.link.open()
+    answers = [await writer.publish("free/1", b"%d" % number, qos) for number in range(20)]
+    async with asyncio.timeout(5):
+        heard = [await reader.heard.get() for _ in range(20)]
+    assert [None] * 20 == answers
+    assert [("free/1", b"%d" % number, qos) for number in range(20)] == heard
+    await writer.link.close()
+    await reader.link.close()
+    assert writer.ends.empty()
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_refusal_is_told_with_its_reason(link, qos):
+    """H12: the access list of the remote broker; the connection stays."""
+    assert "not authorized (0x87)" == await link.publish("forbidden/1", qos=qos)
+    assert await link.publish("free/1", qos=qos) is None
+
+
+async def test_a_packet_that_is_too_large_ends_the_connection(link):
+    """H12: the broker closes it, and the bridge is told."""
+    done = []
+    link.link.publish("free/1", b"x" * 5000, 1, False, {}, done.append)
+    async with asyncio.timeout(5):
+        assert "closed the connection" in await link.ends.get()
+    assert [] == done
+    with pytest.raises(Error) as refused:
+        link.link.publish("free/1", b"x", 1, False, {}, done.append)
+    assert Code.BUSY is refused.value.code
+
+
+async def test_more_messages_than_identifiers(link):
+    """Identifiers are free again after each acknowledgement."""
+    for _ in range(5):
+        answers = [link.publish("free/1", b"x") for _ in range(link.link.flying_max)]
+        assert {None} == set(await asyncio.gather(*answers))
+
+
+async def test_nobody_there():
+    """H38: an error with the address, at once."""
+    remote = Remote("127.0.0.1", free_port())
+    with pytest.raises(Error) as refused:
+        await Link(remote, print).open()
+    assert Code.BUSY is refused.value.code
+    assert f"127.0.0.1:{remote.port}" in refused.value.message
+
+
+async def test_a_wrong_password_is_told(tmp_path):
+    """H31: the reason, and no secret."""
+    (tmp_path / "passwords").write_text("")
+    with RemoteBroker(tmp_path, f"password_file {tmp_path}/passwords") as broker:
+        text = tmp_path / "mosquitto.conf"
+        text.write_text(text.read_text().replace("allow_anonymous true", "allow_anonymous false"))
+        broker.kill()
+        broker.start()
+        remote = Remote("127.0.0.1", broker.port, username="ann", password="secret")
+        with pytest.raises(Error) as refused:
+            await Link(remote, print).open()
+    assert "authori" in refused.value.message.lower()
+    assert "secret" not in refused.value.message + repr(remote)
+
+
+async def test_a_killed_broker_is_noticed(tmp_path):
+    """H6."""
+    with RemoteBroker(tmp_path) as broker:
+        opened = Opened(Remote("127.0.0.1", broker.port))
+        await opened.link.open()
+        broker.kill()
+        async with asyncio.timeout(5):
+            assert "closed the connection" in await opened.ends.get()
+        await opened.link.close()

@@ -1,0 +1,106 @@
+"""What an event looks like on its way to another broker, and back (H1, H33-H36, H41)."""
+
+import pytest
+
+from app.codecs import JSON
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PUT, Event
+from app.core.topics import TopicFilter
+from app.engine.contents import Contents
+from app.gateway.messages import event_of, message_of
+from app.gateway.plan import Route
+
+EPOCH = "0badcafe"
+
+
+def sent(event, **facts):
+    facts = {"again": False, "waited": False} | facts
+    return message_of(event, Contents({}), EPOCH, 100.0, **facts)
+
+
+def marks(message):
+    return dict(message.properties["user_property"])
+
+
+def heard(payload=b"x", retain=0, **properties):
+    """Return what becomes of a message, whose properties are as gmqtt gives them."""
+    given = {"retain": retain, "dup": 0} | {name: [value] for name, value in properties.items()}
+    pairs = given.get("user_property")
+    if pairs:
+        given["user_property"] = list(pairs[0])
+    return event_of("a/b", payload, 1, given, "$gateway/b", EPOCH)
+
+
+@pytest.mark.parametrize(("kind", "retain"), [(PUT, True), (DELETE, True), (MESSAGE, False)])
+def test_what_makes_a_record_is_retained(kind, retain):
+    """H1."""
+    event = Event("a/b", kind, b"" if kind == DELETE else b"x", JSON, seq=7, version=9)
+    assert (retain, event.payload) == (sent(event).retain, sent(event).payload)
+
+
+def test_marks_tell_which_one_it_is():
+    """H41, H36, H34."""
+    event = Event("a/b", MESSAGE, b"x", seq=7, version=9_000_000)
+    known = {"rowcast-id": f"{EPOCH}:7", "rowcast-version": "9000000", "rowcast-origin": EPOCH,
+             "rowcast-path": EPOCH}  # fmt: skip
+    assert known == marks(sent(event))
+    late = {"rowcast-again": "1", "rowcast-historical": "9000000"}
+    assert known | late == marks(sent(event, again=True, waited=True))
+
+
+def test_properties_go_with_it():
+    event = Event("a/b", MESSAGE, b"x", "text/plain", seq=7, expires_at=130.4)
+    event.properties = {"response_topic": "r", "correlation_data": b"c",
+                        "user_property": [["mine", "1"], ["rowcast-id", "forged"]]}  # fmt: skip
+    message = sent(event)
+    assert ("text/plain", "r", b"c", 30) == (
+        message.properties["content_type"],
+        message.properties["response_topic"],
+        message.properties["correlation_data"],
+        message.properties["message_expiry_interval"],
+    )
+    assert ("1", f"{EPOCH}:7") == (marks(message)["mine"], marks(message)["rowcast-id"])
+
+
+def test_what_is_over_is_not_sent():
+    assert sent(Event("a/b", MESSAGE, b"x", seq=7, expires_at=99.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "retain", "kind"), [(b"x", 1, PUT), (b"", 1, DELETE), (b"x", 0, MESSAGE)]
+)
+def test_a_message_from_there_is_an_event(payload, retain, kind):
+    """H33."""
+    event = heard(payload, retain, content_type="text/plain", message_expiry_interval=5)
+    assert (kind, "text/plain", bool(retain)) == (event.kind, event.content_type, event.retain)
+    assert ({"message_expiry_interval": 5}, "$gateway/b") == (event.properties, event.client)
+
+
+def test_what_was_here_before_is_nothing_new():
+    """H34: a circle of any length ends where it began."""
+    assert heard(user_property=[("rowcast-path", f"11111111,{EPOCH},22222222")]) is None
+    assert heard(user_property=[("rowcast-path", "11111111")]) is not None
+
+
+def test_a_stamp_from_there_is_kept():
+    """H36, E26: a value that waited does not win over a newer one."""
+    event = heard(user_property=[("rowcast-version", "17"), ("rowcast-origin", "11111111")])
+    assert (17, "11111111") == (event.version, event.properties["origin"])
+    with pytest.raises(Error) as refused:
+        heard(user_property=[("rowcast-version", "soon")])
+    assert Code.INVALID is refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("strip", "prefix", "topic", "there"),
+    [
+        ("", "", "a/b", "a/b"),
+        ("", "site/", "a/b", "site/a/b"),
+        ("a/", "", "a/b", "b"),
+        ("a/", "x/", "a/b", "x/b"),
+        ("c/", "", "a/b", "a/b"),
+    ],
+)
+def test_topics_are_mapped(strip, prefix, topic, there):
+    """H35."""
+    assert there == Route(TopicFilter("#"), prefix, strip).topic(topic)

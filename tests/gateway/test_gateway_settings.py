@@ -1,0 +1,74 @@
+"""The settings of bridges: names and defaults of the source (H18), mistakes told (H30)."""
+
+import pytest
+from pydantic import ValidationError
+
+from app.gateway.plan import Mode
+from app.gateway_settings import GatewaySettings, plans
+
+
+def settings(*brokers):
+    return GatewaySettings.model_validate({"brokers": brokers})
+
+
+def test_defaults_are_those_of_the_source():
+    """H18, H19."""
+    (plan,) = plans(settings({"name": "b", "host": "h"}))
+    rules = plan.rules
+    assert (5, 500, True) == (rules.attempts_max, rules.held_max, rules.strict)
+    assert (30, 5.0, Mode.HYBRID) == (
+        plan.dead_letter_retain_days, plan.reconnect_interval_seconds, plan.mode,
+    )  # fmt: skip
+    assert ("h", 1883, 5, "rowcast-b") == (
+        plan.remote.host, plan.remote.port, plan.remote.version, plan.remote.client_id,
+    )  # fmt: skip
+
+
+def test_everything_can_be_said():
+    (plan,) = plans(
+        settings(
+            {
+                "name": "b",
+                "host": "h",
+                "version": "3.1.1",
+                "ordering": "relaxed",
+                "mode": "memory",
+                "username": "u",
+                "password": "p",
+                "out": [{"filter": "a/#", "prefix": "x/", "qos": 2}],
+                "in": [{"filter": "b/+", "strip": "b/"}],
+            }
+        )
+    )
+    assert ("x/a/1", 2) == (plan.out[0].topic("a/1"), plan.out[0].qos)
+    assert "1" == plan.into[0].topic("b/1")
+    assert (4, False, Mode.MEMORY) == (plan.remote.version, plan.rules.strict, plan.mode)
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        {"name": "b"},
+        {"name": "a/b", "host": "h"},
+        {"name": "b", "host": "h", "port": 0},
+        {"name": "b", "host": "h", "out": [{"filter": "a/#/b"}]},
+        {"name": "b", "host": "h", "ordering": "loose"},
+        {"name": "b", "host": "h", "hosts": "h"},
+        {"name": "b", "host": "h", "client_id": "caf\u00e9"},
+    ],
+)
+def test_mistakes_are_refused(broker):
+    """H30."""
+    with pytest.raises(ValidationError):
+        settings(broker)
+
+
+def test_each_broker_has_a_name_of_its_own():
+    with pytest.raises(ValidationError, match="b twice"):
+        settings({"name": "b", "host": "h"}, {"name": "b", "host": "i"})
+
+
+def test_a_password_is_not_shown():
+    """H31."""
+    given = settings({"name": "b", "host": "h", "username": "u", "password": "secret"})
+    assert "secret" not in repr(given) + repr(plans(given))
