@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from app.broker import hooking, wills
+from app.broker import accounts, hooking, wills
 from app.broker.exclusive import Exclusives
 from app.broker.forms import Forms
 from app.broker.guard import Guard
@@ -25,6 +25,7 @@ from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.topics import TopicFilter
 from app.engine.backlog import Loss, Overflow
 from app.engine.engine import Engine
+from app.engine.gaps import Why
 from app.engine.subscription import Interest
 from app.engine.write import Unheard
 from app.mqtt.reasons import Reason
@@ -98,19 +99,21 @@ class Broker:
             return
         client.session = None
         if session.client is client:
-            self._detach(session)
+            self._detach(session, client)
 
-    def _detach(self, session: Session) -> None:
+    def _detach(self, session: Session, client: "Client") -> None:
         """Let a session wait for its client, or end it when it is not to outlive the connection.
 
         The will is published now, or when its delay is over (MQTT-3.1.2-8).
         """
         session.client = None
-        if session.subscription is not None:
-            session.dropped += session.subscription.dropped
-            session.holes = session.subscription.holes
-            session.position, session.filters = self.engine.suspend(session.subscription)
+        subscription = session.subscription
+        if subscription is not None:
+            accounts.close(session, subscription, client)
+            session.holes = subscription.holes
+            session.position, session.filters = self.engine.suspend(subscription)
             session.subscription = None
+            accounts.begin_absence(self, session, subscription)
         if not session.durable or self.sessions.get(session.client_id) is not session:
             self.end(session)
             return
@@ -125,6 +128,7 @@ class Broker:
     def end(self, session: Session) -> None:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
+        accounts.end_absence(self, session)
         self.exclusives.release_all(session.client_id)
         hooking.ended(self, session)
         if session.sharing is not None:
@@ -149,8 +153,9 @@ class Broker:
             message = f"more than {most} messages waited; the session has ended"
             self.expel(session, Reason.QUOTA_EXCEEDED, message)
             return
-        session.dropped += loss.dropped
-        session.expired += loss.expired
+        session.gaps.account.add(Why.WAITING, loss.dropped)
+        if loss.expired:
+            session.gaps.account.add(Why.EXPIRED, loss.expired)
         self.dropped_waiting += loss.dropped
         self.expired += loss.expired
 
@@ -248,6 +253,7 @@ class Broker:
         self.sessions.add(session)
         for interest in session.filters:
             self.retain_for(session, interest.topics, 0, interest.qos)
+        accounts.begin_absence(self, session)
         if session.left_at is None:  # it was connected when the server ended
             self._left(session)
             for interest in session.filters:
@@ -301,6 +307,8 @@ class Broker:
             client.disconnect(*self._goodbye)
         for session in self.sessions:
             wills.disarm(session)
+            if session.away is not None and session.away.missed:
+                self.keeper.leave(session)
         self.keeper.stop()
         if not self.clients:
             return

@@ -14,7 +14,6 @@ its socket takes nothing for long.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from app.broker.authentication import Dialogue
@@ -85,6 +84,7 @@ class Client:
         "session",
         "submit",
         "taken",
+        "tells_gaps",
         "tells_seq",
         "transport",
         "trouble",
@@ -142,9 +142,11 @@ class Client:
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
         self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
-        self.blocked = False
-        """Whether the window is full: an acknowledgement makes it ready again."""
-        self.saving = self.closing = self.behind = False  # behind: SUBSCRIBE waits for its writes
+        self.saving: list[bytes] = []
+        """What is due when the save that goes on is done."""
+        # behind: SUBSCRIBE waits for its writes; blocked: for an acknowledgement, as its window
+        # is full; tells_gaps: CONNECT asked for them (M4)
+        self.tells_gaps = self.closing = self.behind = self.blocked = False
         self._scheduled = self._paused = self._crowded = False
         self.patience = Patience(self)
 
@@ -348,17 +350,17 @@ class Client:
         session, frames = self.session, self.later
         if session is None:
             return
-        self.later, self.saving = [], True
-        self.broker.keeper.save(session, partial(self._saved, frames))
+        self.later, self.saving = [], frames
+        self.broker.keeper.save(session, self._saved)
 
-    def _saved(self, frames: list[bytes], error: Error | None) -> None:
-        self.saving = False
+    def _saved(self, error: Error | None) -> None:
         if self.closing:
             return
         if error is not None:
             self.disconnect(Reason.SERVER_BUSY, error.message)
             return
-        self.out += frames
+        self.out += self.saving
+        self.saving = []
         self.ready()
 
     def overflow(self) -> None:
@@ -445,7 +447,6 @@ class Client:
         if self.out:
             self.transport.write(b"".join(self.out))
             self.out.clear()
-        self.later.clear()
         self.held.clear()
         if self.dialogue is not None:
             self.dialogue.abandon()
@@ -465,9 +466,10 @@ class Client:
         if self.dialogue is not None:
             self.dialogue.abandon()
         self.patience.end()
-        self.out.clear()
-        self.later.clear()
         try:
-            self.broker.leave(self)
+            self.broker.leave(self)  # it counts what was not written
         finally:
+            self.out.clear()
+            self.later.clear()
+            self.saving.clear()
             self.broker.gone(self)

@@ -8,24 +8,18 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Light, Sent, send_again
-from app.broker.forms import Form, Frame, Parts
+from app.broker.flights import Light, begin_flight, send_again
+from app.broker.forms import DOOR, Form, Frame, Parts
 from app.broker.session import Session
 from app.broker.sharing import Sharing
-from app.codecs import JSON, encode
-from app.core.events import CURRENT, GAP, RESET, SNAPSHOT, Event
+from app.broker.telling import is_large, mark, tell, tell_all
+from app.core.events import SNAPSHOT, Event
 from app.core.limits import MQTT_FLUSH_EVENTS
-from app.engine.deals import Deal
+from app.engine.gaps import Gap, Why
 from app.engine.subscription import Interest, Pair
-from app.mqtt.encode import publish_head_tail
-from app.mqtt.packets import MQTT_5
-from app.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from app.broker.client import Client
-
-MARKS = {CURRENT: "$snapshot/end", RESET: "$reset", GAP: "$gap"}
-"""Topics of the server's own messages about a subscription (FEATURES C12, M1)."""
 
 
 def deliver(client: "Client", session: Session) -> None:
@@ -35,6 +29,7 @@ def deliver(client: "Client", session: Session) -> None:
         return  # it is being opened; or the disk is slow: it calls again when it has caught up
     if session.resend:
         send_again(client, session)
+        _tell(client, session)
         if session.resend:
             return  # what was sent before goes first (MQTT-4.6.0-1)
     if session.sharing is not None:
@@ -52,6 +47,14 @@ def deliver(client: "Client", session: Session) -> None:
         _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()
+
+
+def _tell(client: "Client", session: Session) -> None:
+    """Tell at once of what could not be sent again."""
+    frames: list[bytes] = []
+    if session.gaps.marks:
+        certain = tell_all(client, session, frames)
+        _post(client, session, frames, certain=certain)
 
 
 def _post(client: "Client", session: Session, frames: list[bytes], *, certain: bool) -> None:
@@ -77,10 +80,16 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
         event, interest = let
         qos = deal.qos = min(deal.qos, event.qos)
         retain = interest.retain_as_published and event.retain
+        if isinstance(event, Gap):
+            deal.group.done(deal)
+            event.interest = interest
+            certain |= tell(client, session, event, frames)
+            continue
         frame = _frame(client, event, interest, qos, retain=retain)
         if frame is None:
             deal.group.done(deal)
             continue
+        certain |= tell_all(client, session, frames)
         client.sent += 1
         if not qos:
             frames.append(cast("bytes", frame))
@@ -88,11 +97,12 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
             continue
         deal.sent = True
         head, tail = cast("Parts", frame)
-        number = _begin(client, session, event, interest, qos, retain=retain, deal=deal)
+        number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
         sharing.sent(deal, number)
         frames.append(head + number.to_bytes(2, "big") + tail)
         # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
         certain |= qos == 2 and (session.kept or deal.group.durable)
+    certain |= tell_all(client, session, frames)
     if frames:
         _post(client, session, frames, certain=certain)
     sharing.ready()
@@ -101,13 +111,16 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
 def _frame(
     client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
 ) -> Frame | None:
-    """Return what to send; None when it expired, is too large, or cannot be written."""
+    """Return what to send; None when it expired, is too large, or cannot be written.
+
+    That is noted as a gap.
+    """
     frame: Frame
     if interest.identifiers or event.expires_at:
-        parts = _own(client, event, interest, qos, retain=retain)
-        if parts is None:
+        own = _own(client, event, interest, qos, retain=retain)
+        if own is None:
             return None
-        frame = parts if qos else parts[0] + parts[1]
+        frame = own
     else:
         form = cast("Form", interest.form)
         key = form.keys[qos * 2 + retain]
@@ -117,8 +130,9 @@ def _frame(
         else:
             frame = cast("Frame", known)
     if not frame or not frame[0]:  # UNSENDABLE
+        _unsendable(client, event, interest, frame)
         return None
-    return _fitted(client, event, cast("Form", interest.form), frame)
+    return _fitted(client, event, interest, frame)
 
 
 def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
@@ -131,10 +145,13 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
     light, certain = not session.kept, False
     make = client.broker.forms.frame
     last: Interest | None = None
+    marks = session.gaps.marks
     sent = 0
     for event, interest in pairs:
         if not event.topic:
-            _mark(client, session, event, interest, frames)
+            certain |= tell_all(client, session, frames) | mark(
+                client, session, event, interest, frames
+            )
             continue
         if interest is not last:  # nearly always it is the same as for the one before
             if interest is None:
@@ -149,58 +166,40 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
         retain = event.kind is SNAPSHOT or (as_published and event.retain)  # MQTT-3.3.1-12, -13
         encodings = event.encodings
         if own or event.expires_at:
-            parts = _own(client, event, cast("Interest", interest), qos, retain=retain)
-            if parts is None:
-                continue
-            frame: object = parts if qos else parts[0] + parts[1]
+            frame: Frame | None = _own(
+                client, event, cast("Interest", interest), qos, retain=retain
+            )
         else:
-            frame = encodings.get(keys[qos * 2 + retain]) if encodings is not None else None
+            key = keys[qos * 2 + retain]
+            made = encodings.get(key) if encodings is not None else None
+            frame = made  # type: ignore[assignment]
             if frame is None:
                 frame = make(event, form, qos, retain)
-        if asks_more:
-            frame = _fitted(client, event, form, cast("Frame", frame))
-            if frame is None:
-                continue
+        if asks_more and frame:
+            frame = _fitted(client, event, cast("Interest", interest), frame)
+        if not frame or not frame[0]:  # None, or UNSENDABLE
+            _unsendable(client, event, cast("Interest", interest), frame)
+            continue
+        if marks:
+            certain |= tell_all(client, session, frames)
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
-            if pair[0]:  # not UNSENDABLE
-                if light:
-                    number = begin(event.seq if qos == 1 else Light.SENT)
-                else:
-                    number = _begin(client, session, event, interest, qos, retain=retain)
-                    certain |= qos == 2
-                out(pair[0] + number.to_bytes(2, "big") + pair[1])
+            if light:
+                number = begin(event.seq if qos == 1 else Light.SENT)
+            else:
+                number = begin_flight(client, session, event, interest, qos, retain=retain)
+                certain |= qos == 2
+            out(pair[0] + number.to_bytes(2, "big") + pair[1])
         else:
             out(frame)  # type: ignore[arg-type]
         sent += 1
     client.sent += sent
-    return certain
-
-
-def _begin(
-    client: "Client",
-    session: Session,
-    event: Event,
-    interest: Interest | None,
-    qos: int,
-    *,
-    retain: bool,
-    deal: Deal | None = None,
-) -> int:
-    """Put a message in flight with all it takes to send it again; return its identifier."""
-    wanted = cast("Interest", interest)
-    form = cast("Form", wanted.form)
-    sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
-    sent.deal = deal
-    number = session.window.begin(Flight(sent, client.broker.now()))
-    if session.kept:
-        session.changed.add(number)
-    return number
+    return certain | tell_all(client, session, frames)
 
 
 def _own(
     client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
-) -> Parts | None:
+) -> Frame | None:
     """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
     left = -1
     if event.expires_at:
@@ -208,9 +207,9 @@ def _own(
         if left <= 0:
             client.broker.expired += 1
             if client.session is not None:
-                client.session.expired += 1
+                client.session.gaps.miss(event, interest, Why.EXPIRED)
             return None
-    return client.broker.forms.own_parts(
+    parts = client.broker.forms.own_parts(
         event,
         cast("Form", interest.form),
         qos,
@@ -218,65 +217,37 @@ def _own(
         identifiers=interest.identifiers,
         left_seconds=left,
     )
+    return parts if qos else parts[0] + parts[1]
 
 
-def _fitted(client: "Client", event: Event, form: Form, frame: Frame) -> Frame | None:
+def _unsendable(client: "Client", event: Event, interest: Interest, frame: Frame | None) -> None:
+    """Note that no packet can be made of an event; what is not for MQTT was never sent here."""
+    session = client.session
+    if session is None or frame is None:  # why there is none was noted
+        return
+    if not (event.table is not None and DOOR in event.table.hidden_from):
+        session.gaps.miss(event, interest, Why.UNSENDABLE)
+
+
+def _fitted(client: "Client", event: Event, interest: Interest, frame: Frame) -> Frame | None:
     """Return a frame as this client takes it: with a Topic Alias if it keeps some (FEATURES D42).
 
     None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
     """
-    aliases = client.aliases
+    aliases, form = client.aliases, cast("Form", interest.form)
     if aliases is not None and frame and frame[0]:  # not UNSENDABLE
         topic = event.topic
         number = aliases.find(topic)
         known = number > 0
         if known or (number := aliases.assign(topic)):
             aliased = client.broker.forms.aliased(event, form, frame, number, known=known)
-            if not _is_large(client, aliased):
+            if not is_large(client, aliased):
                 return aliased
             if not known:
                 aliases.forget(topic)
-    if _is_large(client, frame):
+    if is_large(client, frame):
         client.broker.dropped_large += 1
+        if client.session is not None:
+            client.session.gaps.miss(event, interest, Why.TOO_LARGE)
         return None
     return frame
-
-
-def _is_large(client: "Client", frame: Frame) -> bool:
-    """Tell whether a packet is over the client's limit (MQTT-3.1.2-24)."""
-    most = client.packet_bytes_max
-    size = len(frame) if isinstance(frame, bytes) else len(frame[0]) + len(frame[1]) + 2
-    return 0 < most < size
-
-
-def _mark(
-    client: "Client",
-    session: Session,
-    event: Event,
-    interest: Interest | None,
-    frames: list[bytes],
-) -> None:
-    """Tell a client that asked for it where it stands, under a topic of the server's own."""
-    if interest is None:  # it concerns all of them: one that asked says how to tell it
-        asked = (item for item in session.interests if cast("Form", item.form).tells_seq)
-        interest = next(asked, None)
-        name = 0
-    else:
-        name = interest.identifiers[0] if interest.identifiers else 0
-    form = client.form if interest is None else cast("Form", interest.form)
-    if form is None or not form.tells_seq:
-        return
-    facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
-    properties: dict[str, object] = {}
-    if event.kind != GAP:  # what was lost has no position
-        cursor = client.broker.engine.cursor(event.seq)
-        facts["cursor"] = cursor
-        if form.version == MQTT_5:
-            properties["user_property"] = (("seq", cursor),)
-    topic = f"{MARKS[event.kind]}/{name}"
-    payload = encode(facts, form.media_type or JSON)
-    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
-    if _is_large(client, head + tail):
-        client.broker.dropped_large += 1
-    else:
-        frames.append(head + tail)

@@ -8,12 +8,14 @@ MQTT-4.4.0-1).
 
 from enum import Enum
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.broker.forms import UNSENDABLE, Form, Parts
-from app.core.events import Event
+from app.core.events import MESSAGE, Event
 from app.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.engine.deals import Deal
+from app.engine.gaps import Why
+from app.engine.interests import Interest
 from app.engine.preludes import snapshot_of
 from app.mqtt.encode import encode
 from app.mqtt.packets import Pubrel
@@ -76,6 +78,27 @@ def begin_again(session: "Session") -> None:
     session.resend.extend(packet_id for packet_id, _ in session.window)
 
 
+def begin_flight(
+    client: "Client",
+    session: "Session",
+    event: Event,
+    interest: Interest | None,
+    qos: int,
+    *,
+    retain: bool,
+    deal: Deal | None = None,
+) -> int:
+    """Put a message in flight with all it takes to send it again; return its identifier."""
+    wanted = cast("Interest", interest)
+    form = cast("Form", wanted.form)
+    sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
+    sent.deal = deal
+    number = session.window.begin(Flight(sent, client.broker.now()))
+    if session.kept:
+        session.changed.add(number)
+    return number
+
+
 def send_again(client: "Client", session: "Session") -> None:
     """Send flights of an earlier connection again, as far as the Receive Maximum permits.
 
@@ -115,11 +138,21 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
         session.changed.add(packet_id)
         if session.sharing is not None and sent is not None:
             session.sharing.done(sent)
+        _missed(client, session, sent, parts)
         return 0
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])
     client.sent += 1
     return size
+
+
+def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:
+    """Note what is not sent again; what hooks keep from the client is no gap."""
+    if sent is None or (sent.event is None and client.broker.engine.hooks.delivering):
+        return
+    why = Why.TRIMMED if sent.event is None else Why.TOO_LARGE if parts[0] else Why.UNSENDABLE
+    event = sent.event or Event(sent.topic, MESSAGE, b"", seq=sent.seq)
+    session.gaps.miss(event, None, why)
 
 
 def _parts(client: "Client", sent: Sent, event: Event) -> Parts:

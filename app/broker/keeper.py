@@ -18,6 +18,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
+from app.broker.accounts import owed_facts, owed_of
 from app.broker.flights import Sent, sent_of
 from app.broker.forms import DOOR, facts_of
 from app.broker.session import Session
@@ -244,7 +245,7 @@ class Keeper:
         return [group for group in session.sharing.groups if group.changed]
 
     def _place(self, session: Session) -> Iterable[Change]:
-        holes = [[hole.after, hole.last, hole.count] for hole in session.ahead]
+        holes = [[hole.after, hole.last, hole.count, hole.expired] for hole in session.ahead]
         place = [session.place, *holes] if holes else session.place
         if place != session.saved_place:
             session.saved_place = place
@@ -310,6 +311,7 @@ class Keeper:
         session.expiry_seconds = about.get("expiry", 0)
         session.expires_at, session.left_at = about.get("expires"), about.get("left")
         session.user = about.get("user", session.user)
+        session.gaps.owed = owed_of(about.get("gaps", {}))
         session.kept = "session" in facts
         session.saved_place = place = _decoded(facts.get("place", b"\0"))
         position, *holes = place if isinstance(place, list) else [place]
@@ -370,6 +372,7 @@ class Keeper:
         interest.floor = facts["floor"]
         interest.current, interest.since = facts["current"], facts["since"]
         interest.asked = facts.get("asked", "")
+        interest.gaps = facts.get("gaps", form.tells_seq)
         interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
         return interest
 
@@ -416,6 +419,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         "local_floor": interest.local_floor,
         "current": interest.current,
         "since": interest.since,
+        "gaps": interest.gaps,
     } | ({"asked": interest.asked} if interest.asked else {})
 
 
@@ -468,5 +472,6 @@ def _facts_of(session: Session) -> bytes:
         "expires": session.expires_at,
         "left": session.left_at,
         "user": session.user,
+        "gaps": owed_facts(session) if session.client is None else {},
     }
     return encode(facts, CBOR)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from app.broker import hooking, wills
+from app.broker import accounts, hooking, wills
 from app.broker.authentication import authenticate
 from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import Form, facts_of, media_type_wanted
@@ -94,6 +94,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
         client.submit = rewritten_submit(broker.settings.rewriting, client.submit)
     v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
+    client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
     old = broker.sessions.get(client_id)
     known = old is not None and old.kept
@@ -229,7 +230,12 @@ def _will(client: "Client", will: Will | None) -> Will | None:
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
     """Make the session a live cursor: where it left off, or at the head."""
     broker, form = client.broker, cast("Form", client.form)
-    session.subscription = _cursor(client, session)
+    subscription = session.subscription = _cursor(client, session)
+    session.gaps.account.parent = subscription.account.parent
+    subscription.account = session.gaps.account
+    accounts.end_absence(broker, session)
+    owed, session.gaps.owed = session.gaps.owed, []
+    subscription.owe(owed)
     for _, flight in session.window:
         sent = sent_of(flight)
         if sent is not None:

@@ -13,8 +13,10 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
+from app.bus.absences import Away
 from app.core.callers import Caller
 from app.core.limits import SESSIONS_SKIPPED_MAX
+from app.engine.gaps import Gaps
 from app.engine.marks import Hole
 from app.engine.subscription import Interest, Subscription
 from app.mqtt.packets import Will
@@ -43,15 +45,15 @@ class Session:
 
     __slots__ = (
         "asking",
+        "away",
         "changed",
         "client",
         "client_id",
         "created_at",
-        "dropped",
-        "expired",
         "expires_at",
         "expiry_seconds",
         "filters",
+        "gaps",
         "holes",
         "inbound",
         "kept",
@@ -104,10 +106,10 @@ class Session:
         """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
         self.orders = 0
         """Counts sendings, so that the order of flights can be written down."""
-        self.dropped = 0
-        """Messages that this client lost because it was slow or away for too long."""
-        self.expired = 0
-        """Messages whose time was over before they could be sent to it."""
+        self.gaps = Gaps()
+        """What this client was not sent."""
+        self.away: Away | None = None
+        """Counts what is missed while there is no subscription."""
         self.will: Will | None = None
         self.will_caller: Caller | None = None
         self.will_timer: TimerHandle | None = None

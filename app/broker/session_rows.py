@@ -19,6 +19,7 @@ from app.core.limits import (
     SYSTEM_ROW_ITEMS_LISTED_MAX,
     SYSTEM_ROW_ITEMS_MAX,
 )
+from app.engine.gaps import Why
 from app.engine.subscription import Interest
 from app.engine.system_rows import SystemRows, time_text
 from app.mqtt.reasons import Reason
@@ -185,11 +186,13 @@ def _will(session: Session) -> Facts | None:
 
 def _counters(session: Session, client: "Client | None") -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
-    cursor = session.subscription
+    dropped = session.gaps.account.rows()
+    expired = dropped.pop(Why.EXPIRED.value, 0)
     return {
         "received": client.received if client is not None else 0,
         "sent": client.sent if client is not None else 0,
         "refused": client.refused if client is not None else 0,
-        "dropped": session.dropped + (cursor.dropped if cursor is not None else 0),
-        "expired": session.expired,
+        "dropped": sum(dropped.values()),
+        "expired": expired,
+        "gaps": session.gaps.account.rows(),
     }

@@ -111,7 +111,7 @@ class Sharing:
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (FEATURES G6)."""
         hooks, client = self._broker.engine.hooks, self.session.client
-        if not hooks.reading or client is None or client.caller is None:
+        if not event.topic or not hooks.reading or client is None or client.caller is None:
             return True
         return hooks.may_read(client.caller, event.topic)
 
@@ -192,7 +192,7 @@ class Sharing:
         event, interest = deal.event, deal.interest
         if event is None or interest is None:  # what is dealt has both
             return None
-        if self._gate is None:
+        if self._gate is None or not event.topic:
             return event, interest
         return next(((became, interest) for became, _ in self._gate.let([(event, interest)])), None)
 

@@ -55,6 +55,7 @@ class Wish:
     since: str | None
     offset: str | None
     place: Place | None
+    gaps: bool
 
 
 @dataclass(slots=True)
@@ -88,7 +89,9 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         _wait(client, caller, packet)
         return
     try:
-        wish = Wish(client, session, caller, _form(client, form, packet), *_begin(client, packet))
+        form = _form(client, form, packet)
+        gaps = _gaps(client, form, packet)
+        wish = Wish(client, session, caller, form, *_begin(client, packet), gaps)
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
@@ -154,7 +157,8 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
     wanted, form = client.broker.settings.auto_subscriptions, client.form
     if wanted is None or form is None:
         return
-    wish = Wish(client, session, caller, form, (), None, None, None)
+    gaps = form.tells_seq or client.tells_gaps
+    wish = Wish(client, session, caller, form, (), None, None, None, gaps)
     for item in wanted.of(caller.client_id, caller.user):
         try:
             plan = _plan(wish, item)
@@ -192,6 +196,7 @@ def _plan(wish: Wish, wanted: Subscription) -> Plan:
         wish.identifiers,
         marks=form.tells_seq,
         form=form,
+        gaps=wish.gaps,
     )
     offset = (wish.offset or NEXT) if stream else wish.offset if share else None
     return Plan(wanted, interest, share, exclusive, wish.since, offset, wish.place)
@@ -276,6 +281,12 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
     tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
     meta = meta_wanted(users) if "meta" in users else form.tells_meta
     return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
+
+
+def _gaps(client: "Client", form: Form, packet: Subscribe) -> bool:
+    """Tell whether these filters are to be told what they do not get (M4)."""
+    asked = user_properties(packet.properties).get("gaps")
+    return asked == "true" if asked is not None else form.tells_seq or client.tells_gaps
 
 
 def _subscribe(wish: Wish, plan: Plan) -> Reason:

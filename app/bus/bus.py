@@ -9,6 +9,7 @@ It knows nothing of positions, permissions, protocols or disks.
 import logging
 from typing import Protocol
 
+from app.bus.absences import Absences
 from app.bus.matches import Matches
 from app.core.events import Event
 
@@ -25,7 +26,12 @@ class Subscriber(Protocol):
 class Bus(Matches[Subscriber]):
     """Subscribers by topic filter. What ``add`` adds misses nothing from then on."""
 
-    __slots__ = ()
+    __slots__ = ("absences",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absences = Absences()
+        """Readers that are away, for whom unlogged events are counted."""
 
     @property
     def subscriptions(self) -> int:
@@ -39,3 +45,5 @@ class Bus(Matches[Subscriber]):
                 subscriber.offer(event)
             except Exception:  # its own mistake: neither the others nor the writer pay for it
                 log.exception("a subscriber failed to take an event of %r", event.topic)
+        if not event.seq and self.absences:
+            self.absences.miss(event)

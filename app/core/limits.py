@@ -21,6 +21,9 @@ SUBSCRIPTION_QUEUE_EVENTS_MAX = 8_192
 within one turn of the loop; a slow one goes back to the log at this point."""
 SUBSCRIPTION_QUEUE_BYTES_MAX = 8 * 1024 * 1024
 """Memory that one stopped reader can hold."""
+GAP_MARKS_TOGETHER_MAX = 8
+"""Marks of lost events, each for other interests, that follow one another in a full queue; beyond
+it one mark counts for all interests."""
 LOG_PAGE_EVENTS = 512
 """Events read from the log at a time by a reader that is behind: a few hundred microseconds."""
 LOG_CACHE_EVENTS_MAX = 16_384

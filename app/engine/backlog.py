@@ -18,7 +18,7 @@ from app.core.clock import WallClock
 from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS
 from app.core.topic_tables import Source
-from app.engine.marks import Hole, read_to, skipped
+from app.engine.marks import Hole, read_to
 from app.engine.preludes import Prelude
 from app.engine.reader import Reader
 from app.engine.subscription import Subscription
@@ -79,9 +79,10 @@ class _Tally:
         if dropped <= 0:
             return None
         if self._newest:
-            hole = Hole(self._kept[-1], head, dropped)
-            return hole, Loss(dropped, self._expired - self._expired_before[-1])
-        return Hole(start, self._kept[0] - 1, dropped), Loss(dropped, self._expired_before[0])
+            expired = self._expired - self._expired_before[-1]
+            return Hole(self._kept[-1], head, dropped, expired), Loss(dropped, expired)
+        expired = self._expired_before[0]
+        return Hole(start, self._kept[0] - 1, dropped, expired), Loss(dropped, expired)
 
 
 class BoundedSubscription(Subscription):
@@ -138,7 +139,7 @@ class BoundedSubscription(Subscription):
         self._passed = [*(item for item in self._passed if self.position < item.last), hole]
         self._read_to = max(self._read_to, hole.last)
         self._page.append((read_to(hole.last), None))  # before the gap: both are taken, or neither
-        self._page.append(skipped(hole.count))
+        self._page.extend(hole.marks())
 
     def _take_in(self, page: list[Event]) -> None:
         if not self._ahead or not page or page[-1].seq <= self._ahead[0].after:
@@ -176,7 +177,7 @@ class BoundedSubscription(Subscription):
             for event in page.events:
                 if event.seq > head or any(hole.has(event.seq) for hole in self._ahead):
                     continue
-                if self.interests.wanting(event, self.client_id) is not None:
+                if self.counts(event):
                     tally.count(event)
             after = page.upto
         return tally
@@ -184,5 +185,8 @@ class BoundedSubscription(Subscription):
     def _dig(self, new: Hole) -> None:
         """Add a hole; those that it touches become part of it."""
         apart = [hole for hole in self._ahead if hole.last <= new.after or new.last <= hole.after]
-        count = new.count + sum(hole.count for hole in self._ahead if hole not in apart)
-        self._ahead = sorted((*apart, replace(new, count=count)), key=lambda hole: hole.after)
+        within = [hole for hole in self._ahead if hole not in apart]
+        count = new.count + sum(hole.count for hole in within)
+        expired = new.expired + sum(hole.expired for hole in within)
+        wider = replace(new, count=count, expired=expired)
+        self._ahead = sorted((*apart, wider), key=lambda hole: hole.after)

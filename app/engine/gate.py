@@ -23,6 +23,10 @@ class Gate:
         self._hooks = hooks
         self._caller = caller
 
+    def may(self, event: Event) -> bool:
+        """Tell whether the caller may know that there was an event."""
+        return self._hooks.may_read(self._caller, event.topic)
+
     def let(self, pairs: list[Pair]) -> list[Pair]:
         """Return what goes through, in order; marks, which have no topic, always do."""
         through = []

@@ -24,6 +24,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import cast
 
+from app.bus.absences import Away
 from app.bus.bus import Bus
 from app.codecs import CBOR, decode, encode
 from app.core.errors import Code, Error
@@ -32,6 +33,7 @@ from app.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.deals import Deal, Member, Ring, Seat
+from app.engine.gaps import Account, Gap, Why
 from app.engine.marks import LOGGED
 from app.engine.reader import Reader
 from app.engine.subscription import Interest, Subscription
@@ -74,9 +76,12 @@ class Group:
         """Whether ``state`` may be another than when the owner of the group set this to False."""
         self.saved: bytes | None = None
         """The state that is on disk, as far as the owner knows."""
-        self.dropped = 0
-        """Events that no member may be given, and unlogged ones that none had room for, of earlier
-        times on the bus."""
+        self.account = Account(reader.account)
+        """What no member had room for, or was there for."""
+        self._owed: list[Gap] = []
+        """What is to be told of that."""
+        self._away: Away | None = None
+        """Counts what is missed while nobody is connected."""
 
     @property
     def durable(self) -> bool:
@@ -187,8 +192,16 @@ class Group:
                 self._position = None
                 self._returned.clear()
                 self._recalled.clear()
+                self._forget_absence()
         self.changed = True
         self._on_change(self)
+
+    def _forget_absence(self) -> None:
+        """Begin anew: what was missed is nobody's."""
+        if self._away is not None:
+            self._bus.absences.end(self._away)
+            self._away = None
+        self._owed.clear()
 
     def _drop_if_gone(self, seat: Seat) -> None:
         if not seat.subscribed and not seat.deals:
@@ -269,6 +282,9 @@ class Group:
             self._give(*next(turn), self._taken_over(heappop(self._returned)))
             wanted -= 1
         for event, _ in subscription.take(wanted) if wanted else ():
+            if isinstance(event, Gap):  # one of them is told
+                self._give(*next(turn), Deal(self, next(self._numbers), 0, event))
+                continue
             if event.kind not in LOGGED:  # marks and current records: MQTT 5, 3.3.1.3
                 continue
             deal = self._recalled.pop(event.seq, None) if self._recalled else None
@@ -297,8 +313,7 @@ class Group:
         if not seat.member.takes(event):
             other = self._who_takes(event)
             if other is None:
-                self.dropped += 1
-                return
+                return  # none of them may know of it
             seat = other
         deal.seat, deal.interest = seat, seat.interest
         deal.qos = min(deal.qos, seat.interest.qos)
@@ -322,9 +337,13 @@ class Group:
             self._task = asyncio.get_running_loop().create_task(self._read_again(position))
             return
         subscription = _Cursor(self._reader, "", self._schedule, self._deal)
+        subscription.account = self.account
         self._subscription = subscription
         self._bus.add(self.topics, subscription)
         subscription.add(Interest(self.topics, marks=False), self._position, current=False)
+        self._end_absence()
+        owed, self._owed = self._owed, []
+        subscription.owe(owed)
         self._schedule()
 
     def _pause(self) -> None:
@@ -334,8 +353,20 @@ class Group:
             self._position = subscription.settled
             self._subscription = None
             self._bus.remove(self.topics, subscription)
+            if self.durable:
+                self._owed = subscription.untold()
+                self._away = self._bus.absences.begin((self.topics,))
             subscription.close()
-            self.dropped += subscription.dropped
+
+    def _end_absence(self) -> None:
+        """Count what was missed while nobody was here."""
+        if self._away is None:
+            return
+        missed = self._bus.absences.end(self._away)
+        self._away = None
+        if missed:
+            self.account.add(Why.AWAY, missed)
+            self._owed.append(Gap(Why.AWAY, missed))
 
     def stop(self) -> None:
         """Read and deal no more: the server stops."""
@@ -401,6 +432,7 @@ class Group:
         for seq in cast("list[int]", facts["open"]):
             deal = self._recalled[seq] = Deal(self, next(self._numbers), seq, None)
             deal.returned = True
+        self._away = self._bus.absences.begin((self.topics,))
 
     def hold(self, member: Member, seq: int, qos: int) -> Deal:
         """Return the deal of what a member was sent in an earlier run; it is the member's again.
@@ -420,9 +452,14 @@ class Group:
 class _Cursor(Subscription):
     """Goes on with what is left where the log was trimmed: a queue cannot begin anew."""
 
+    _trimmed_told = 0
+
     def _lost(self, needs: dict[Source, int]) -> dict[Source, int]:
         lost = super()._lost(needs)
         if lost:
             upto = max(lost.values())
-            log.warning("what a group did not deal yet was trimmed from the log, up to %d", upto)
+            if upto > self._trimmed_told:
+                log.warning("what a group did not deal yet was trimmed, up to %d", upto)
+                self._page.append((Gap(Why.TRIMMED, None, None, min(needs.values()), upto), None))
+                self._trimmed_told = upto
         return {}

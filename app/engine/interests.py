@@ -28,6 +28,7 @@ class Interest:
         "doubt",
         "floor",
         "form",
+        "gaps",
         "identifiers",
         "local_floor",
         "marks",
@@ -49,6 +50,7 @@ class Interest:
         identifiers: tuple[int, ...] = (),
         marks: bool = True,
         form: object = None,
+        gaps: bool = False,
     ) -> None:
         self.topics = topics
         self.qos = qos
@@ -59,6 +61,8 @@ class Interest:
         """Whether the reader wants CURRENT after the current records."""
         self.form = form
         """The edge's own: in which form it wants what is delivered."""
+        self.gaps = gaps
+        """Whether the reader asked to be told what it does not get, where that must be asked."""
         self.asked = ""
         """The filter that was asked for, where a hook put ``topics`` in its place."""
         self.floor = 0
@@ -80,7 +84,7 @@ class Interest:
         """Want what another interest wants; where it begins and in which form stays."""
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
-        self.identifiers, self.marks = other.identifiers, other.marks
+        self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
 
 
 class Interests:
@@ -205,6 +209,7 @@ def _merge(interests: tuple[Interest, ...]) -> Interest:
         retain_as_published=any(item.retain_as_published for item in interests),
         identifiers=tuple(number for item in interests for number in item.identifiers),
         form=interests[0].form,
+        gaps=any(item.gaps for item in interests),
     )
     merged.floor = min(item.floor for item in interests)
     merged.merged = interests

@@ -1,12 +1,13 @@
 """Marks: what a subscription says of itself between events, as events without a topic.
 
-CURRENT, RESET and GAP are for readers; READ_TO is the subscription's own.
+CURRENT and RESET are for readers, as a Gap is (``gaps.py``); READ_TO is the subscription's own.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
+from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
+from app.engine.gaps import Gap, Why
 from app.engine.preludes import Pair
 
 READ_TO: Final = "read to"
@@ -31,12 +32,6 @@ def reset(token: str, reason: str, position: int) -> Event:
     return Event("", RESET, b"", seq=position, decoded={"from": token, "reason": reason})
 
 
-def gap(count: int) -> Pair:
-    """Return the mark of unlogged events that this reader lost; it concerns all its interests."""
-    facts = {"count": count, "reason": "this reader was too slow; these events are not logged"}
-    return Event("", GAP, b"", decoded=facts, seq=0), None
-
-
 @dataclass(frozen=True, slots=True)
 class Hole:
     """A part of the log that a reader passes over: all after one number and up to another."""
@@ -45,16 +40,17 @@ class Hole:
     last: int
     count: int
     """How many events of the reader's are in it, without those whose time was over."""
+    expired: int = 0
+    """How many of those there are."""
 
     def has(self, seq: int) -> bool:
         """Tell whether an event is in it."""
         return self.after < seq <= self.last
 
-
-def skipped(count: int) -> Pair:
-    """Return the mark of events that were dropped because too many waited; for all interests."""
-    facts = {"count": count, "reason": "too many waited while this reader was away"}
-    return Event("", GAP, b"", decoded=facts, seq=0), None
+    def marks(self) -> list[Pair]:
+        """Return what the reader is told in its place; it concerns all interests."""
+        counts = ((Why.WAITING, self.count), (Why.EXPIRED, self.expired))
+        return [(Gap(why, n, None, self.after, self.last), None) for why, n in counts if n]
 
 
 def told(pair: Pair) -> bool:

@@ -17,6 +17,7 @@ from app.core.tables import Table
 from app.core.topic_tables import Source, branch_of, branches_of
 from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
+from app.engine.gaps import Account
 from app.engine.pages import LogPage, Pages
 from app.store.records import Layout
 from app.store.store import Page, Store
@@ -56,6 +57,8 @@ class Reader:
         self.retains = True
         """Whether the current records of undeclared topics are shown (``retainer.enabled``)."""
         self._pages = Pages()
+        self.account = Account()
+        """What all subscriptions together were not passed on."""
         self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
         """Pages that are being read, by part of the log and position."""
         self.announced = announced

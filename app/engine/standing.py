@@ -14,6 +14,7 @@ from app.core.errors import Error
 from app.core.events import Event
 from app.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
 from app.core.topics import TopicFilter
+from app.engine.gaps import Account, Gap, Why
 from app.engine.gate import Gate
 from app.engine.interests import Interest, Interests
 from app.engine.marks import current_at, reset
@@ -49,7 +50,6 @@ class Standing:
         self._signalled = False
         self._behind = False
         self._reading = False
-        self._dropped = 0
         self._failure: Error | None = None
         self._generation = 0
         self.closed = False
@@ -60,8 +60,8 @@ class Standing:
         self.position = 0
         self._read_to = 0
         """The position when the page has been handed over."""
-        self.dropped = 0
-        """Unlogged events that did not fit, ever."""
+        self.account = Account(reader.account)
+        """What was not passed on, ever."""
         self.fallbacks = 0
         """Times the queue overflowed and the log was read instead."""
 
@@ -121,6 +121,9 @@ class Standing:
         self.interests.put(interest)
         renewed = self.interests.renewed
         self._page = deque((event, renewed(known, old, interest)) for event, known in self._page)
+        for event in self._queue:
+            if isinstance(event, Gap):
+                event.interest = renewed(event.interest, old, interest)
         for item in list(self._preludes):
             if item.interest is old:
                 if current and isinstance(item, Snapshot):
@@ -138,7 +141,7 @@ class Standing:
             return False
         self._preludes = deque(item for item in self._preludes if item.interest is not interest)
         self._page = deque(self._remaining(topics.text))
-        self._requeue(event for event in self._queue if self.interests.matching(event.topic))
+        self._requeue(event for event in self._queue if self._wanted_still(event, topics.text))
         if not self.interests:
             self._behind = False
         elif self.interests.only is not None:
@@ -153,6 +156,15 @@ class Standing:
             elif (still := self.interests.without(interest, text)) is not None:
                 yield event, still
 
+    def _wanted_still(self, event: Event, text: str) -> bool:
+        """Tell whether what is queued is for any filter that is left."""
+        if isinstance(event, Gap):
+            if event.interest is None:
+                return bool(self.interests)
+            event.interest = self.interests.without(event.interest, text)
+            return event.interest is not None
+        return bool(self.interests.matching(event.topic))
+
     def _forward(self, position: int) -> None:
         self.position = max(self.position, position)
         self._read_to = max(self._read_to, position)
@@ -165,6 +177,40 @@ class Standing:
         """Tell with a RESET that the cursor that a client brought cannot be continued."""
         self._page.append((reset(token, reason, self._reader.announced()), interest))
         self._signal()
+
+    def untold(self) -> list[Gap]:
+        """Return, before ``suspend``, what the reader is to be told when it is back.
+
+        What is queued and not logged is lost with its connection; of what is lost in the log, the
+        log and ``holes`` tell.
+        """
+        marks = [
+            event
+            for event, _ in self._page
+            if isinstance(event, Gap) and event.last <= self.position
+        ]
+        lost = Gap(Why.AWAY)
+        for event in self._queue:
+            if isinstance(event, Gap):
+                marks.append(event)
+            elif not event.seq and self.counts(event):
+                lost.count = (lost.count or 0) + 1
+        if lost.count:
+            self.account.add(Why.AWAY, lost.count)
+            marks.append(lost)
+        return marks
+
+    def counts(self, event: Event) -> bool:
+        """Tell whether the reader is to know of an event that it does not get."""
+        if self.interests.wanting(event, self.client_id) is None:
+            return False
+        return self.gate is None or self.gate.may(event)
+
+    def owe(self, marks: list[Gap]) -> None:
+        """Tell first of all, before ``resume``, what was not passed on while nobody was here."""
+        self._page.extend((mark, mark.interest) for mark in marks)
+        if marks:
+            self._signal()
 
     def suspend(self) -> tuple[int, list[Interest]]:
         """End it; return what it takes to go on another time: the position, and the interests.
@@ -236,7 +282,6 @@ class Standing:
             or self._page
             or self._preludes
             or self._behind
-            or self._dropped
             or self._task is not None
             or self._failure is not None
         )

@@ -33,8 +33,9 @@ from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.core.topic_tables import Source
+from app.engine.gaps import Gap, Why, mark_for
 from app.engine.interests import Interest
-from app.engine.marks import LOGGED, READ_TO, Hole, gap, read_to, reset, told
+from app.engine.marks import LOGGED, READ_TO, Hole, read_to, reset, told
 from app.engine.pace import Pace
 from app.engine.preludes import Lost, Pair, Prelude
 from app.engine.standing import Standing
@@ -75,10 +76,19 @@ class Subscription(Standing):
         if event.seq:
             self._behind = True
             self.fallbacks += 1
-        elif self.interests.wanting(event, self.client_id) is not None:
-            self._dropped += 1
-            self.dropped += 1
+        elif self.counts(event):
+            self._miss(event)
         return False
+
+    def _miss(self, event: Event) -> None:
+        """Count an event for which there was no room, at its place in the queue."""
+        self.account.add(Why.SLOW)
+        interest = self.interests.wanting(event, self.client_id)
+        mark = mark_for(reversed(self._queue), interest)
+        if mark is None:
+            mark = Gap(Why.SLOW, 0, interest)
+            self._queue.append(mark)
+        mark.count = (mark.count or 0) + 1
 
     # -- the reader's side -------------------------------------------------------------------------
 
@@ -135,12 +145,8 @@ class Subscription(Standing):
         """Take what is queued; when that is empty, begin to read what the queue had no room for."""
         if self._queue:
             self._take_queue(out, limit)
-        if not self._queue and len(out) < limit:
-            if self._dropped:
-                out.append(gap(self._dropped))
-                self._dropped = 0
-            if self._behind:
-                self._fetch()
+        if not self._queue and len(out) < limit and self._behind:
+            self._fetch()
 
     async def batch(self, limit: int) -> list[Pair]:
         """Wait for something to hand over; an empty list means that the subscription is closed."""
@@ -175,6 +181,9 @@ class Subscription(Standing):
                 if seq <= position:
                     continue
                 position = seq
+            elif not event.topic and isinstance(event, Gap):
+                out.append((event, event.interest))
+                continue
             interest = only if plain else self.interests.wanting(event, self.client_id)
             if interest is not None:
                 out.append((event, interest))

@@ -14,6 +14,7 @@ from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from app.core.meta import meta_of
 from app.engine.engine import Engine
+from app.engine.gaps import Gap
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
 NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP})
@@ -66,7 +67,9 @@ class Frames:
             "kind": event.kind,
             "version": event.version or None,
         }
-        if event.kind in MARKS:
+        if isinstance(event, Gap):
+            members["gap"] = event.facts(self._engine.cursor)
+        elif event.kind in MARKS:
             if event.kind != CURRENT:
                 members["value"] = event.decoded
         elif event.kind != DELETE:
@@ -95,6 +98,8 @@ class Frames:
         end = b"," + encode(told, JSON)[1:] if told else _JSON_END
         if event.kind in {DELETE, CURRENT}:
             return head + end
+        if isinstance(event, Gap):
+            return head + b',"gap":' + encode(event.facts(self._engine.cursor), JSON) + end
         return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
 
     def _json_value(self, event: Event) -> bytes:
@@ -109,7 +114,9 @@ class Frames:
 
     def cursor(self, event: Event) -> str | None:
         """Return the position to continue from after an event; None for one that is not logged."""
-        if event.seq or (event.kind in MARKS and event.kind != GAP):
+        if isinstance(event, Gap):
+            return self._engine.cursor(event.last) if event.last else None
+        if event.seq or event.kind in MARKS:
             return self._engine.cursor(event.seq)
         return None
 

@@ -163,7 +163,7 @@ async def test_what_is_not_logged_is_dropped_and_counted(world):
     for _ in range(MANY):
         world.engine.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
     for peer in (plain, asking):
-        assert 500 == peer.client.session.subscription.dropped
+        assert 500 == peer.client.session.subscription.account.total
         peer.client.resume_writing()
     assert SUBSCRIPTION_QUEUE_EVENTS_MAX == len(payloads(await plain.hear()))
     *messages, gap = await asking.hear()
@@ -188,7 +188,7 @@ async def test_a_burst_beyond_the_queue_is_written_at_once(world):
     for number in range(MANY):
         world.engine.submit(Event("a", MESSAGE, b"%d" % number), peer.client.caller)
     got = [int(payload) for payload in payloads(await peer.hear())]
-    assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.dropped)
+    assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.account.total)
 
 
 async def test_others_get_a_turn(world):

@@ -5,6 +5,7 @@ from subscription_world import World
 from app.bus.durable import Durable
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
+from app.engine.gaps import Gap
 from app.engine.group_table import Groups
 from app.engine.subscription import Interest
 
@@ -23,6 +24,8 @@ class Worker:
         """What it has and did not complete."""
         self.heard = []
         """The payloads of all that it was sent, ever."""
+        self.gaps = []
+        """Reason and count of what it was told is missing."""
 
     def room(self):
         return self.free - len(self.deals)
@@ -40,7 +43,10 @@ class Worker:
         for deal in list(self.deals):
             if not deal.sent:
                 deal.sent = True
-                self.heard.append(deal.event.payload)
+                if isinstance(deal.event, Gap):
+                    self.gaps.append((deal.event.why.value, deal.event.count))
+                else:
+                    self.heard.append(deal.event.payload)
                 if not deal.qos:
                     self.done(deal)
 

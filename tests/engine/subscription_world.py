@@ -187,7 +187,7 @@ class World:
 
     def _hear(self, event, interest):
         if event.kind == GAP:
-            self.gaps += event.decoded["count"]
+            self.gaps += event.count
             return
         if event.kind == MESSAGE and not event.seq:
             self.gaps += 1

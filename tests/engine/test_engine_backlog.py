@@ -10,6 +10,7 @@ from app.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
 from app.engine import backlog
 from app.engine.backlog import Bound, BoundedSubscription, Loss, Overflow
+from app.engine.gaps import Why
 from app.engine.subscription import Interest
 
 SEEDS = range(40)
@@ -23,6 +24,7 @@ class Absent:
         self.subscription = None
         self.position, self.interests, self.holes = 0, [Interest(TopicFilter("Dog/#"))], ()
         self.got, self.gaps, self.dropped, self.expired = [], [], 0, 0
+        self.owed, self.in_holes, self.told_expired = [], 0, 0
 
     def come(self):
         """Go on, as the engine lets a subscription go on."""
@@ -31,24 +33,29 @@ class Absent:
         )
         for interest in self.interests:
             self.world.bus.add(interest.topics, self.subscription)
+        self.subscription.owe(self.owed)
         self.subscription.resume(self.position, self.interests)
 
     def lose(self, loss):
         self.dropped += loss.dropped
         self.expired += loss.expired
+        self.in_holes += loss.expired
 
     def go(self):
         """Suspend it, as the engine does."""
         for interest in self.interests:
             self.world.bus.remove(interest.topics, self.subscription)
+        self.owed = self.subscription.untold()
         self.holes = self.subscription.holes
         self.position, self.interests = self.subscription.suspend()
         self.subscription = None
 
     def take(self, limit):
         for event, _ in self.subscription.take(limit):
-            if event.kind == GAP:
-                self.gaps.append(event.decoded["count"])
+            if event.kind == GAP and event.why is Why.EXPIRED:
+                self.told_expired += event.count
+            elif event.kind == GAP:
+                self.gaps.append(event.count)
             else:
                 self.got.append(event)
 
@@ -104,6 +111,7 @@ async def test_each_event_comes_once_in_order_or_is_counted(monkeypatch, policy,
     assert set(got) <= set(wanted)
     assert len(wanted) == len(got) + reader.dropped + reader.expired
     assert reader.dropped == sum(reader.gaps)
+    assert reader.in_holes == reader.told_expired
 
 
 async def test_a_bound_of_nothing_counts_nothing(monkeypatch):

@@ -9,6 +9,7 @@ from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
 from app.engine import interests, subscription
+from app.engine.gaps import Why
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,7 @@ async def test_bytes_taken_are_room_again_though_the_queue_is_never_empty(world,
     for _ in range(50):
         world.say("Dog/1", b"12345678")
         world.take(1)
-    assert 0 == world.subscription.dropped
+    assert 0 == world.subscription.account.total
 
 
 async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
@@ -127,9 +128,9 @@ async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
         world.say("Dog/1")
     await world.settle()
     gap = world.pairs[-1][0]
-    assert (GAP, 7, None) == (gap.kind, gap.decoded["count"], world.pairs[-1][1])
+    assert (GAP, 7, Why.SLOW) == (gap.kind, gap.count, gap.why)
     assert 10 == world.gaps
-    assert 7 == world.subscription.dropped
+    assert 7 == world.subscription.account.total
 
 
 async def test_a_reader_is_asked_for_room_before_anything_is_refused(world):

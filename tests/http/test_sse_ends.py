@@ -160,7 +160,8 @@ async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors,
             doors.engine.submit(_message("Chat/1"), doors.caller)
         events = await stream.next(11)
     assert [None] * 10 + ["gap"] == [block.get("event") for block in events]
-    assert 90 == json.loads(events[-1]["data"])["value"]["count"]
+    told = {"from": None, "to": None, "count": 90, "reason": "slow"}
+    assert told == json.loads(events[-1]["data"])["gap"]
 
 
 def _message(topic):

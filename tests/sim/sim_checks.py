@@ -132,9 +132,10 @@ class Follow:
         self.tainted.clear()
         self._go_to(seq)
 
-    def gap(self, count):
+    def gap(self, count, reason):
+        """Take a gap; of expired records and what is logged, the store says what may be missing."""
         require(count > 0, f"{self.name}: an empty gap")
-        self.gaps += count
+        self.gaps += count if reason == "slow" else 0
 
     def event(self, topic, n, seq, *, empty):
         """Take a live event; ``seq`` is 0 for an unlogged one and None when it was not told."""

@@ -12,6 +12,7 @@ from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, Event
 from app.core.topics import TopicFilter
+from app.engine.gaps import Why
 from app.engine.write import Receipt
 from app.mqtt.packets import (
     Connack,
@@ -207,7 +208,7 @@ class Device:
         elif topic.startswith("$reset/"):
             self.follow.reset(parse_cursor(facts["cursor"]).seq)
         else:
-            self.follow.gap(facts["count"])
+            self.follow.gap(facts["gap"]["count"], facts["gap"]["reason"])
 
     def _answered(self, server, packet):
         n = self.sent.pop(packet.packet_id)
@@ -224,5 +225,5 @@ class Device:
         require(not self.sent, f"{self.name}: never acknowledged", self.sent)
         session = self.link.client.session
         require(not len(session.window), f"{self.name}: in flight at the end")
-        dropped = 0 if self.tells else self.subscription.dropped
+        dropped = 0 if self.tells else self.subscription.account.counts.get(Why.SLOW, 0)
         self.follow.finish(dropped)

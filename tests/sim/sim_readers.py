@@ -82,7 +82,7 @@ def tell(follow, event):
     elif kind == RESET:
         follow.reset(event.seq)
     elif kind == GAP:
-        follow.gap(event.decoded["count"])
+        follow.gap(event.count, event.why)
     elif kind == SNAPSHOT:
         follow.snapshot(event.topic, number_of(event.payload, event.properties), event.seq)
     else:

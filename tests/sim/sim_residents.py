@@ -359,8 +359,7 @@ class Resident:
             f"{self.name} got {packet.topic} {n=} qos={packet.qos} id={packet_id} "
             f"dup={packet.dup} retain={packet.retain}"
         )
-        if packet.topic.startswith("$"):
-            return
+        told = packet.topic.startswith("$")  # of the server; a gap may have a QoS
         if packet.qos:
             require(packet_id not in self.open, f"{self.name}: an identifier in use", packet)
             self.open.add(packet_id)
@@ -368,13 +367,15 @@ class Resident:
             require(len(self.open) <= most, f"{self.name}: over its Receive Maximum", packet)
         if packet.qos < 2:
             require(packet_id not in self.taken, f"{self.name}: an identifier in use", packet)
-            self.mailbox.came(packet, n)
+            if not told:
+                self.mailbox.came(packet, n)
             if packet.qos:
                 self._acknowledge(Puback(packet_id))
             return
         known = self.taken.get(packet_id)
         if known is None:
-            self.mailbox.came(packet, n)
+            if not told:
+                self.mailbox.came(packet, n)
             self.taken[packet_id] = packet.topic, n
         else:
             same = packet.dup and known == (packet.topic, n)

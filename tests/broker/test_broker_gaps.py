@@ -1,0 +1,262 @@
+"""Gaps: what a client is not sent is told, in stream order, to whoever asked (FEATURES M4, C18)."""
+
+import json
+
+import pytest
+from broker_world import OTHER, Puback, Publish, World, payloads, topics, users
+
+from app.core.events import MESSAGE, PUT, Event
+from app.engine.hook import Hook
+
+ASKS = users(("gaps", "true"))
+BIG, SMALL = b"x" * 500, b"small"
+
+
+def lasting(**more):
+    return {"clean_start": False, "properties": {"session_expiry_interval": 3600, **more}}
+
+
+def told(packets):
+    """Return what came: payloads of messages, and reason and count of gaps, in order."""
+    came = []
+    for packet in packets:
+        if isinstance(packet, Publish):
+            gap = packet.topic.startswith("$gap/")
+            facts = json.loads(packet.payload)["gap"] if gap else None
+            came.append((facts["reason"], facts["count"]) if gap else packet.payload)
+    return came
+
+
+def quick(world, topic, payload=b"x", **properties):
+    """Say something that is not logged."""
+    event = Event(topic, MESSAGE, payload, None, 0, False, properties=properties or None)
+    world.engine.submit(event, OTHER)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_is_too_large_is_a_gap_at_its_place(world, qos):
+    peer = await world.connected("s", properties={"maximum_packet_size": 300})
+    await peer.subscribe("a", qos=qos, properties=ASKS)
+    for payload in (SMALL, BIG, BIG, SMALL, BIG):
+        await world.say("a", payload)
+    heard = await peer.hear()
+    assert [SMALL, ("too_large", 2), SMALL, ("too_large", 1)] == told(heard)
+    assert {qos} == {packet.qos for packet in heard}
+
+
+async def test_a_gap_in_the_log_says_where(world):
+    """M4: the range can be fetched by cursor; the filter and its identifier are told."""
+    peer = await world.connected("s", properties={"maximum_packet_size": 300})
+    await peer.subscribe("Dog/+", properties=ASKS | {"subscription_identifier": 7})
+    big = json.dumps({"name": "x" * 500}).encode()
+    before = world.committer.announced
+    for topic in ("Dog/1", "Dog/2"):
+        world.engine.submit(Event(topic, PUT, big, None, 1, True), OTHER)
+    (packet,) = await peer.hear()
+    gap = {"count": 2, "reason": "too_large"}
+    gap |= {"from": world.cursor(before), "to": world.cursor(before + 2)}
+    assert ("$gap/7", (7,)) == (packet.topic, packet.properties["subscription_identifier"])
+    assert {"gap": gap, "filter": "Dog/+"} == json.loads(packet.payload)
+    reader = await world.connected("r")
+    await reader.subscribe("Dog/+", properties=users(("since", gap["from"])))
+    assert ["Dog/1", "Dog/2"] == topics([*reader.later, *await reader.hear()])
+
+
+async def test_what_expires_while_it_waits_is_a_gap(world):
+    peer = await world.connected("s", properties={"receive_maximum": 1})
+    await peer.subscribe("a", qos=1, properties=ASKS)
+    for number in range(4):
+        properties = {"message_expiry_interval": 10} if number in {1, 2} else None
+        event = Event("a", MESSAGE, b"%d" % number, None, 1, False, properties=properties)
+        await world.engine.write(event, OTHER)
+    heard = await peer.hear()
+    await world.pass_time(60)
+    for _ in range(3):
+        peer.send(*(Puback(packet.packet_id) for packet in heard[-1:]))
+        heard += await peer.hear()
+    assert [b"0", ("expired", 1), ("expired", 1), b"3"] == told(heard)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_who_did_not_ask_is_sent_nothing(world, version):
+    peer = await world.subscribed("#", version=version)
+    peer.client.packet_bytes_max = 300
+    await world.say("a", BIG)
+    await world.say("a", SMALL)
+    assert [SMALL] == payloads(await peer.hear())
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_a_subscription_to_gaps_asks_for_all_of_them(world, version):
+    """With the QoS of that subscription; so clients before MQTT 5 can ask."""
+    peer = await world.subscribed("a", version=version)
+    await peer.subscribe("$gap/#", qos=1)
+    peer.client.packet_bytes_max = 300
+    await world.say("a", BIG)
+    (gap,) = await peer.hear()
+    assert ("$gap/0", 1, [("too_large", 1)]) == (gap.topic, gap.qos, told([gap]))
+    peer.send(Puback(gap.packet_id))
+    await peer.hear()
+    assert not len(peer.client.session.window)
+
+
+async def test_connect_asks_for_all_subscriptions(world):
+    peer = await world.connected("s", properties=ASKS | {"maximum_packet_size": 300})
+    await peer.subscribe("a")
+    await peer.subscribe("b", properties=users(("gaps", "false")))
+    await world.say("a", BIG)
+    await world.say("b", BIG)
+    assert [("too_large", 1)] == told(await peer.hear())
+
+
+async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, monkeypatch):
+    """C18: in stream order, and for each filter apart."""
+    monkeypatch.setattr("app.engine.standing.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
+    peer = await world.subscribed("a", client_id="s", properties=ASKS)
+    await peer.subscribe("b", properties=ASKS)
+    peer.client.pause_writing()
+    for number, topic in enumerate("abababab"):
+        quick(world, topic, b"%d" % number)
+    monkeypatch.setattr("app.broker.delivery.MQTT_FLUSH_EVENTS", 2)
+    peer.client._paused = False
+    peer.client._flush()
+    peer.client._paused = True
+    peer.client.session.subscription._queue_events_max = 100
+    quick(world, "a", b"8")
+    peer.client.resume_writing()
+    heard = await peer.hear()
+    assert [b"0", b"1", b"2", b"3", ("slow", 2), ("slow", 2), b"8"] == told(heard)
+    counters = (await world.engine.resource("$SYS/sessions/s", OTHER).get())["counters"]
+    assert (4, {"slow": 4}) == (counters["dropped"], counters["gaps"])
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_comes_while_a_session_is_away_and_is_not_logged(world, qos):
+    """M4: counted although nothing is kept for it; filters that overlap count once."""
+    peer = await world.subscribed("a", "+", qos=qos, connect=lasting(), properties=ASKS)
+    quick(world, "a", b"1")
+    assert [b"1"] == told(await peer.hear())
+    peer.lose()
+    await world.turn()
+    for _ in range(3):
+        quick(world, "a")
+        quick(world, "b")
+        quick(world, "b/c")
+    peer = world.peer()
+    await peer.connect("s", **lasting())
+    quick(world, "a", b"2")
+    assert [("away", 6), b"2"] == told([*peer.later, *await peer.hear()])
+    assert 0 == len(world.engine.bus.absences)
+
+
+async def test_an_absence_ends_with_its_session(world):
+    peer = await world.subscribed("a", connect=lasting())
+    peer.lose()
+    await world.turn()
+    assert 1 == len(world.engine.bus.absences)
+    await world.pass_time(4000)
+    assert 0 == len(world.engine.bus.absences)
+
+
+async def test_what_waits_in_the_queue_when_a_connection_ends_is_told_next_time(world):
+    peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
+    peer.client.pause_writing()
+    for _ in range(5):
+        quick(world, "a")
+    await world.say("a", b"logged")
+    peer.lose()
+    await world.turn()
+    for _ in range(2):  # the first connection is lost before it is told anything
+        again = world.peer()
+        again.client.pause_writing()
+        await again.connect("s", **lasting())
+        again.client._paused = True
+        if _ == 0:
+            again.lose()
+            await world.turn()
+    again.client.resume_writing()
+    came = told([*again.later, *await again.hear()])
+    assert ([("away", 5)], [b"logged"]) == (
+        [item for item in came if item != b"logged"], [item for item in came if item == b"logged"]
+    )  # fmt: skip
+
+
+async def test_what_is_owed_survives_a_restart_of_the_server():
+    world = World()
+    peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
+    peer.lose()
+    await world.turn()
+    quick(world, "a")
+    await world.broker.stop()
+    world = await world.killed()
+    quick(world, "a")
+    peer = world.peer()
+    await peer.connect("s", **lasting())
+    assert [("away", 2)] == told([*peer.later, *await peer.hear()])
+
+
+class Hides(Hook):
+    """Lets nobody read what is secret."""
+
+    def can_read(self, caller, topic):
+        return caller.door == "http" or topic != "secret"
+
+
+async def test_nobody_is_told_of_what_it_may_not_read(world, monkeypatch):
+    """M4, G6: a count would say that there was something."""
+    monkeypatch.setattr("app.engine.standing.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    world.engine.hooks.add(Hides())
+    peer = await world.subscribed("#", connect=lasting(), properties=ASKS)
+    peer.client.pause_writing()
+    for topic in ("a", "secret", "b", "secret"):
+        quick(world, topic, topic.encode())
+    peer.client.resume_writing()
+    assert [b"a", ("slow", 1)] == told(await peer.hear())
+    peer.lose()
+    await world.turn()
+    for topic in ("a", "secret", "b", "secret"):
+        quick(world, topic)
+    peer = world.peer()
+    await peer.connect("s", **lasting())
+    assert [("away", 2)] == told([*peer.later, *await peer.hear()])
+
+
+async def test_what_is_not_for_mqtt_is_no_gap(world):
+    """A table that is hidden from this door was never promised here."""
+    peer = await world.subscribed("Secret/#", properties=ASKS)
+    event = Event("Secret/1", PUT, b'{"n":1}', None, 1, True)
+    await world.engine.write(event, OTHER)
+    assert ([], {}) == (told(await peer.hear()), peer.client.session.gaps.account.counts)
+
+
+async def test_of_a_group_one_member_is_told(world):
+    """M4: so that over all members what was sent is what came and what is told missing."""
+    one = await world.subscribed("$share/g/a", client_id="1", qos=1, properties=ASKS)
+    one.client.packet_bytes_max = 300
+    await world.say("a", BIG)
+    await world.say("a", SMALL)
+    assert [("too_large", 1), SMALL] == told(await one.hear())
+
+
+async def test_a_group_that_was_away_is_told_when_a_member_is_back(world):
+    share = "$share/g/a"
+    peer = await world.subscribed(share, qos=1, connect=lasting(), properties=ASKS)
+    peer.lose()
+    await world.turn()
+    quick(world, "a")
+    quick(world, "a")
+    peer = world.peer()
+    await peer.connect("s", **lasting())
+    assert [("away", 2)] == told([*peer.later, *await peer.hear()])
+
+
+async def test_what_grew_too_large_for_a_new_connection_is_told(world):
+    """MQTT-3.1.2-25: a flight of an earlier connection that is not sent again."""
+    peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
+    await world.say("a", BIG)
+    assert [BIG] == told(await peer.hear())
+    peer.lose()
+    await world.turn()
+    peer = world.peer()
+    await peer.connect("s", **lasting(maximum_packet_size=300))
+    assert [("too_large", 1)] == told([*peer.later, *await peer.hear()])
