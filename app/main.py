@@ -6,6 +6,7 @@ then what is still on its way to the disk, then the disk.
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 import signal
@@ -27,7 +28,12 @@ from app.broker.websocket import WebSocketEndpoint
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
-from app.core.limits import READER_THREADS
+from app.core.limits import (
+    COLLECTOR_MIDDLE_ROUNDS,
+    COLLECTOR_YOUNG_OBJECTS,
+    COLLECTOR_YOUNG_ROUNDS,
+    READER_THREADS,
+)
 from app.doors import Doors
 from app.engine.backlog import Overflow
 from app.engine.cache import RecordCache
@@ -243,6 +249,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(config: Config) -> None:
     application = Application(config)
     await application.start()
+    _calm_the_collector()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -253,6 +260,15 @@ async def _serve(config: Config) -> None:
     await stopping.wait()
     log.info("stopping")
     await application.stop()
+
+
+def _calm_the_collector() -> None:
+    """Keep Python's collector from holding the loop: it would look at every record in memory.
+
+    What is there now is there for good. What comes and goes with a page is gone before it looks.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
 
 
 def _where_to_look(application: Application) -> str:

@@ -6,7 +6,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from app.core.limits import RETAINED_DELIVERY_RATE, RETAINED_PAYLOAD_BYTES_MAX, SCAN_PAGE_RECORDS
+from app.core.limits import (
+    RETAINED_DELIVERY_RATE,
+    RETAINED_PAGE_RECORDS,
+    RETAINED_PAYLOAD_BYTES_MAX,
+)
 from app.engine.retaining import RetainRules
 from app.schema.durations import parse_duration
 from app.schema.sizes import parse_size
@@ -141,8 +145,8 @@ class RetainerSettings(Section):
         "0 or `infinity` is as many as it takes.",
     )
     batch_read_number: Annotated[Number, Field(ge=1, le=10_000)] = Field(
-        default=SCAN_PAGE_RECORDS,
-        description="Current records that are read, and in memory, at a time for one subscriber.",
+        default=RETAINED_PAGE_RECORDS,
+        description="Retained messages that are read, and in memory, at a time for one subscriber.",
     )
     max_publish_rate: Rate = Field(
         default=0,

@@ -24,8 +24,9 @@ def test_the_defaults_are_the_sources_origin_where_it_names_them():
         found.msg_expiry_interval, found.msg_expiry_interval_override,
         found.allow_never_expire, found.msg_clear_interval,
     )  # fmt: skip
-    assert (1024 * 1024, 0, 1000, 0, False) == (
+    assert (1024 * 1024, 0, 100, 10_000, 0, False) == (
         found.max_payload_size, found.max_retained_messages, found.batch_read_number,
+        found.delivery_rate,
         found.max_publish_rate, found.stop_publish_clear_msg,
     )  # fmt: skip
     assert (True, True) == (found.keeps, found.rules.enabled)

@@ -8,13 +8,13 @@ from app.core.limits import RATE_BURST_SECONDS
 
 
 class Bucket:
-    """Room for so many things a second; at first there is that of RATE_BURST_SECONDS."""
+    """Room for so many things a second; at first that of ``burst``, or RATE_BURST_SECONDS."""
 
     __slots__ = ("_at", "_most", "_room", "rate")
 
-    def __init__(self, rate: float, now: float) -> None:
+    def __init__(self, rate: float, now: float, burst: float = 0) -> None:
         self.rate = rate
-        self._most = max(rate * RATE_BURST_SECONDS, 1.0)
+        self._most = max(min(burst, rate) if burst else rate * RATE_BURST_SECONDS, 1.0)
         self._room = self._most
         self._at = now
 

@@ -38,8 +38,14 @@ SCAN_PAGE_RECORDS = 1_000
 instant."""
 RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
 """A message that is kept at an undeclared topic: the source's 1 MB, half of what one may have."""
-RETAINED_DELIVERY_RATE = 0
-"""Retained messages to one subscriber in a second; 0 is as many as it takes."""
+RETAINED_PAGE_RECORDS = 100
+"""Retained messages read at a time for one subscriber: a millisecond of the loop, so that others
+notice nothing (FEATURES E21), and one page in memory."""
+RETAINED_DELIVERY_RATE = 10_000
+"""Retained messages to one subscriber in a second: a tenth of a core, so that one who asks for all
+stalls no publisher."""
+RETAINED_BURST_RECORDS = 1_000
+"""Of those, at once: most subscribers ask for fewer, and are not delayed."""
 MATCH_CACHE_TOPICS_MAX = 65_536
 """Topics whose subscribers (bus) or route (engine) are remembered; cleared when full."""
 
@@ -382,6 +388,16 @@ IDENTIFIER_CHARS_MAX = 63
 """Names of tables, attributes and databases: PostgreSQL cuts longer ones."""
 SCHEMA_PROBLEMS_MAX = 100
 """Problems of a schema told at once."""
+
+# Memory -------------------------------------------------------------------------------------------
+COLLECTOR_YOUNG_OBJECTS = 5_000
+"""New containers before the collector looks at them: a page of messages is gone by then, a look
+takes a millisecond. Python's 700 would keep them, and look at all there is again and again."""
+COLLECTOR_YOUNG_ROUNDS = 5
+"""Such looks before what they left is looked at again: some milliseconds."""
+COLLECTOR_MIDDLE_ROUNDS = 50
+"""Those before all there is may be looked at, a third of a second with 100,000 records in memory:
+once for each million containers that stayed."""
 
 # Starting and stopping ----------------------------------------------------------------------------
 SHUTDOWN_SECONDS_MAX = 5

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from app.core.buckets import Bucket
 from app.core.events import SNAPSHOT
+from app.core.limits import RETAINED_BURST_RECORDS
 from app.engine.preludes import Pair
 
 
@@ -20,7 +21,7 @@ class Pace:
     def __init__(self, rate: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
-        self._bucket = Bucket(rate, self._due)
+        self._bucket = Bucket(rate, self._due, RETAINED_BURST_RECORDS)
 
     async def keep(self) -> None:
         """Wait until what was counted is within the rate."""

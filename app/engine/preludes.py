@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from app.core.events import CURRENT, SNAPSHOT, Event, Record
-from app.core.limits import LOG_PAGE_EVENTS
+from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from app.core.tables import Table
 from app.core.topic_tables import Source
 from app.engine.interests import Interest
@@ -70,9 +70,9 @@ class Snapshot:
         if self._tables and self._tables[0] is None and self._supplied is None:
             pairs = await self._first(reader)
         if self._tables and not pairs:
-            page = await reader.scan(
-                self._tables[0], interest.topics, self._after, reader.scan_records
-            )
+            table = self._tables[0]
+            most = SCAN_PAGE_RECORDS if table is not None else reader.scan_records
+            page = await reader.scan(table, interest.topics, self._after, most)
             interest = self.interest  # it may have been replaced meanwhile
             pairs = [
                 (snapshot_of(record), interest)

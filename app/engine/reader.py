@@ -51,7 +51,7 @@ class Reader:
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
         self.scan_records = SCAN_PAGE_RECORDS
-        """Current records that are read at a time (``retainer.batch_read_number``, E19)."""
+        """Retained messages that are read at a time (``retainer.batch_read_number``, E19)."""
         self.delivery_rate = 0.0
         """Retained messages that one reader is given in a second; 0 is any number (E19)."""
         self.retains = True
