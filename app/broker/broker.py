@@ -20,6 +20,7 @@ from app.broker.session import NEVER, Session, Sessions
 from app.broker.session_rows import PATH, session_rows
 from app.broker.settings import BrokerSettings
 from app.broker.sharing import Sharing
+from app.broker.traffic import Observer, Silence, Tally
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.topics import TopicFilter
@@ -39,12 +40,20 @@ log = logging.getLogger("rowcast.mqtt")
 class Broker:
     """Clients, their sessions, and the forms of their messages. Its numbers are plain counts."""
 
-    def __init__(self, engine: Engine, settings: BrokerSettings, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: BrokerSettings,
+        now: Callable[[], float],
+        observer: Observer | None = None,
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.now = now
         self.loop = asyncio.get_running_loop()
         self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
+        self.observer = observer or Silence()
+        self.tally = Tally(self.observer.traffic)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)
         self.guard = Guard(settings.guard, self.clock)
@@ -78,8 +87,10 @@ class Broker:
         """Messages whose time was over before they could be sent."""
         self.throttled = 0
         """How often a client was over its rate."""
-        self.received = self.sent = 0
-        """Packets from, and messages to, the connections that are gone."""
+        self.connects = 0
+        """CONNECT packets ever."""
+        self.ended = 0
+        """Sessions that ended because their client stayed away for too long."""
 
     def clock(self) -> float:
         """Return the time that limits are counted in."""
@@ -178,6 +189,7 @@ class Broker:
     def forget_filter(self, session: Session, interest: Interest) -> None:
         """Note that a session has one filter less."""
         session.reliable -= interest.qos > 0
+        self.observer.on_unsubscribe(session.client_id, interest.topics.text)
         self.release_exclusive(session, interest.topics.text)
         if session.kept:
             self.retain_for(session, interest.topics, interest.qos, 0)
@@ -200,6 +212,7 @@ class Broker:
         interest = sharing.unsubscribe(text)
         if interest is None:
             return False
+        self.observer.on_unsubscribe(session.client_id, text)
         if session.client is not None and session.client.caller is not None:
             self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)
         if session.kept:
@@ -225,6 +238,7 @@ class Broker:
     def end_expired(self) -> None:
         """End the sessions whose time is over; one that fails is no reason to keep the others."""
         for session in self.sessions.clean_expired():
+            self.ended += 1
             try:
                 self.end(session)
             except Exception:
@@ -254,6 +268,7 @@ class Broker:
         for interest in session.filters:
             self.retain_for(session, interest.topics, 0, interest.qos)
         accounts.begin_absence(self, session)
+        hooking.restored(self, session)
         if session.left_at is None:  # it was connected when the server ended
             self._left(session)
             for interest in session.filters:
@@ -277,8 +292,6 @@ class Broker:
         """Forget a closed connection."""
         if client in self.clients:
             self.clients.discard(client)
-            self.received += client.received
-            self.sent += client.sent
             self.guard.exit(client.peer)
             if client.caller is not None and client.trouble and not self.stopping:
                 self.guard.dropped(client.peer, client.name)  # D56

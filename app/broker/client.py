@@ -24,6 +24,7 @@ from app.broker.patience import Patience
 from app.broker.publishing import on_puback, on_publish
 from app.broker.rates import Meter
 from app.broker.session import Session
+from app.broker.traffic import Traffic
 from app.broker.transport import Transport, fitted
 from app.core.callers import Caller
 from app.core.errors import Error
@@ -54,6 +55,7 @@ class Client:
         "_scheduled",
         "aliases",
         "answered",
+        "before",
         "behind",
         "blocked",
         "broker",
@@ -70,6 +72,7 @@ class Client:
         "later",
         "loop",
         "meter",
+        "noted",
         "opening",
         "out",
         "packet_bytes_max",
@@ -77,15 +80,14 @@ class Client:
         "peer",
         "problems",
         "quota",
-        "received",
         "refused",
         "saving",
-        "sent",
         "session",
         "submit",
         "taken",
         "tells_gaps",
         "tells_seq",
+        "traffic",
         "transport",
         "trouble",
         "unheard",
@@ -133,8 +135,11 @@ class Client:
         by number."""
         self.unreleased: set[int] = set()
         """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
-        self.received = self.sent = self.refused = 0
-        """Packets, messages and refusals of this connection, for those who look."""
+        self.refused = 0
+        """Publishes of this connection that were refused, for those who look."""
+        self.traffic, self.before, self.noted = Traffic(), Traffic(), False
+        """Counted since the last look at all traffic, and before; whether the next look sees it.
+        What it publishes its connection counts."""
         self.out: list[bytes] = []
         """What is due at the end of this turn."""
         self.later: list[bytes] = []
@@ -165,6 +170,12 @@ class Client:
         """Whether it is sent no messages now: its socket is full, or it is going."""
         return self._paused or self.closing
 
+    @property
+    def counted(self) -> Traffic:
+        """What passed over this connection until now."""
+        self.broker.tally.look()
+        return self.before
+
     # -- read side ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -190,11 +201,15 @@ class Client:
 
     def _read(self, data: bytes) -> None:
         packets = self.connection.receive(data)
+        traffic = self.traffic
+        traffic.bytes_in += len(data)
+        traffic.packets_in += len(packets)
+        if not self.noted:
+            self.broker.tally.note(self)
         if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
             return
         if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
             self.last_seen = self.loop.time()
-            self.received += len(packets)
             self._take(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
@@ -218,7 +233,8 @@ class Client:
             self._hold(packets)
 
     def _handle(self, packets: list[Packet | Violation]) -> None:
-        for index, packet in enumerate(packets):
+        left = iter(packets)
+        for packet in left:
             kind = type(packet)
             if kind is Publish:
                 on_publish(self, packet)  # type: ignore[arg-type]
@@ -227,7 +243,7 @@ class Client:
             elif kind in HANDLERS:
                 HANDLERS[kind](self, packet)
                 if self.opening is not None or self.behind:
-                    self._hold(packets[index + 1 :])
+                    self._hold(list(left))
                     return
             else:
                 raise cast("Violation", packet)
@@ -341,9 +357,17 @@ class Client:
             self._save()
         out = self.out
         if out:
-            data = out[0] if len(out) == 1 else b"".join(out)
-            out.clear()
-            self.transport.write(data)
+            self._write_out(out)
+
+    def _write_out(self, out: list[bytes]) -> None:
+        traffic, packets = self.traffic, len(out)
+        data = out[0] if packets == 1 else b"".join(out)
+        traffic.packets_out += packets
+        traffic.bytes_out += len(data)
+        if not self.noted:
+            self.broker.tally.note(self)
+        out.clear()
+        self.transport.write(data)
 
     def _save(self) -> None:
         """Save the session, then send what waits for that."""
@@ -445,8 +469,7 @@ class Client:
             return
         self.closing, self.trouble = True, trouble
         if self.out:
-            self.transport.write(b"".join(self.out))
-            self.out.clear()
+            self._write_out(self.out)
         self.held.clear()
         if self.dialogue is not None:
             self.dialogue.abandon()

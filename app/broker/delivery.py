@@ -90,7 +90,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
             deal.group.done(deal)
             continue
         certain |= tell_all(client, session, frames)
-        client.sent += 1
+        client.traffic.sent(1, client.broker.forms.size(event, cast("Form", interest.form)))
         if not qos:
             frames.append(cast("bytes", frame))
             deal.group.done(deal)
@@ -143,10 +143,9 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
     out, begin = frames.append, session.window.begin
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
     light, certain = not session.kept, False
-    make = client.broker.forms.frame
+    make, size_of = client.broker.forms.frame, client.broker.forms.size
     last: Interest | None = None
-    marks = session.gaps.marks
-    sent = 0
+    marks, sent, payload_bytes = session.gaps.marks, 0, 0
     for event, interest in pairs:
         if not event.topic:
             certain |= tell_all(client, session, frames) | mark(
@@ -158,7 +157,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
                 continue
             last = interest
             form: Form = interest.form  # type: ignore[assignment]
-            keys, granted = form.keys, interest.qos
+            keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
             own, as_published = interest.identifiers, interest.retain_as_published
         qos = event.qos
         if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
@@ -193,7 +192,10 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
         else:
             out(frame)  # type: ignore[arg-type]
         sent += 1
-    client.sent += sent
+        payload_bytes += (
+            len(event.payload) if as_it_came and event.table is None else size_of(event, form)
+        )
+    client.traffic.sent(sent, payload_bytes)
     return certain | tell_all(client, session, frames)
 
 

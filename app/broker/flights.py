@@ -142,7 +142,8 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
         return 0
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])
-    client.sent += 1
+    if sent is not None and sent.event is not None:
+        client.traffic.sent(1, client.broker.forms.size(sent.event, sent.form))
     return size
 
 

@@ -47,6 +47,9 @@ _LAST = 6
 _ALIASED = 7
 """Where the last frame with a Topic Alias is kept."""
 
+_SIZE = 8
+"""Where the size of the payload is kept."""
+
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds that need no ``op``: the packet itself says what they are."""
 
@@ -56,8 +59,8 @@ class Form:
     """A version of the protocol, a media type (None: as it came), and what is told besides.
 
     Compared by identity: ``Forms`` makes one of each. ``keys`` are where its frames are kept on an
-    event: at ``qos * 2 + retain``, one more for the last frame that few clients share, and one for
-    the last with a Topic Alias.
+    event: at ``qos * 2 + retain``, one more for the last frame that few clients share, one for the
+    last with a Topic Alias, and one for the size of the payload.
     """
 
     version: int
@@ -91,7 +94,7 @@ class Forms:
         name = (version, media_type, tells_seq, tells_meta)
         form = self._forms.get(name)
         if form is None:
-            keys = tuple(object() for _ in range(_ALIASED + 1))
+            keys = tuple(object() for _ in range(_SIZE + 1))
             plain = media_type is None and not tells_seq and not tells_meta
             no_properties = b"\0" if version == MQTT_5 else b""
             form = Form(version, media_type, tells_seq, tells_meta, keys, plain, no_properties)
@@ -188,6 +191,9 @@ class Forms:
             if event.topic not in self._topics:
                 self._remember(event.topic)
             payload, properties = self._content(event, form)
+            if event.encodings is None:
+                event.encodings = {}
+            event.encodings[form.keys[_SIZE]] = len(payload)
             properties |= added
             return publish_head_tail(
                 form.version, event.topic, payload, qos, retain, False, properties or None
@@ -235,6 +241,12 @@ class Forms:
             if error.code is not Code.NOT_ACCEPTABLE:
                 raise
             return event.payload, event.content_type  # plain bytes have no other form
+
+    @staticmethod
+    def size(event: Event, form: Form) -> int:
+        """Return how many bytes of payload were sent of an event in a form."""
+        known = event.encodings.get(form.keys[_SIZE]) if event.encodings is not None else None
+        return known if isinstance(known, int) else len(event.payload)
 
     def _told(self, event: Event, form: Form) -> tuple[tuple[str, str], ...]:
         """Return what Rowcast adds as user properties: always on a declared table, else if asked.

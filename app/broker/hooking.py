@@ -51,6 +51,7 @@ def entered(client: "Client", caller: Caller, *, present: bool) -> None:
     """Tell that a client was let in, and what became of its session (FEATURES G3, G9)."""
     hooks = client.broker.engine.hooks
     client.broker.entered.add(client)
+    client.broker.observer.on_connect(caller.client_id)
     (hooks.session_resumed if present else hooks.session_created)(caller)
     hooks.connected(caller)
 
@@ -60,6 +61,7 @@ def left(client: "Client") -> None:
     broker = client.broker
     if client in broker.entered and client.caller is not None:
         broker.entered.discard(client)
+        broker.observer.on_disconnect(client.caller.client_id)
         broker.engine.hooks.disconnected(client.caller, client.trouble or None)
 
 
@@ -98,6 +100,18 @@ async def _is_allowed(broker: "Broker", interest: Interest, caller: Caller) -> b
     return True
 
 
+def restored(broker: "Broker", session: "Session") -> None:
+    """Tell of the subscriptions of a session of an earlier run."""
+    for text in _filters(session):
+        broker.observer.on_subscribe(session.client_id, text)
+
+
+def _filters(session: "Session") -> list[str]:
+    """Return the filters of a session; shared ones as they were asked for."""
+    shares = session.sharing.shares if session.sharing is not None else ()
+    return [*(interest.topics.text for interest in session.interests), *shares]
+
+
 def ended(broker: "Broker", session: "Session") -> None:
     """Tell that a session is over, and with it its subscriptions (FEATURES G9, G18, X5)."""
     hooks = broker.engine.hooks
@@ -108,3 +122,6 @@ def ended(broker: "Broker", session: "Session") -> None:
         for share, _ in session.sharing.shares.values():
             hooks.unsubscribed(caller, share.topics.text)
     hooks.session_ended(session.client_id)
+    for text in _filters(session):
+        broker.observer.on_unsubscribe(session.client_id, text)
+    broker.observer.changed()

@@ -49,6 +49,7 @@ REASONS: dict[Code, Reason] = {
 
 def on_connect(client: "Client", packet: Connect) -> None:
     """Begin to answer CONNECT."""
+    client.broker.connects += 1
     client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from app.broker.flights import sent_of
 from app.broker.forms import Form
 from app.broker.session import Session
+from app.broker.traffic import Traffic
 from app.broker.wills import will_delay
 from app.core.errors import Code, Error
 from app.core.limits import (
@@ -188,9 +189,10 @@ def _counters(session: Session, client: "Client | None") -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
     dropped = session.gaps.account.rows()
     expired = dropped.pop(Why.EXPIRED.value, 0)
+    counted = client.counted if client is not None else Traffic()
     return {
-        "received": client.received if client is not None else 0,
-        "sent": client.sent if client is not None else 0,
+        "received": counted.packets_in,
+        "sent": counted.publishes_out,
         "refused": client.refused if client is not None else 0,
         "dropped": sum(dropped.values()),
         "expired": expired,

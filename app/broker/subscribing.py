@@ -311,6 +311,8 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
         broker.take_exclusive(session, topics.text)
     else:
         broker.release_exclusive(session, topics.text)
+    if known is None:
+        broker.observer.on_subscribe(session.client_id, topics.text)
     before = known.qos if known is not None else 0
     session.reliable += (interest.qos > 0) - (before > 0)
     if session.kept:
@@ -327,6 +329,7 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
         sharing = session.sharing = Sharing(broker, session)
     if text not in sharing.shares:
         _check_count(broker, session)
+        broker.observer.on_subscribe(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:

@@ -73,13 +73,13 @@ LEGAL: dict[State, frozenset[PacketType]] = {
 }
 """The packet types that may come in, by state."""
 
-_PLAIN_PUBLISH = frozenset(
-    0x30 | dup << 3 | qos << 1 | retain
+_PLAIN_PUBLISH = {
+    0x30 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
     for qos in (0, 1, 2)
     for dup in (0, 1 if qos else 0)
     for retain in (0, 1)
-)
-"""The legal first bytes of a PUBLISH (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
+}
+"""The legal first bytes of a PUBLISH and what they say (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
 _PLAIN_ANSWERS: dict[int, type[Puback | Pubrec | Pubrel | Pubcomp]] = {
     0x40: Puback, 0x50: Pubrec, 0x62: Pubrel, 0x70: Pubcomp,
 }  # fmt: skip
@@ -109,6 +109,8 @@ class Connection:
         "_plain",
         "_topics",
         "packet_bytes_max",
+        "publishes",
+        "rest_bytes",
         "role",
         "state",
         "topic_alias_maximum",
@@ -130,6 +132,10 @@ class Connection:
         """3, 4 or 5; 0 until a server has read CONNECT."""
         self.topic_alias_maximum = 0
         """What the owner announced to its peer (MQTT 5, 3.1.2.11.5)."""
+        self.publishes = 0
+        """PUBLISH packets that were read, for those who look."""
+        self.rest_bytes = 0
+        """The bytes of their payloads; in MQTT 5 each with one more, which it begins with."""
         self._topics = {} if topics is None else topics
         self._aliases: dict[int, str] = {}
         self._buffer = bytearray()
@@ -195,7 +201,7 @@ class Connection:
         plain = self._plain
         v5 = self.version == MQTT_5
         end = len(data)
-        position = 0
+        position = publishes = rest_bytes = 0
         while position + 1 < end:
             first = data[position]
             size = data[position + 1]
@@ -217,17 +223,11 @@ class Connection:
                         # No properties (MQTT 5), and an identifier that is not 0 (QoS 1 and 2).
                         bare = at < stop and not data[at] if v5 else at <= stop
                         if bare and (packet_id or first < 0x32):
-                            append(
-                                Publish(
-                                    topic,
-                                    data[at + 1 : stop] if v5 else data[at:stop],
-                                    first >> 1 & 3,
-                                    first & 1 == 1,
-                                    first & 8 == 8,
-                                    packet_id,
-                                    None,
-                                )
-                            )
+                            publishes += 1
+                            rest_bytes += stop - at
+                            body = data[at + 1 : stop] if v5 else data[at:stop]
+                            qos, retain, dup = _PLAIN_PUBLISH[first]
+                            append(Publish(topic, body, qos, retain, dup, packet_id, None))
                             position = stop
                             continue
                 elif size == 2 and first in _PLAIN_ANSWERS:
@@ -236,15 +236,22 @@ class Connection:
                         append(_PLAIN_ANSWERS[first](packet_id, Reason.SUCCESS, None))
                         position = stop
                         continue
+            publishes = rest_bytes = self._count(publishes, rest_bytes)
             after = self._take(data, position, packets)
             if after < 0:
                 return position
             position = after
             plain = self._plain
             v5 = self.version == MQTT_5
+        self._count(publishes, rest_bytes)
         if position < end:
             self._take(data, position, packets)  # one byte: judge it and wait
         return position
+
+    def _count(self, publishes: int, rest_bytes: int) -> int:
+        self.publishes += publishes
+        self.rest_bytes += rest_bytes
+        return 0
 
     def _take(self, data: bytes, position: int, packets: list[Packet | Violation]) -> int:
         """Take one packet the careful way; return where the next begins, -1 when there is none."""
@@ -278,7 +285,9 @@ class Connection:
     def _read(self, kind: PacketType, flags: int, cursor: Cursor) -> Packet:
         """Read one packet's body, all of it."""
         if kind == PacketType.PUBLISH:
-            packet: Packet = read_publish(cursor, flags, self.version, self._topics)
+            publish = read_publish(cursor, flags, self.version, self._topics)
+            self._count(1, len(publish.payload) + (self.version == MQTT_5))
+            packet: Packet = publish
         else:
             packet = READERS[kind](cursor, flags, self.version)
         cursor.finish()

@@ -221,14 +221,16 @@ async def test_memory_of_a_client_that_never_acknowledges(world):
 
 
 async def test_counts(world):
-    """For those who look: packets in, messages out, kept when the connection is gone."""
+    """F17, F33: bytes and packets as on the wire; kept when the connection is gone."""
     peer = await world.subscribed("a")
     for _ in range(3):
         await world.say("a", b"")
     await peer.hear()
-    assert (2, 3) == (peer.client.received, peer.client.sent)
+    counted = peer.client.counted
+    assert (2, 3) == (counted.packets_in, counted.publishes_out)
     peer.lose()
-    assert (2, 3) == (world.broker.received, world.broker.sent)
+    total = world.broker.tally.look()
+    assert (2, 3) == (total.packets_in, total.publishes_out)
 
 
 async def test_a_failed_read_of_the_log_ends_the_connection(world):
