@@ -120,6 +120,11 @@ class Mqtt(MqttLimits):
         default=0,
         description="Longest that a session outlives its connection; 0 is as long as it asks.",
     )
+    sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=10,
+        description="Seconds between two rounds of the system's own figures under `$SYS/broker`; "
+        "0 writes none of these topics.",
+    )
 
 
 class Topics(Section):

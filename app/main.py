@@ -55,6 +55,9 @@ from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
+from app.measures import count_records, watch_broker
+from app.metrics.metrics import Metrics
+from app.metrics.sys_tree import SysTree
 from app.mqtt_limits import auto_subscriptions, rewriting
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
@@ -80,6 +83,7 @@ class Application:
         self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
         self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
+        self.metrics = Metrics(now)
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
@@ -119,9 +123,12 @@ class Application:
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()
+            count_records(self.engine, self.metrics)
+            self.metrics.retained = await self._on_writer(self._count_records)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             self.broker.restore(await self._on_writer(self.store.states, OWNER))
             self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
+            self._report_metrics()
             await self.doors.prepare(self._readers)
             await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)
@@ -167,6 +174,18 @@ class Application:
         self.broker = self._make_broker()
         self._run(Retention(self.engine, tables, settings, self._now).run())
 
+    def _count_records(self) -> int:
+        return sum(map(self.store.count, (*self.schema.tables, None)))
+
+    def _report_metrics(self) -> None:
+        """Tell under ``$SYS/broker`` what is counted."""
+        watch_broker(self.broker, self.metrics)
+        interval_seconds = self.config.mqtt.sys_interval
+        if interval_seconds:
+            tree = SysTree(self.engine, self.metrics, interval_seconds)
+            tree.start()
+            self._closing.callback(tree.stop)
+
     def _retain(self) -> None:
         """Set the rules for retained messages."""
         settings, engine = self.config.retainer, self.engine
@@ -211,7 +230,7 @@ class Application:
             server_reference=mqtt.server_reference,
             clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
-        return Broker(self.engine, settings, self._now)
+        return Broker(self.engine, settings, self._now, self.metrics)
 
     def _make_edge(self) -> Edge:
         config = self.config

@@ -73,6 +73,8 @@ class Committer:
         """The position up to which everything logged has been offered to the bus."""
         self.stored = self.announced
         """The position up to which everything is durable: what a page of the log may tell."""
+        self.told: Callable[[Receipt], None] | None = None
+        """Hears of each write that is done, as it is announced; it must not raise."""
         self.commits = 0
         self.failures = 0
         self._loop = asyncio.get_running_loop()
@@ -218,6 +220,8 @@ class Committer:
             self._bus.publish(outcome.event)
             if outcome.event.seq:
                 self.announced = outcome.event.seq
+            if self.told is not None:
+                self.told(outcome)
         left = self.pending[write.caller] - 1
         if left:
             self.pending[write.caller] = left

@@ -63,7 +63,7 @@ class Registry:
     def __init__(self, tables: Sequence[Table], *, undeclared: bool = True) -> None:
         self.shapes = {table.name: Shape(table) for table in tables}
         self.undeclared = undeclared
-        """Whether what no table declares is a topic too."""
+        """Whether what no table declares is a topic too; what is the server's own always is."""
         self._entries: dict[str, Entry] = {
             table.path: Entry(table.path, self.shapes[table.name])
             for table in tables
@@ -110,7 +110,7 @@ class Registry:
         if route is None:
             check_topic(topic)
             route = self._find(topic)
-            if route.entry is None and not self.undeclared:
+            if route.entry is None and not self.undeclared and topic[0] != "$":
                 raise Error(
                     Code.NOT_FOUND,
                     f"nothing is declared at {topic!r}; declare a table in schema.graphql, or set "

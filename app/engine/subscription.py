@@ -172,8 +172,8 @@ class Subscription(Standing):
     def _take_queue(self, out: list[Pair], limit: int) -> None:
         queue, only, position = self._queue, self.interests.only, self.position
         plain = only is not None and not only.no_local
-        taken_bytes = 0
-        while queue and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
+        taken_bytes, room = 0, limit - len(out)
+        while queue and room and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
             event = queue.popleft()
             taken_bytes += len(event.payload)
             seq = event.seq
@@ -187,6 +187,7 @@ class Subscription(Standing):
             interest = only if plain else self.interests.wanting(event, self.client_id)
             if interest is not None:
                 out.append((event, interest))
+                room -= 1
         self._queued_bytes -= taken_bytes
         self._forward(position)
 

@@ -1,0 +1,51 @@
+"""What is measured: brings the metrics together with those who count, none of which knows them."""
+
+from app.broker.broker import Broker
+from app.core.events import DELETE, RETAINED
+from app.engine.engine import Engine
+from app.engine.gaps import Why
+from app.engine.write import Receipt
+from app.metrics.metrics import Metrics
+
+
+def count_records(engine: Engine, metrics: Metrics) -> None:
+    """Have the metrics hear of records that come and go."""
+
+    def told(receipt: Receipt) -> None:
+        event = receipt.event
+        if event.kind not in RETAINED or (event.kind == DELETE) != receipt.existed:
+            return
+        if receipt.existed:
+            metrics.on_retained_message_removed(event.topic)
+        else:
+            metrics.on_retained_message_added(event.topic)
+
+    engine.committer.told = told
+
+
+def watch_broker(broker: Broker, metrics: Metrics) -> None:
+    """Let the metrics look at what the MQTT edge counts."""
+    tally, engine = broker.tally, broker.engine
+
+    def look() -> None:
+        traffic, wire = tally.look(), metrics.wire
+        wire.bytes_received, wire.bytes_sent = traffic.bytes_in, traffic.bytes_out
+        wire.packets_received, wire.packets_sent = traffic.packets_in, traffic.packets_out
+        wire.connections, wire.connects = broker.connections, broker.connects
+        metrics.on_publish_received(
+            traffic.publishes_in - metrics.publishes_received,
+            traffic.payload_in - metrics.publish_bytes_received,
+        )
+        metrics.on_publish_sent(
+            traffic.publishes_out - metrics.publishes_sent,
+            traffic.payload_out - metrics.publish_bytes_sent,
+        )
+        holding = metrics.holding
+        holding.sessions, holding.sessions_expired = len(broker.sessions), broker.ended
+        slow = engine.reader.account.counts.get(Why.SLOW, 0)
+        holding.dropped = slow + broker.dropped_waiting
+
+    def survey() -> None:
+        metrics.holding.in_flight = sum(len(session.window) for session in broker.sessions)
+
+    metrics.look, metrics.survey = look, survey

@@ -1,0 +1,200 @@
+"""``$SYS/broker`` in the whole program: what a client of it sees, and what a full disk changes."""
+
+import asyncio
+import re
+
+import pytest
+
+from app.core.callers import ALL, Caller
+from app.core.errors import Code, Error
+from app.core.events import MESSAGE, PUT, Event
+from app.mqtt.packets import Publish
+from serving import PATIENCE_SECONDS, Server, application, wait_until
+from talking import Mqtt
+
+ROOT = "$SYS/broker/"
+ANN = Caller("ann", ALL, "http")
+NUMBER = r"\d+"
+LOAD = r"\d+\.\d\d"
+FORMS = {
+    "version": r"rowcast version \d.*",
+    "timestamp": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4}",
+    "uptime": r"\d+ seconds",
+}
+EXPORTED = (
+    "bytes/received", "bytes/sent", "clients/active", "clients/connected", "clients/disconnected",
+    "clients/expired", "clients/inactive", "clients/maximum", "clients/total", "heap/current",
+    "heap/maximum", "messages/inflight", "messages/received", "messages/sent", "messages/stored",
+    "publish/bytes/received", "publish/bytes/sent", "publish/messages/dropped",
+    "publish/messages/received", "publish/messages/sent", "retained messages/count",
+    "shared_subscriptions/count", "store/messages/bytes", "store/messages/count",
+    "subscriptions/count", "timestamp", "uptime", "version",
+    *(
+        f"load/{what}/{minutes}min"
+        for what in (
+            "bytes/received", "bytes/sent", "connections", "messages/received", "messages/sent",
+            "publish/dropped", "publish/received", "publish/sent", "sockets",
+        )
+        for minutes in (1, 5, 15)
+    ),
+)  # fmt: skip
+"""What the common exporters look for, of all versions of Mosquitto (F24)."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("metrics"), settings={"mqtt.sys_interval": 1}) as running:
+        yield running
+
+
+def told(server, name):
+    """Return what a metric says over HTTP."""
+    return server.request("GET", f"/{ROOT}{name}").text
+
+
+def retained(client, topics):
+    """Return the retained payloads that a subscription begins with, by topic."""
+    client.subscribe(topics)
+    found = {}
+    while not set(EXPORTED) <= set(found):
+        packet = client.receive()
+        assert isinstance(packet, Publish)
+        found.setdefault(packet.topic.removeprefix(ROOT), packet)
+    return found
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_exporter_finds_every_topic_in_its_form(server, version):
+    """F24: a subscription to $SYS/# with QoS 0, as the exporters of Mosquitto make it."""
+    with Mqtt(server.mqtt_port, version, client_id="exporter") as client:
+        found = retained(client, "$SYS/#")
+    for name in EXPORTED:
+        form = FORMS.get(name, LOAD if name.startswith("load/") else NUMBER)
+        assert re.fullmatch(form, found[name].payload.decode()), (name, found[name].payload)
+        assert found[name].retain, name
+
+
+def test_a_subscriber_hears_of_a_client_that_connects(server):
+    """F22, the source's six steps: counted, written, heard by whoever watches that topic."""
+    with Mqtt(server.mqtt_port, client_id="watcher") as watcher:
+        watcher.subscribe(f"{ROOT}clients/connected")
+        heard = [watcher.receive().payload]
+        with Mqtt(server.mqtt_port, client_id="other"):
+            while heard[-1] != b"2":
+                heard.append(watcher.receive().payload)
+        while heard[-1] != b"1":
+            heard.append(watcher.receive().payload)
+    wait_until(lambda: told(server, "clients/connected") == "0", "nobody is connected")
+    assert int(told(server, "clients/maximum")) >= 2
+
+
+def test_messages_and_bytes_are_those_of_the_wire(server):
+    """F17: what this client sent and was sent is what was added."""
+    with Mqtt(server.mqtt_port, 4, client_id="counting") as client:
+        client.subscribe("counted")
+        before = int(told(server, "publish/bytes/received"))
+        for _ in range(10):
+            client.publish("counted", b"x" * 100)
+            client.receive()
+        wanted = str(before + 1_000)
+        wait_until(
+            lambda: told(server, "publish/bytes/received") == wanted, f"{wanted} bytes are told"
+        )
+
+
+def test_nobody_else_writes_there(server):
+    """F24: by no door, whoever asks."""
+    assert 403 == server.request("PUT", f"/{ROOT}uptime", content=b"1").status_code
+    assert 403 == server.request("DELETE", f"/{ROOT}uptime").status_code
+    assert "seconds" in told(server, "uptime")
+
+
+def test_wildcards_at_the_root_do_not_reach_them(server):
+    """D34, F24."""
+    with Mqtt(server.mqtt_port, client_id="root") as client:
+        client.subscribe("#")
+        client.subscribe("+/broker/uptime")
+        server.request("PUT", "/Dog/1", json={"name": "Rex"})
+        heard = [client.receive().topic]
+        while heard[-1] != "Dog/1":
+            heard.append(client.receive().topic)
+    assert [] == [topic for topic in heard if topic[0] == "$"]
+
+
+async def text(app, name):
+    """Return what a metric's record says; None while there is none."""
+    try:
+        return (await app.engine.read(ROOT + name, ANN)).payload.decode()
+    except Error as error:
+        assert Code.NOT_FOUND == error.code
+        return None
+
+
+async def until(app, name, wanted):
+    """Watch a record until it says so."""
+    stream = app.engine.open_stream(ROOT + name, ANN)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while wanted not in [event.payload.decode() for event, _ in await stream.batch(100)]:
+            pass
+    app.engine.close(stream)
+
+
+async def test_retained_messages_are_counted_exactly(tmp_path):
+    """F17, X4: new ones, ended ones, and after a restart what is there."""
+    async with application(tmp_path) as app:
+        own = app.metrics.retained
+        for number in range(5):
+            await app.engine.write(Event(f"r/{number % 3}", PUT, b"1", None, 1, True), ANN)
+        await app.engine.write(Event("r/0", "delete", b"", None, 1, True), ANN)
+        await app.engine.write(Event("r/9", "delete", b"", None, 1, True), ANN)
+        await app.engine.write(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
+        await app.engine.write(Event("Dog/1", MESSAGE, b'{"name":"Rex"}', None, 1), ANN)
+        wanted = app.metrics.retained
+        assert own < wanted
+        await until(app, "retained messages/count", str(wanted))
+    async with application(tmp_path) as app:
+        assert wanted == app.metrics.retained
+
+
+async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path, monkeypatch):
+    """F23, F16: memory is right at once; the record follows when the disk takes it again."""
+    monkeypatch.setattr("app.metrics.reporter.REPORT_RETRY_SECONDS", 0.05)
+    async with application(tmp_path) as app:
+        commit = app.store.commit
+
+        def refuse(events, changes=()):
+            raise Error(Code.BUSY, "the disk is full")
+
+        await until(app, "clients/connected", "0")
+        monkeypatch.setattr(app.store, "commit", refuse)
+        app.metrics.on_connect("a")
+        app.metrics.on_connect("b")
+        assert 2 == app.metrics.connected
+        assert "0" == await text(app, "clients/connected")
+        monkeypatch.setattr(app.store, "commit", commit)
+        await until(app, "clients/connected", "2")
+
+
+async def test_what_is_true_at_the_end_is_told_after_a_restart(tmp_path):
+    """F2: the last value is exact, also where the server stops within a pause."""
+    async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
+        for number in range(7):
+            app.metrics.on_connect(str(number))
+    async with application(tmp_path, settings={"mqtt.sys_interval": 0}) as app:
+        assert "7" == await text(app, "clients/maximum")
+
+
+async def test_where_undeclared_topics_are_refused_the_server_still_tells(tmp_path):
+    """F18, X1."""
+    async with application(tmp_path, settings={"topics.undeclared": "reject"}) as app:
+        await until(app, "clients/connected", "0")
+        with pytest.raises(Error):
+            await app.engine.write(Event("other", PUT, b"1", None, 1, True), ANN)
+
+
+async def test_an_interval_of_nothing_writes_nothing(tmp_path):
+    """F18: mqtt.sys_interval 0."""
+    async with application(tmp_path, settings={"mqtt.sys_interval": 0}) as app:
+        app.metrics.on_connect("a")
+        assert None is await text(app, "clients/connected")
+        assert 0 == app.engine.committer.commits
