@@ -491,13 +491,3 @@ GATEWAY_TAKE_EVENTS = 100
 """Events that a bridge takes from the log in one turn."""
 GATEWAY_STATUS_SECONDS = 1
 """Time between two looks at what a bridge is doing, for those who watch it."""
-
-# Metrics ------------------------------------------------------------------------------------------
-REPORT_SECONDS_MIN = 0.1
-"""Between two writes of one metric (FEATURES F2)."""
-REPORT_SECONDS_MAX = 1.0
-"""The same while it keeps changing: a busy server writes a dozen rows a second of itself."""
-REPORT_RETRY_SECONDS = 5.0
-"""Until a metric that the disk refused is written again: a full disk is not hammered."""
-REPORT_LOG_SECONDS = 60.0
-"""Between two complaints that the disk takes no metrics."""

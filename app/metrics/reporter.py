@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from app.core.errors import Error
-from app.core.limits import (
+from app.core.metric_limits import (
     REPORT_LOG_SECONDS,
     REPORT_RETRY_SECONDS,
     REPORT_SECONDS_MAX,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metrics_world import Disk, Loop
 
-from app.core.limits import REPORT_RETRY_SECONDS, REPORT_SECONDS_MAX, REPORT_SECONDS_MIN
+from app.core.metric_limits import REPORT_RETRY_SECONDS, REPORT_SECONDS_MAX, REPORT_SECONDS_MIN
 from app.metrics.reporter import Reporter
 
 
