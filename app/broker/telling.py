@@ -112,7 +112,9 @@ def _concerned(session: Session, interest: Interest | None) -> Interest | None:
     """Return the subscription that lost something, or any if all did, if it wants to be told."""
     if interest is not None:
         return interest if interest.gaps else None
-    return next((item for item in session.interests if item.gaps), None)
+    shares = session.sharing.shares.values() if session.sharing is not None else ()
+    interests = (*session.interests, *(item for _, item in shares))
+    return next((item for item in interests if item.gaps), None)
 
 
 def is_large(client: "Client", frame: Frame) -> bool:

@@ -51,6 +51,7 @@ class Deal:
         "seat",
         "sent",
         "seq",
+        "tried",
     )
 
     def __init__(self, group: "Group", number: int, seq: int, event: Event | None) -> None:
@@ -68,6 +69,8 @@ class Deal:
         """Whether its member may have it: set by the edge."""
         self.returned = False
         """Whether it is to be dealt again."""
+        self.tried = False
+        """Whether a member was sent it before: then it is no gap if this one cannot be."""
 
     def __lt__(self, other: "Deal") -> bool:
         return self.number < other.number

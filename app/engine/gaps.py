@@ -125,6 +125,14 @@ class Gaps:
         else:
             self.marks.append(Gap(why, 1, interest, seq - 1 if seq else 0, seq))
 
+    def take_back(self) -> None:
+        """Forget what was missed last: somebody else was handed it."""
+        last = self.marks[-1]
+        self.account.add(last.why, -1)
+        last.count = (last.count or 0) - 1
+        if not last.count:
+            self.marks.pop()
+
     def told(self) -> list[Gap]:
         """Return what is to be told now, and forget it."""
         marks = self.marks.copy()

@@ -300,7 +300,9 @@ class Group:
         if holder is not None:
             holder.member.withdraw(old)
             self._drop_if_gone(holder)
-        return Deal(self, old.number, old.seq, old.event)
+        new = Deal(self, old.number, old.seq, old.event)
+        new.tried = old.tried or old.sent
+        return new
 
     def _give(self, seat: Seat, following: int, deal: Deal) -> None:
         """Put an event into a member's hands, or another's if it may not be given this one."""
