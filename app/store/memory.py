@@ -188,6 +188,10 @@ class MemoryStore:
                 self._former[table.branch] = max([owner.trimmed, *seqs])
                 self._log = [item for item in self._log if item[1] is not owner]
 
+    def tidy(self, limit: int) -> bool:  # noqa: ARG002 - the interface's
+        """Do nothing: nothing was left for later."""
+        return False
+
     def _is_defined(self, table: TopicTable) -> bool:
         known = [item.table for item in self._topics.values()]
         if any(

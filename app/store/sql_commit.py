@@ -8,6 +8,7 @@ changes before the transaction has ended: ``Outcome`` carries what is to change 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import Final, cast
@@ -16,7 +17,7 @@ from app.core.events import DELETE, PATCH, PUT, Event
 from app.core.tables import Table
 from app.core.topic_tables import TopicTable
 from app.store.records import Key
-from app.store.sql_rows import Row, Rows, loads, properties_cell
+from app.store.sql_rows import Cell, Row, Rows, loads, properties_cell
 from app.store.sql_statements import LogStatement, RecordStatements
 from app.store.sql_tables import META, TABLES
 
@@ -63,11 +64,13 @@ class Part:
 class Tally:
     """What one batch adds to one part."""
 
-    __slots__ = ("added", "bytes", "events", "part", "table_id")
+    __slots__ = ("added", "bytes", "events", "part", "plain", "table_id")
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self.table_id = part.table_id
+        self.plain = part.topic_table is not None
+        """Whether SQL tools are to see text as text."""
         self.added = self.events = self.bytes = 0
 
 
@@ -159,6 +162,14 @@ def write_records(
         statements.delete.write(cursor, deletes)
 
 
+def _plain(payload: bytes) -> Cell:
+    """Return what is text as text: the log gives back the same bytes, and SQL tools can read it."""
+    if b"\0" not in payload:  # many tools take it for the end
+        with suppress(UnicodeDecodeError):
+            return payload.decode()
+    return payload
+
+
 def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
     """Return the rows of the log for a batch, in the order of their numbers."""
     rows: list[Row] = [()] * len(events)
@@ -175,7 +186,7 @@ def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
                 event.retain,
                 event.client,
                 event.content_type,
-                event.payload,
+                _plain(event.payload) if tally.plain else event.payload,
             )
     if any(event.properties is not None or event.expires_at for event in events):
         tails = [(event.expires_at or None, properties_cell(event)) for event in events]

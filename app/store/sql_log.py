@@ -82,7 +82,7 @@ class LogReader:
         return Event(
             prefix + cast("str", local),
             cast("str", kind),
-            cast("bytes", payload),
+            payload if type(payload) is bytes else cast("str", payload).encode(),
             cast("str | None", content_type),
             cast("int", qos),
             bool(retain),
@@ -105,8 +105,7 @@ def _page(
     """
     order = "DESC" if back else "ASC"
     if plan.whole or len(plan.pieces) > STORE_MERGED_PARTS_MAX:
-        numbers = ",".join(str(number) for number, _ in plan.pieces)
-        sieve = "" if plan.whole else f" AND table_id IN ({numbers})"
+        sieve = _sieve(plan)
         text = f"{_SELECT} WHERE seq>? AND seq<=?{sieve} ORDER BY seq {order} LIMIT ?"
         return cursor.execute(text, (after, upto, limit))
     text = _DESCENDING if back else _ASCENDING
@@ -117,6 +116,15 @@ def _page(
     if len(walks) == 1:
         return walks[0]
     return islice(merge(*walks, key=_SEQ, reverse=back), limit)
+
+
+def _sieve(plan: Plan) -> str:
+    """Return what of the whole log a plan leaves in, as SQL."""
+    if plan.whole:
+        numbers = ",".join(map(str, plan.hidden))
+        return f" AND table_id NOT IN ({numbers})" if numbers else ""
+    numbers = ",".join(str(number) for number, _ in plan.pieces)
+    return f" AND table_id IN ({numbers})"
 
 
 def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
@@ -145,7 +153,8 @@ def trim(
     is ever cut, so what is left is all that happened since then.
     """
     rows = cursor.execute(
-        f"SELECT seq,version,length(payload) FROM {LOG} WHERE table_id=? ORDER BY seq",
+        f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
+        " WHERE table_id=? ORDER BY seq",
         (part.table_id,),
     )
     count, size, last = 0, 0, part.trimmed

@@ -26,6 +26,7 @@ from app.core.events import Event
 from app.core.limits import STORE_WORKING_ROWS_MAX
 from app.core.tables import Attribute, Table, Type
 from app.core.values import Checker
+from app.store import sql_views
 from app.store.records import Key, Layout
 from app.store.sql_commit import Part
 from app.store.sql_rows import TYPED, Cell, Row, Rows, TableRows, TopicRows
@@ -178,6 +179,7 @@ def _rows(table: Table, shape: Shape) -> TableRows:
 def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) -> int:
     """Make a table that is not there; return its number in the log."""
     name = sql_name(table)
+    sql_views.give_way(cursor, name)
     taken = cursor.execute(
         "SELECT name FROM sqlite_master WHERE lower(name)=lower(?)", (name,)
     ).fetchone()

@@ -31,6 +31,8 @@ class Plan:
 
     pieces: tuple[tuple[int, int], ...]
     whole: bool = False
+    hidden: tuple[int, ...] = ()
+    """What is left out of the whole."""
 
     @property
     def name(self) -> str:
@@ -60,6 +62,8 @@ class Parts:
         """Up to where the events of branches are gone whose tables were dropped."""
         self.forgotten = forgotten
         """The same, of those branches that are no longer known one by one."""
+        self.hidden: tuple[int, ...] = ()
+        """The numbers of parts that were dropped and whose events are not deleted yet."""
         self.generation = 0
         undeclared = [general, *self.by_level.values()]
         self.trimmed_undeclared = max(
@@ -102,6 +106,14 @@ class Parts:
         parts = list(self.by_level.values())
         return [part.topic_table for part in parts if part.topic_table is not None]
 
+    def numbers(self) -> dict[str, int]:
+        """Return the names of the topic tables and the numbers of their parts."""
+        return {
+            part.topic_table.name: part.table_id
+            for part in self.by_level.values()
+            if part.topic_table is not None
+        }
+
     # -- what is gone ------------------------------------------------------------------------------
 
     def trimmed(self, source: Source) -> int:
@@ -142,6 +154,8 @@ class Parts:
             for oldest in self.too_old():
                 self.forgotten = max(self.forgotten, self.former.pop(oldest))
             self.former[level] = part.trimmed
+        if part.events:
+            self.hidden = (*self.hidden, part.table_id)
         del self.by_level[level]
         self.generation += 1
 
@@ -169,7 +183,7 @@ class Parts:
     def plan(self, after: int, sources: Sequence[Source] | None) -> Plan:
         """Return what is to be read of these sources after a position."""
         if sources is None:
-            return Plan((), whole=True)
+            return Plan((), True, self.hidden)
         pieces: dict[int, int] = {}
         general = self.general
         for source in sources:
@@ -187,5 +201,5 @@ class Parts:
                 pieces[general.table_id] = upto
         everything = 1 + len(self.tables) + len(self.by_level)
         if len(sources) > 1 and len(pieces) >= everything and min(pieces.values()) == END:
-            return Plan((), whole=True)
+            return Plan((), True, self.hidden)
         return Plan(tuple(sorted(pieces.items())))

@@ -2,7 +2,8 @@
 
 An entry is a row of ``rowcast_tables`` like a declared table's; its name there has a slash, which
 no declared one has. What is left of a dropped one is up to where its branch's events are gone, in
-``rowcast_former``: a reader that comes back must be told. Records are not here: all undeclared
+``rowcast_former``: a reader that comes back must be told. Its events go a slice at a time; until
+they are gone the entry stays, hidden, under its number. Records are not here: all undeclared
 topics' are in one table, and an entry only counts its own.
 """
 
@@ -42,10 +43,13 @@ def load(cursor: Cursor, general: Part, tables: Iterable[Part]) -> Parts:
         part.since = known["since"]
         part.trimmed, part.events, part.bytes, part.count = trimmed, events, size, records
         branches.append(part)
+    hidden = cursor.execute(f"SELECT id FROM {TABLES} WHERE name>='0' AND name<':'").fetchall()
     former = cursor.execute(f"SELECT branch,trimmed FROM {FORMER} ORDER BY trimmed").fetchall()
     fact = cursor.execute(f"SELECT value FROM {META} WHERE name='forgotten'").fetchone()
     forgotten = 0 if fact is None else int(fact[0])
-    return Parts(general, tables, branches, ((_level(n), t) for n, t in former), forgotten)
+    parts = Parts(general, tables, branches, ((_level(n), t) for n, t in former), forgotten)
+    parts.hidden = tuple(int(number) for (number,) in hidden)
+    return parts
 
 
 def define(cursor: Cursor, parts: Parts, table: TopicTable, head: int) -> tuple[Part, int]:
@@ -100,12 +104,17 @@ def last_number(cursor: Cursor, part: Part) -> int:
 
 
 def drop(cursor: Cursor, parts: Parts, part: Part, level: Level) -> None:
-    """Remove an entry with its events within a transaction; ``part.trimmed`` says up to where.
+    """Hide an entry within a transaction; ``part.trimmed`` says up to where its events are gone.
 
     What is known of too many branches is put together: ``Parts.remove`` does the same in memory.
     """
-    cursor.execute(f"DELETE FROM {LOG} WHERE table_id=?", (part.table_id,))
-    cursor.execute(f"DELETE FROM {TABLES} WHERE id=?", (part.table_id,))
+    if part.events:
+        cursor.execute(
+            f"UPDATE {TABLES} SET name=?,events=0,bytes=0,records=0 WHERE id=?",
+            (f"{part.table_id}/", part.table_id),
+        )
+    else:
+        cursor.execute(f"DELETE FROM {TABLES} WHERE id=?", (part.table_id,))
     _move_records(cursor, parts.general, part.count)
     if not part.trimmed:
         return
@@ -117,3 +126,16 @@ def drop(cursor: Cursor, parts: Parts, part: Part, level: Level) -> None:
         f"INSERT OR REPLACE INTO {FORMER} (branch,trimmed) VALUES (?,?)",
         (entry_name(level), part.trimmed),
     )
+
+
+def purge(cursor: Cursor, number: int, limit: int) -> int:
+    """Delete events of a hidden entry within a transaction, and at last itself; return how many."""
+    cursor.execute(
+        f"DELETE FROM {LOG} WHERE seq IN"
+        f" (SELECT seq FROM {LOG} WHERE table_id=? ORDER BY seq LIMIT ?)",
+        (number, limit),
+    )
+    done = cursor.rowcount
+    if done < limit:
+        cursor.execute(f"DELETE FROM {TABLES} WHERE id=?", (number,))
+    return done

@@ -21,7 +21,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
-from app.store import sql_log, sql_scan, sql_search, sql_topic_tables
+from app.store import sql_log, sql_scan, sql_search, sql_topic_tables, sql_views
 from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
 from app.store.sql_database import Database
@@ -31,6 +31,7 @@ from app.store.sql_rows import Row, TopicRows
 from app.store.sql_statements import LogStatement
 from app.store.sql_states import StateStatements, read_states
 from app.store.sql_tables import META, TABLES, quoted
+from app.store.sql_views import Views
 from app.store.store import Change, Figures, Keep, Page
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class SqlStore:
         self._reserved = int(facts["reserved"])
         self._last_version = int(facts["last_version"])
         self._parts = Parts(Part(TopicRows(), 0))
+        self._views = Views()
         self._log = LogStatement()
         self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
@@ -78,6 +80,7 @@ class SqlStore:
             parts = open_tables(database.connection, cursor, tables)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
             self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:])
+            self._views = sql_views.load(cursor)
         former = {number: f"{path}/" if path else "" for number, path in known}
         self._reader = sql_log.LogReader({part.table_id: part for part in parts}, former)
 
@@ -167,6 +170,10 @@ class SqlStore:
             return
         with self._database.writing() as cursor:
             part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
+            views = self._views
+            if views.few:
+                views = views.change(cursor, new={table.name: part.table_id})
+        self._views = views
         self._parts.add(table.branch.level, part, moved)
 
     def drop(self, table: TopicTable) -> None:
@@ -177,7 +184,28 @@ class SqlStore:
         with self._known_before(part), self._database.writing() as cursor:
             self._parts.mark(part, sql_topic_tables.last_number(cursor, part))
             sql_topic_tables.drop(cursor, self._parts, part, table.branch.level)
+            views = self._views
+            if views.few and table.name in views.made:
+                views = views.change(cursor, [table.name])
+        self._views = views
         self._parts.remove(table.branch.level, part)
+
+    def tidy(self, limit: int) -> bool:
+        """Delete up to ``limit`` events of dropped tables, or bring views up to date."""
+        parts = self._parts
+        if parts.hidden:
+            number, *rest = parts.hidden
+            with self._database.writing() as cursor:
+                done = sql_topic_tables.purge(cursor, number, limit)
+            if done < limit:
+                parts.hidden = tuple(rest)
+            return True
+        gone, new = self._views.changes(parts.numbers())
+        if gone or new:
+            with self._database.writing() as cursor:
+                views = self._views.change(cursor, gone, new)
+            self._views = views
+        return bool(gone or new)
 
     # -- any thread --------------------------------------------------------------------------------
 

@@ -135,6 +135,12 @@ class Store(Protocol):
         Retained messages stay, and ``trimmed`` of the branch tells what is gone.
         """
 
+    def tidy(self, limit: int) -> bool:
+        """Do a step of the work that ``drop`` and others left for later; tell whether more is left.
+
+        At most ``limit`` events are deleted, so that writers wait for no more than that.
+        """
+
     # -- any thread --------------------------------------------------------------------------------
 
     def head(self) -> int:
