@@ -160,6 +160,10 @@ class Committer:
             self._executor, self._store.trim, source, keep, now_seconds, limit
         )
 
+    async def tidy(self, limit: int) -> bool:
+        """Do a step of what the store left for later, on the writer thread; tell if more is."""
+        return await self._loop.run_in_executor(self._executor, self._store.tidy, limit)
+
     def _start(self) -> None:
         self._scheduled = False
         batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX)

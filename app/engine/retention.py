@@ -64,6 +64,8 @@ class Retention:
         trimmed = 0
         for table in self._tables:
             trimmed += await self._trim(table)
+        while await self._engine.committer.tidy(SWEEP_EVENTS_MAX):
+            pass
         ended = await self._retained.clear_expired()
         self._forget_tombstones()
         return trimmed, ended

@@ -154,3 +154,13 @@ async def test_a_failed_sweep_is_not_the_last(caplog, failure, words):
     await turns()
     assert running.cancelled()
     assert words in caplog.text
+
+
+async def test_what_the_store_left_for_later_is_done_in_steps(monkeypatch):
+    """Events of a dropped topic table go a slice at a time, and writers go between."""
+    room = Room()
+    steps = [True, True, False]
+    asked = []
+    monkeypatch.setattr(room.store, "tidy", lambda limit: asked.append(limit) or steps.pop(0))
+    await sweeper(room).sweep()
+    assert ([module.SWEEP_EVENTS_MAX] * 3, []) == (asked, steps)
