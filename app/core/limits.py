@@ -171,8 +171,8 @@ CURSORS_IN_CONDITION_MAX = 64
 """Versions named in one If-Match: more is not a client that read a record."""
 NEW_ID_ATTEMPTS_MAX = 8
 """Tries to find a free id for a new record before BUSY; one is enough but for a race."""
-SWEEP_EVENTS_MAX = 5_000
-"""Events forgotten in one step of retention: a few milliseconds of the writer thread."""
+SWEEP_EVENTS_MAX = 2_000
+"""Events forgotten in one step of retention: about ten milliseconds of the writer thread."""
 SWEEP_RECORDS_MAX = 1_000
 """Expired records removed in one step."""
 SYSTEM_ROWS_MAX = 1_000
