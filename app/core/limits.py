@@ -159,6 +159,8 @@ HISTORY_LAST_EVENTS_MAX = 10_000
 """Events that ``last`` may ask for: they are in memory together."""
 HISTORY_LIMIT_EVENTS_MAX = 10_000
 """Events of a ``limit`` that is answered as a whole, with a link to what follows."""
+HISTORY_CHANGED_RECORDS_MAX = 100_000
+"""Records that changed since the moment that a table is read as of: their topics are in memory."""
 HISTORY_BUCKETS_MAX = 50_000
 """Buckets of one answer, for each topic and attribute: some 20 MB, and more points than a chart
 has."""

@@ -32,6 +32,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.admission import Admission
+from app.engine.asof import AsOf
 from app.engine.cache import UNKNOWN, Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
@@ -79,7 +80,7 @@ class Engine:
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
         self._readable = Readable(reader, self.hooks, now)
-        self.past = Past(reader, self.hooks, now)
+        self.past = Past(reader, self.hooks, AsOf(reader, self.contents, registry.shapes), now)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""

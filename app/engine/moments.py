@@ -8,7 +8,6 @@ It knows neither who asks nor what is read.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,24 +62,23 @@ def _version(text: str, now_seconds: float) -> int | None:
     return version_at(_ZONE.sub("+", text))
 
 
-async def position_of(reader: Reader, sources: Sequence[Source], moment: Moment) -> int:
-    """Return the position that a moment is in these parts of the log.
+async def position_of(reader: Reader, source: Source, moment: Moment, *, kept: bool = True) -> int:
+    """Return the position that a moment is in a part of the log.
 
-    Raises GONE for a cursor of another log, beyond the end of this one, or of a part that is no
-    longer there.
+    Raises GONE for a cursor of another log or beyond the end of this one, and, with ``kept``, for
+    one after which something is no longer there.
     """
     cursor, announced = moment.cursor, reader.announced()
     if cursor is None:
-        found = [await reader.since(source, moment.version) for source in sources]
-        return min([announced, *found])
+        return min(announced, await reader.since(source, moment.version))
     if cursor.epoch != reader.epoch:
         raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
     if cursor.seq > announced:
         raise Error(
             Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{announced}"
         )
-    trimmed = reader.trimmed(sources)
-    if cursor.seq < trimmed:
+    trimmed = reader.trimmed([source])
+    if kept and cursor.seq < trimmed:
         raise forgotten(reader, str(cursor), trimmed)
     return cursor.seq
 

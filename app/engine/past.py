@@ -7,18 +7,18 @@ asked for. What a caller may not read is left out, as in any other read (FEATURE
 It knows no protocol and no format.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.callers import Caller
-from app.core.clock import WallClock
+from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
-from app.core.events import Event
+from app.core.events import Event, Record
 from app.core.limits import HISTORY_PAGE_EVENTS
 from app.core.tables import Table
-from app.core.topic_tables import Source
+from app.core.topic_tables import Source, branch_of
 from app.core.topics import TopicFilter
+from app.engine.asof import AsOf
 from app.engine.hooks import Hooks
 from app.engine.moments import Moment, forgotten, moment_of, position_of
 from app.engine.places import Place, place_of
@@ -33,7 +33,7 @@ class Window:
     """A part of the past: what the filter selects after one position, up to another."""
 
     topics: TopicFilter
-    sources: Sequence[Source]
+    source: Source
     after: int
     until: int
     trimmed: int = 0
@@ -43,8 +43,9 @@ class Window:
 class Past:
     """Reads windows of the log."""
 
-    def __init__(self, reader: Reader, hooks: Hooks, now: WallClock) -> None:
+    def __init__(self, reader: Reader, hooks: Hooks, asof: AsOf, now: WallClock) -> None:
         self._reader = reader
+        self._asof = asof
         self._hooks = hooks
         self._now = now
 
@@ -56,12 +57,6 @@ class Past:
         """Read where a subscription begins, which may be so long ago; raises INVALID."""
         return place_of(fields, self._now())
 
-    def sources(self, topics: TopicFilter, table: Table | None) -> list[Source]:
-        """Return the parts of the log that a filter reaches: a table's, or undeclared topics'."""
-        if table is not None:
-            return [table]
-        return [item for item in self._reader.sources(topics) if not isinstance(item, Table)]
-
     async def window(
         self,
         topics: TopicFilter,
@@ -71,20 +66,21 @@ class Past:
         end: Moment | None = None,
     ) -> Window:
         """Return what happened from one moment to another; raises INVALID, DENIED, GONE."""
-        self._authorise(topics, caller)
-        reader, sources = self._reader, self.sources(topics, table)
-        until = await position_of(reader, sources, end) if end else reader.announced()
-        after = await position_of(reader, sources, start) if start else 0
+        self.authorise(topics, caller)
+        reader, source = self._reader, source_of(topics, table)
+        until = await position_of(reader, source, end) if end else reader.announced()
+        after = await position_of(reader, source, start) if start else 0
         if start and end and _is_reversed(start, end, after, until):
             raise Error(Code.INVALID, "from is after to; a window begins before it ends")
-        trimmed = reader.trimmed(sources)
+        trimmed = reader.trimmed([source])
         by_cursor = start is not None and start.cursor is not None  # of which nothing is gone
-        gone = trimmed if not by_cursor and await self._reaches_beyond(sources, after) else 0
+        gone = trimmed if not by_cursor and await self._reaches_beyond(source, after) else 0
         if end and gone and gone >= until:
             raise forgotten(reader, "what was before that", trimmed)
-        return Window(topics, sources, max(after, trimmed), until, gone)
+        return Window(topics, source, max(after, trimmed), until, gone)
 
-    def _authorise(self, topics: TopicFilter, caller: Caller) -> None:
+    def authorise(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise unless the caller may read what the filter selects."""
         check_read(topics.text, caller)
         if topics.exact and not self._may_read(caller, topics.text):
             raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
@@ -92,17 +88,13 @@ class Past:
     def _may_read(self, caller: Caller, topic: str) -> bool:
         return not self._hooks.reading or self._hooks.may_read(caller, topic)
 
-    async def _reaches_beyond(self, sources: Sequence[Source], after: int) -> bool:
+    async def _reaches_beyond(self, source: Source, after: int) -> bool:
         """Tell whether what was trimmed may have been after a position that a time gave."""
-        for source in sources:
-            trimmed = self._reader.trimmed([source])
-            if trimmed > after:
-                return True
-            if trimmed:
-                first = await self._reader.read(trimmed, 1, [source])
-                if first and after < first[0].seq:
-                    return True
-        return False
+        trimmed = self._reader.trimmed([source])
+        if not trimmed or trimmed > after:
+            return bool(trimmed)
+        first = await self._reader.read(trimmed, 1, [source])
+        return bool(first) and after < first[0].seq
 
     async def pages(self, window: Window, caller: Caller) -> AsyncIterator[list[Event]]:
         """Give the events of a window, oldest first; a page may be empty.
@@ -111,8 +103,8 @@ class Past:
         """
         after = window.after
         while after < window.until:
-            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, window.sources)
-            trimmed = self._reader.trimmed(window.sources)  # asked last: it only grows
+            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [window.source])
+            trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
             if trimmed > after:
                 raise forgotten(self._reader, "what was asked for", trimmed)
             yield self._selected(window, page, caller)
@@ -121,10 +113,12 @@ class Past:
             after = page[-1].seq
 
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
-        topics, until = window.topics, window.until
+        topics, after, until = window.topics, window.after, window.until
+        inside = [event for event in page if after < event.seq <= until]
         if topics.exact:
-            return [event for event in page if event.topic == topics.text and event.seq <= until]
-        found = [event for event in page if event.seq <= until and topics.matches(event.topic)]
+            return [event for event in inside if event.topic == topics.text]
+        parent = topics.prefix  # which "home/#" selects too, and which is of another branch
+        found = [e for e in inside if topics.matches(e.topic) and e.topic != parent]
         if self._hooks.reading:
             return [event for event in found if self._hooks.may_read(caller, event.topic)]
         return found
@@ -133,18 +127,14 @@ class Past:
         """Tell whether there is or was anything at a topic, as far as the log reaches."""
         if await self._reader.get(table, topics.text) is not None:
             return True
-        for source in self.sources(topics, table):
-            if await self._reader.history(source, topics.text, 1):
-                return True
-        return False
+        return bool(await self._reader.history(source_of(topics, table), topics.text, 1))
 
     async def last(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
     ) -> list[Event]:
         """Return the last events of a window that are wanted, oldest first."""
-        topics, sources = window.topics, window.sources
-        if topics.exact and len(sources) == 1 and wanted is None:
-            events = await self._reader.history(sources[0], topics.text, count)
+        if window.topics.exact and wanted is None:
+            events = await self._reader.history(window.source, window.topics.text, count)
             if not events or events[-1].seq <= window.until:
                 return [event for event in events if event.seq > window.after]
         return await self._backwards(window, caller, count, wanted)
@@ -152,18 +142,57 @@ class Past:
     async def _backwards(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None
     ) -> list[Event]:
-        """Look for the last events from the end on, in growing steps."""
-        found: deque[Event] = deque()
-        high, span = window.until, HISTORY_PAGE_EVENTS
-        while high > window.after and len(found) < count:
-            low = max(window.after, high - span)
-            part = Window(window.topics, window.sources, low, high)
-            step: deque[Event] = deque(maxlen=count - len(found))
-            async for page in self.pages(part, caller):
-                step.extend(filter(wanted, page) if wanted else page)
-            found.extendleft(reversed(step))
-            high, span = low, span * 2
-        return list(found)
+        """Look for the last events from the end on."""
+        found: list[Event] = []
+        before = window.until + 1
+        while before > window.after + 1 and len(found) < count:
+            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [window.source])
+            part = self._selected(window, page, caller)
+            found += filter(wanted, part) if wanted else part
+            if len(page) < HISTORY_PAGE_EVENTS:
+                break
+            before = page[-1].seq
+        trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
+        if trimmed > window.after and len(found) < count:
+            raise forgotten(self._reader, "what was asked for", trimmed)
+        return found[:count][::-1]
+
+    async def record(
+        self, topic: str, table: Table | None, moment: Moment, caller: Caller
+    ) -> Record:
+        """Return the record that was at a topic; raises NOT_FOUND, DENIED, GONE."""
+        topics = TopicFilter(topic)
+        self.authorise(topics, caller)
+        source = source_of(topics, table)
+        position = await position_of(self._reader, source, moment.later(1), kept=False)
+        record = await self._asof.record(table, topic, position)
+        over = record is not None and 0 < record.expires_at <= seconds_of(moment.version)
+        if record is None or over:
+            raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
+        return record
+
+    async def position(self, table: Table, moment: Moment) -> int:
+        """Return the position that a table is read at, as of a moment; all of it is before."""
+        return await position_of(self._reader, table, moment.later(1), kept=False)
+
+    async def records(
+        self, table: Table, position: int, caller: Caller
+    ) -> AsyncIterator[list[Record]]:
+        """Give a table's records as they were, by id; raises DENIED, GONE, TOO_LARGE."""
+        check_read(table.path or table.name, caller)
+        async for page in self._asof.records(table, position):
+            if self._hooks.reading:
+                may_read = self._hooks.may_read
+                yield [record for record in page if may_read(caller, record.topic)]
+            else:
+                yield page
+
+
+def source_of(topics: TopicFilter, table: Table | None) -> Source:
+    """Return the part of the log where a table's topics are, or undeclared ones of a branch."""
+    if table is not None:
+        return table
+    return branch_of(topics.text) if topics.prefix else None
 
 
 def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:

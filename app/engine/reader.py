@@ -209,6 +209,10 @@ class Reader:
         """Return the last events at a topic."""
         return await self._run(lambda: self._store.history(source, topic, limit))
 
+    async def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position."""
+        return await self._run(lambda: self._store.change(source, topic, until))
+
     async def since(self, source: Source, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
         return await self._run(lambda: self._store.since(source, version))

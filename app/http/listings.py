@@ -55,7 +55,7 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
     table = request.route.table
     if table is None:
         raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
-    query = _within(prefix, parse_query(request.parameters.query, table))
+    query = within(prefix, parse_query(request.parameters.query, table))
     if request.parameters.count:
         count = await request.engine.count(table, query, request.caller)
         await request.answer({"count": count})
@@ -71,7 +71,7 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
         await listing.send_whole(page)
 
 
-def _within(prefix: str, query: Query) -> Query:
+def within(prefix: str, query: Query) -> Query:
     """Return the query, of records whose ids begin with ``prefix``."""
     if not prefix:
         return query
@@ -109,23 +109,23 @@ class Listing:
         """Answer HEAD: no length, as the body is not made."""
         request = self.request
         count = await request.engine.count(self.table, self.query, request.caller)
-        headers = [*self._headers(page), (b"rowcast-count", str(count).encode())]
+        headers = [*self.headers(page), (b"rowcast-count", str(count).encode())]
         await request.send({"type": "http.response.start", "status": 200, "headers": headers})
         await request.send({"type": "http.response.body", "body": b""})
 
     async def send_whole(self, page: Page) -> None:
         """Answer with one page."""
-        rows = self._encoder(page, len(page.records))
+        rows = self.encoder(page, len(page.records))
         body = b"".join((rows.begin(), *map(rows.row, page.records), rows.end()))
-        content_type, *extra = self._headers(page)
+        content_type, *extra = self.headers(page)
         await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra[1:])
 
     async def stream(self, page: Page) -> None:
         """Answer with this page and all that follow; ends early when the client is gone."""
         send = self.request.send
-        rows = self._encoder(page, await self._count())
+        rows = self.encoder(page, await self._count())
         start = b"".join((rows.begin(), *map(rows.row, page.records)))
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers(page)})
+        await send({"type": "http.response.start", "status": 200, "headers": self.headers(page)})
         await send({"type": "http.response.body", "body": start, "more_body": True})
         async with until_gone(self.request.receive) as gone:
             async for records in self._pages(page):
@@ -155,7 +155,8 @@ class Listing:
         left = max(0, count - self.query.offset)
         return left if self.query.limit is None else min(left, self.query.limit)
 
-    def _headers(self, page: Page) -> HeaderList:
+    def headers(self, page: Page) -> HeaderList:
+        """Return what is told with the first page."""
         headers: HeaderList = [
             (b"content-type", content_type_header(self.media_type).encode()),
             VARY,
@@ -176,15 +177,16 @@ class Listing:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _encoder(self, page: Page, count: int | None) -> "_Rows":
+    def encoder(self, page: Page, count: int | None) -> "Rows":
+        """Return what makes rows of records; CSV's columns are those of a first page."""
         contents, table = self.request.engine.contents, self.table
         plain = self.query.select is None and not self.request.parameters.meta
         if plain and not table.open and table.primary_key and self.media_type in _FRAMES:
             media_type = self.media_type
             frame = _FRAMES[media_type]
-            return _Rows(*frame, lambda record: contents.payload(record, media_type))
+            return Rows(*frame, lambda record: contents.payload(record, media_type))
         encoder = rows_encoder(self.media_type, self._columns(page), count)
-        return _Rows(b"", b"", b"", lambda record: encoder.row(self._value(record)), encoder)
+        return Rows(b"", b"", b"", lambda record: encoder.row(self._value(record)), encoder)
 
     def _value(self, record: Record) -> object:
         """Return a record as a row: with its id, its selected parts, its metadata."""
@@ -218,7 +220,7 @@ class Listing:
         return list(dict.fromkeys([*known, *found]))
 
 
-class _Rows:
+class Rows:
     """The bytes of a collection: records in, pieces out."""
 
     def __init__(

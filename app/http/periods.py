@@ -75,7 +75,10 @@ def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None,
         terms.found[name] = unquote(term.partition("=")[2])
     if not opened:
         return None, text
-    return _period(terms.found), "&".join(term for term in terms.rest if term)
+    period = _period(terms.found)
+    if period.asof is not None:  # what is selected of records is said in the query's own words
+        terms.rest += [f"{name}({terms.found[name]})" for name in BESIDE if name in terms.found]
+    return period, "&".join(term for term in terms.rest if term)
 
 
 def _name(term: str, taken: Container[str]) -> str | None:

@@ -14,6 +14,7 @@ from app.core.tables import Table
 from app.core.values import parse_id
 from app.http import customs, descriptions, history, listings
 from app.http.asgi import path_of
+from app.http.asof import moment_asked, send_then
 from app.http.conditions import check_read_condition, not_modified
 from app.http.offers import is_collection, is_description, not_offered
 from app.http.readings import Reading, readings
@@ -30,10 +31,10 @@ async def get(request: Request) -> None:
     route = request.route
     if route.overrides("get"):
         await customs.get(request)
-    elif request.parameters.period is not None:
+    elif request.parameters.period is not None and request.parameters.period.asof is None:
         await history.send_history(request, request.parameters.period)
     elif is_collection(route):
-        await listings.send_collection(request, route.record_id)
+        await _send_collection(request, route.record_id)
     elif is_description(route):
         await descriptions.send_description(request)
     elif route.entry is not None and route.shape is None:
@@ -53,10 +54,10 @@ async def _get_record(request: Request) -> None:
     for reading in readings(request.topic, request.route.table):
         if request.route.table is not None and reading.topic.endswith("/"):
             prefix = local_id(request.route.table, reading.topic)
-            await listings.send_collection(request, prefix, reading.media_type)
+            await _send_collection(request, prefix, reading.media_type)
             return
         try:
-            record = await request.engine.read(reading.topic, request.caller)
+            record = await _record(request, reading.topic)
         except Error as error:
             if error.code not in _ELSEWHERE:
                 raise
@@ -65,6 +66,24 @@ async def _get_record(request: Request) -> None:
         await _send_record(request, record, reading)
         return
     raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
+    """Answer with a table's records: as they are, or as they were."""
+    moment = moment_asked(request)
+    if moment is None:
+        await listings.send_collection(request, prefix, media_type)
+    else:
+        await send_then(request, prefix, moment, media_type)
+
+
+async def _record(request: Request, topic: str) -> Record:
+    """Return the record at a topic: as it is, or as it was."""
+    moment = moment_asked(request)
+    if moment is None:
+        return await request.engine.read(topic, request.caller)
+    table = request.engine.registry.route(topic).table
+    return await request.engine.past.record(topic, table, moment, request.caller)
 
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:

@@ -11,7 +11,7 @@ from threading import RLock
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds
-from app.core.events import DELETE, MISSING, PATCH, PUT, Event, Record
+from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable, branch_of
@@ -322,6 +322,13 @@ class MemoryStore:
         with self._lock:
             found = [event for event in self._events([source]) if event.topic == topic]
             return found[max(0, len(found) - limit) :]
+
+    def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position."""
+        with self._lock:
+            events = reversed(self._events([source]))
+            at_topic = (item for item in events if item.topic == topic and item.seq <= until)
+            return next((item for item in at_topic if item.kind in RETAINED), None)
 
     def since(self, source: Source, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""

@@ -15,7 +15,7 @@ from sqlite3 import Cursor
 from typing import Final, cast
 
 from app.core.clock import seconds_of
-from app.core.events import Event
+from app.core.events import MESSAGE, Event
 from app.core.limits import STORE_MERGED_PARTS_MAX
 from app.store.sql_commit import Part
 from app.store.sql_parts import END, Plan
@@ -70,6 +70,19 @@ class LogReader:
         ]
         rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
         return [self._event(row) for row in reversed(rows)]
+
+    def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
+        """Return the last event up to a position that changed the record at a topic, or None."""
+        text = (
+            f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? AND kind<>? "
+            "ORDER BY seq DESC LIMIT 1"
+        )
+        found = [
+            cursor.execute(text, (number, topic, min(until, upto), MESSAGE)).fetchone()
+            for number, upto in plan.pieces
+        ]
+        row = max((row for row in found if row is not None), key=_SEQ, default=None)
+        return None if row is None else self._event(row)
 
     def _event(self, row: Row) -> Event:
         seq, table_id, local, kind, version, qos, retain, client = row[:8]

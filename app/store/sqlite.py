@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Cursor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from app.core.events import Event, Record
 from app.core.queries import Query
@@ -35,6 +35,9 @@ from app.store.sql_views import Views
 from app.store.store import Change, Figures, Keep, Page
 
 T = TypeVar("T")
+
+_NOWHERE: Final = "\0"
+"""An id that no record has."""
 
 
 class SqlStore:
@@ -306,14 +309,22 @@ class SqlStore:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
         if limit <= 0:
             return []
-        if isinstance(source, Table):
-            prefix = self._parts.of(source).rows.layout.prefix
-            if not topic.startswith(prefix):
-                return []
-        else:
-            source, prefix = branch_of(topic) if source is None else source, ""
-        local, read = topic[len(prefix) :], self._reader.history
+        source, local = self._local(source, topic)
+        read = self._reader.history
         return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit))
+
+    def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position."""
+        source, local = self._local(source, topic)
+        read = self._reader.change
+        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, until))
+
+    def _local(self, source: Source, topic: str) -> tuple[Source, str]:
+        """Return where a topic's events are, and what the topic is called there."""
+        if not isinstance(source, Table):
+            return branch_of(topic) if source is None else source, topic
+        prefix = self._parts.of(source).rows.layout.prefix
+        return source, topic[len(prefix) :] if topic.startswith(prefix) else _NOWHERE
 
     def since(self, source: Source, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""

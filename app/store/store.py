@@ -199,6 +199,12 @@ class Store(Protocol):
     def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
 
+    def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position, if it is still there.
+
+        Of undeclared topics the source is the topic's branch.
+        """
+
     def since(self, source: Source, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
 

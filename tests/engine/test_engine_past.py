@@ -60,13 +60,13 @@ def a_moment(chance, room, events):
     return chance.choice([str(milliseconds), milliseconds]), position
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 async def test_e25_a_window_by_time_or_cursor_is_the_model_s(seed):
     """E25, B13: folded out of what happened, whatever the filter and the ends."""
     chance = random.Random(seed)
     room, events = await filled(chance, 40)
     past = room.engine.past
-    for _ in range(30):
+    for _ in range(15):
         text = chance.choice(FILTERS)
         topics, table = TopicFilter(text), table_of(room, text)
         (first, after), (last, until) = (a_moment(chance, room, events) for _ in range(2))

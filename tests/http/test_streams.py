@@ -12,7 +12,7 @@ from app.http.streams import accepted, request_of
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0
-PAST = Past(None, None, lambda: NOW)
+PAST = Past(None, None, None, lambda: NOW)
 
 
 def request(path="/Dog/1", query="", last_event_id=None):

@@ -14,6 +14,7 @@ from store_cases import DOG, FULL, JSON, NUMBER, OPEN, all_seen, seen
 
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
+from app.core.topic_tables import branch_of
 from app.core.topics import TopicFilter
 from app.store.store import Keep
 
@@ -242,6 +243,20 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert [event.seq for event in store.history(DOG, "Dog/a", 2)] == [3, 5]
         assert [event.seq for event in store.history(DOG, "Dog/a", ALL)] == [1, 3, 5]
         assert store.history(DOG, "Dog/a", 0) == store.history(None, "Dog/a", 5) == []
+
+    def test_b14_change_is_the_last_that_made_or_ended_a_record(self, store, writer):
+        """B14: up to a position; what was only said changes nothing."""
+        kinds = (PUT, MESSAGE, PATCH, DELETE, MESSAGE)
+        store.commit([writer.event("a/t", kind, b"%d" % n) for n, kind in enumerate(kinds)])
+        store.commit([writer.value(DOG, "a", {}), writer.event("a/u", PUT)])
+        branch = branch_of("a/t")
+        found = [store.change(branch, "a/t", until) for until in (0, 1, 2, 3, 4, 99)]
+        assert [event and event.seq for event in found] == [None, 1, 1, 3, 4, 4]
+        assert store.change(DOG, "Dog/a", 6).topic == "Dog/a"
+        assert store.change(DOG, "Dog/a", 5) is None
+        assert store.change(DOG, "Cat/a", 9) is None
+        store.trim(None, Keep(events=1), 0, ALL)
+        assert store.change(branch, "a/t", 99) is None
 
     def test_since_is_just_before_the_first_event(self, store, writer):
         events = [writer.event("t", PUT, version=version) for version in (10, 20, 15, 30)]
