@@ -30,7 +30,7 @@ class Wish:
 
 
 class Arrival:
-    """The first time that a message came."""
+    """The first time that a message came: when it was sent at the latest."""
 
     __slots__ = ("at", "packet_id", "qos", "seq")
 
@@ -173,8 +173,8 @@ class Mailbox:
 
     # -- what comes --------------------------------------------------------------------------------
 
-    def came(self, packet, n):
-        """Take a message that the client had not."""
+    def came(self, packet, n, server):
+        """Take a message that the client had not; it may have outlived its server on the way."""
         wanted = any(wish.topics.matches(packet.topic) for wish in self.wishes.values())
         require(wanted or packet.dup, f"{self.name}: a message of no filter", packet)
         if n is None:
@@ -185,13 +185,13 @@ class Mailbox:
         if packet.retain:
             self._record(packet, n)
         elif n not in self.arrivals:
-            self._first(packet, n)
+            self._first(packet, n, min(self.world.loop.time(), server.ended_at))
         else:
             self._again(packet, n)
         self.owed.pop(n, None)
 
-    def _first(self, packet, n):
-        self.arrivals[n] = Arrival(packet, self.world.loop.time())
+    def _first(self, packet, n, at):
+        self.arrivals[n] = Arrival(packet, at)
         copies = self.store.copies.get(n)
         if copies is None:  # it was not logged
             return

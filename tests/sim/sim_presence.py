@@ -50,8 +50,8 @@ class Presence:
         if self.link is not None:  # an earlier connection still has it
             return
         at = link.ended_at if link.ended_at is not None else self.world.loop.time()
-        if self.clean:
-            self.earliest = -inf
+        # It may have been processed, and then said how long the session lasts.
+        self.earliest = -inf if self.clean else min(self.earliest, at + seconds)
         self.latest, self.left_at = max(self.latest, at + seconds), at
         self.seconds = (*self.seconds, seconds)
 

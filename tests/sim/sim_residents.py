@@ -87,6 +87,8 @@ class Resident:
         self.wills = []
         self.link = None
         self.fleeting = self.connected = False
+        self.planted = 0
+        """How many exceptions the store had thrown when CONNECT was sent."""
 
     @property
     def done(self):
@@ -133,6 +135,7 @@ class Resident:
             properties["user_property"] = (("seq", "1"),)
         self.presence.opens(clean=clean)
         earlier, sent_at = list(self.wills), world.loop.time()
+        self.planted = world.store.planted
         if clean:
             self._forget()
         self.fleeting = self.must_begin = not expiry or clean
@@ -160,7 +163,10 @@ class Resident:
 
     def _refused(self, link, packet, expiry):
         told = getattr(packet, "reason", 0)
-        fine = packet is None or isinstance(packet, Disconnect) or told in {0x88, 0x89}
+        excused = {0x88, 0x89}
+        if self.world.store.planted > self.planted:  # more than a disk that is busy
+            excused.add(0x80)
+        fine = packet is None or isinstance(packet, Disconnect) or told in excused
         require(fine, f"{self.name}: a refused CONNECT", packet)
         if self.presence.certain is not True:  # it may be there anew, without anything in it
             self.must_begin = True
@@ -368,14 +374,14 @@ class Resident:
         if packet.qos < 2:
             require(packet_id not in self.taken, f"{self.name}: an identifier in use", packet)
             if not told:
-                self.mailbox.came(packet, n)
+                self.mailbox.came(packet, n, self.link.server)
             if packet.qos:
                 self._acknowledge(Puback(packet_id))
             return
         known = self.taken.get(packet_id)
         if known is None:
             if not told:
-                self.mailbox.came(packet, n)
+                self.mailbox.came(packet, n, self.link.server)
             self.taken[packet_id] = packet.topic, n
         else:
             same = packet.dup and known == (packet.topic, n)

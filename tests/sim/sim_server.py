@@ -1,5 +1,7 @@
 """A whole server without a machine: the real engine and the real MQTT edge on simulated threads."""
 
+from math import inf
+
 from sim_checks import require
 from sim_loop import SimExecutor
 from sim_store import number_of
@@ -98,6 +100,7 @@ class Server:
         rng, loop, store = world.rng, world.loop, world.store
         self._world = world
         self.alive = True
+        self.ended_at = inf
         self.loop = loop
         self.writer = SimExecutor(loop, rng, ordered=True)
         self.readers = SimExecutor(loop, rng, ordered=False, slowness=rng.choice((1, 1, 10)))
@@ -131,6 +134,7 @@ class Server:
     def kill(self):
         """Die as a process does."""
         self.alive = False
+        self.ended_at = self.loop.time()
         self.writer.kill()
         self.readers.kill()
         for link in self.links:

@@ -57,6 +57,8 @@ class SimStore(MemoryStore):
         """Owner to the greatest number among its facts: it only grows."""
         self.trims = 0
         self.faults = 0
+        self.planted = 0
+        """How often it failed as nobody expects."""
         self.fault = self._write_fault
 
     def _write_fault(self, name):
@@ -65,6 +67,7 @@ class SimStore(MemoryStore):
             self._trace(f"fault {name}")
             if self._rng.random() < 0.5:
                 raise Error(Code.BUSY, "the disk is full")
+            self.planted += 1
             raise Planted(name)
 
     def _read_fault(self):
@@ -72,6 +75,7 @@ class SimStore(MemoryStore):
             self._trace("fault read")
             if self._rng.random() < 0.7:
                 raise Error(Code.BUSY, "the disk cannot be read")
+            self.planted += 1
             raise Planted("read")
 
     def commit(self, events, changes=()):

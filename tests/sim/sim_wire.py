@@ -42,6 +42,7 @@ class Link:
         self._pumping = set()
         self._abandoned = False
         self.version = version
+        self.server = server
         self.stopped = False
         """Whether the client does not read."""
         self.over = False
