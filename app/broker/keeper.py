@@ -58,8 +58,10 @@ class Keeper:
         self._broker = broker
         self._committer = broker.engine.committer
         self._dirty: dict[Session, None] = {}
-        self._ended: dict[str, None] = {}
-        """Client ids of sessions that are over and could not be removed from the disk."""
+        self._ended: dict[str, object] = {}
+        """Client ids of sessions that are over and may still be on disk, and their last removals."""
+        self._failed: dict[str, None] = {}
+        """Those of them that could not be removed."""
         self._saves: dict[Session, list[Saved]] = {}
         """Sessions that are being saved, and who waits for the save after that one."""
         self._timer: TimerHandle | None = None
@@ -86,9 +88,10 @@ class Keeper:
         dirty, self._dirty = self._dirty, {}
         for session in dirty:
             self.save(session)
-        ended, self._ended = self._ended, {}
-        for client_id in ended:
-            self._remove(client_id)
+        failed, self._failed = self._failed, {}
+        for client_id in failed:
+            if client_id in self._ended:
+                self._remove(client_id)
 
     def _refresh(self) -> None:
         """Save the places of sessions for which nothing came, ahead of what the log forgets."""
@@ -110,8 +113,15 @@ class Keeper:
                 timer.cancel()
         self._save_dirty()
 
+    def lingers(self, client_id: str) -> bool:
+        """Tell whether a session that has ended may still be on disk."""
+        return client_id in self._ended
+
     def begin(self, session: Session) -> None:
-        """Note that a session is to be on disk from now on: it, its will and its filters."""
+        """Note that a session is to be on disk from now on: it, its will and its filters.
+
+        Or, if there is nothing to keep of it, that the one before is to be gone.
+        """
         owner = self.owner(session)
         if not session.kept:  # what an earlier session of this client id has left is gone with it
             session.unsaved.insert(0, Change(owner, "", None))
@@ -184,7 +194,7 @@ class Keeper:
             waiting.append(done or _nobody)
             return
         self._dirty.pop(session, None)
-        if not self._dirty and not self._ended and self._timer is not None:
+        if not self._dirty and not self._failed and self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if session.owing:
@@ -279,16 +289,17 @@ class Keeper:
 
     def _remove(self, client_id: str) -> None:
         """Remove what is on disk for a client id; if that fails, again soon."""
+        removal = self._ended[client_id] = object()
 
         def ended(error: Error | None) -> None:
+            if self._ended.get(client_id) is not removal:
+                return  # a session that began meanwhile removes what was there itself
             if error is None:
+                del self._ended[client_id]
                 return
             log.warning("the end of %r is not saved: %s", client_id, error.message)
-            session = self._broker.sessions.get(client_id)
-            # A new one that is to be on disk removes what was there itself.
-            if session is None or not (session.kept or session.unsaved or session.will):
-                self._ended[client_id] = None
-                self._save_soon()
+            self._failed[client_id] = None
+            self._save_soon()
 
         self._committer.keep((Change(OWNER + client_id, "", None),), ended)
 

@@ -97,10 +97,8 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
     client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
     client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
-    old = broker.sessions.get(client_id)
-    known = old is not None and old.kept
     session, present = _session(client, packet, client_id)
-    if session.unsaved or (known and not present):  # the end of one before is on disk first
+    if session.unsaved:  # also the end of one before is on disk first
         try:
             await _saved(client, session)
         except Error:
@@ -212,7 +210,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
         broker.withdraw(session)
     wills.forget(broker, session)
     session.will, session.will_caller = will, client.caller
-    if session.durable or session.will is not None:
+    if session.durable or session.will is not None or broker.keeper.lingers(client_id):
         broker.keeper.begin(session)
     return session, present
 

@@ -112,6 +112,22 @@ async def test_connack_waits_until_the_session_before_is_gone_from_the_disk(worl
     assert [] == [name for _, name, _ in there.store.states("session/d") if name == "filter/a"]
 
 
+async def test_a_clean_start_is_refused_while_the_session_before_is_on_the_disk(world, refusing):
+    """MQTT-3.1.2-4: or a kill brings it back; a second try finds no session, but its facts."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=1)
+    peer.lose()
+    await world.turn()
+    refusing["when"] = everything
+    for _ in range(2):
+        again = world.peer()
+        assert 0x89 == (await again.connect("d")).reason
+    refusing["when"] = None
+    assert 0 == (await world.peer().connect("d")).reason
+    there = await world.killed()
+    assert [] == there.store.states("session/d")
+
+
 async def test_a_will_that_the_disk_refuses_is_published_later(world, refusing):
     """MQTT-3.1.2-8: it is due, also when its client is back meanwhile."""
     heir = await connected(world, "heir")
