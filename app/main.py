@@ -22,9 +22,10 @@ from app.auth.authenticator import Authenticator
 from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
 from app.broker.forms import media_type_wanted
-from app.broker.keeper import OWNER
+from app.broker.recall import OWNER
 from app.broker.settings import BrokerSettings
 from app.broker.websocket import WebSocketEndpoint
+from app.broker.wills import WILLS
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
@@ -126,7 +127,8 @@ class Application:
             count_records(self.engine, self.metrics)
             self.metrics.retained = await self._on_writer(self._count_records)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
-            self.broker.restore(await self._on_writer(self.store.states, OWNER))
+            wills = await self._on_writer(self.store.states, WILLS)
+            self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
             self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
             self._report_metrics()
             await self.doors.prepare(self._readers)

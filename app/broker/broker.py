@@ -7,7 +7,7 @@ session, a caller and a form.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.broker import accounts, hooking, wills
@@ -15,6 +15,7 @@ from app.broker.exclusive import Exclusives
 from app.broker.forms import Forms
 from app.broker.guard import Guard
 from app.broker.keeper import Keeper
+from app.broker.recall import Facts, read_sessions, read_wills
 from app.broker.refusing import Refusals
 from app.broker.session import NEVER, Session, Sessions
 from app.broker.session_rows import PATH, session_rows
@@ -244,22 +245,27 @@ class Broker:
             except Exception:
                 log.exception("the session of %r could not be ended in order", session.client_id)
 
-    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Put back the sessions of an earlier run, from their facts (FEATURES D27).
+    def restore(self, facts: Facts, of_wills: Facts = ()) -> None:
+        """Put back the sessions and wills of an earlier run, from their facts (FEATURES D27).
 
         The connections of all of them have ended: with the server, if not before.
         """
-        sessions = self.keeper.read(facts)
+        sessions = read_sessions(self, facts)
+        due = {(item.client_id, item.number): item for item in read_wills(of_wills)}
+        self.keeper.wills = max((number for _, number in due), default=0)
         for session in sessions:
-            if session.durable:
-                self._put_back(session)
-        for session in sessions:  # their wills are for all those
-            if session.durable:
-                over = self.now() - (session.left_at or 0.0)
-                wills.arm(self, session, wills.will_delay(session) - over)
-            else:  # only its will was on disk (D31)
-                wills.publish(self, session)
+            if not session.durable:
                 self.keeper.forget(session)
+                continue
+            waits = due.pop((session.client_id, session.will_number), None)
+            if waits is not None:
+                session.will, session.will_caller = waits.will, waits.caller
+            self._put_back(session)
+        for item in due.values():  # of sessions that are over, or before the one that waits (D31)
+            wills.publish_due(self, item)
+        for session in self.sessions:
+            over = self.now() - (session.left_at or 0.0)
+            wills.arm(self, session, wills.will_delay(session) - over)
         self._look_at_expired()
         self.engine.groups.clean()
 

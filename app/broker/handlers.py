@@ -48,7 +48,7 @@ def on_disconnect(client: "Client", packet: Disconnect) -> None:
         if isinstance(asked, int):
             _set_expiry(client, session, asked)
         if packet.reason == Reason.NORMAL_DISCONNECTION:
-            forget(client.broker, session)
+            forget(session)
     client.end()
 
 

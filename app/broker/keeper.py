@@ -8,32 +8,27 @@ flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what w
 QoS 1 permits, and cannot lose any of it.
 
 A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
-``will``, ``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
-``in/<packet id>``.
+``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
+``in/<packet id>``. Its will is a fact of its own (``wills``).
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from app.broker.accounts import owed_facts, owed_of
+from app.broker import wills
 from app.broker.flights import Sent, sent_of
-from app.broker.forms import DOOR, facts_of
+from app.broker.forms import facts_of
+from app.broker.recall import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
 from app.broker.session import Session
-from app.broker.sharing import Sharing, filter_of
-from app.broker.wills import WILL
-from app.codecs import CBOR, decode, encode
-from app.core.callers import Caller, Grants
+from app.broker.sharing import filter_of
+from app.codecs import CBOR, encode
 from app.core.errors import Error
 from app.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
-from app.core.topics import TopicFilter
 from app.engine.groups import Group
-from app.engine.marks import Hole
 from app.engine.subscription import Interest
-from app.mqtt.packets import Will
-from app.mqtt.window import Flight, Window
+from app.mqtt.window import Flight
 from app.store.store import Change
 
 if TYPE_CHECKING:
@@ -44,26 +39,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rowcast.mqtt")
 
-OWNER = "session/"
-"""What the owners of all sessions' facts begin with."""
-_FILTER, _EXCLUSIVE, _SHARE, _OUT, _IN = "filter/", "exclusive/", "share/", "out/", "in/"
-
 Saved = Callable[[Error | None], None]
 
 
 class Keeper:
-    """Writes sessions down, and reads them when the server starts."""
+    """Writes sessions down; ``recall`` reads them when the server starts."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._committer = broker.engine.committer
         self._dirty: dict[Session, None] = {}
         self._ended: dict[str, object] = {}
-        """Client ids of sessions that are over and may still be on disk, and their last removals."""
+        """Client ids of sessions that are over, maybe not on disk, and their last removals."""
         self._failed: dict[str, None] = {}
         """Those of them that could not be removed."""
         self._saves: dict[Session, list[Saved]] = {}
         """Sessions that are being saved, and who waits for the save after that one."""
+        self.wills = 0
+        """The number of the last will."""
         self._timer: TimerHandle | None = None
         self._refresh_timer: TimerHandle | None = None
 
@@ -126,13 +119,15 @@ class Keeper:
         if not session.kept:  # what an earlier session of this client id has left is gone with it
             session.unsaved.insert(0, Change(owner, "", None))
             self._ended.pop(session.client_id, None)
+        if session.will is not None and session.will_caller is not None:
+            self.wills += 1
+            session.unsaved.append(
+                wills.put(session, session.will, session.will_caller, self.wills)
+            )
         if session.durable:
             session.kept = True
             self._watch()
             session.unsaved.append(Change(owner, "session", _facts_of(session)))
-        if session.will is not None and session.will_caller is not None:
-            value = encode(_facts_of_will(session.will, session.will_caller), CBOR)
-            session.unsaved.append(Change(owner, WILL, value))
 
     def leave(self, session: Session) -> None:
         """Note when a session whose client is gone will end, and where it stands; save it soon."""
@@ -145,7 +140,7 @@ class Keeper:
     def put_filter(self, session: Session, interest: Interest) -> None:
         """Note a subscription."""
         text = interest.topics.text
-        name = _FILTER + text
+        name = FILTER + text
         if interest.current is not None or interest.since is not None:
             session.owing[text] = interest.current, interest.since
         else:
@@ -154,34 +149,34 @@ class Keeper:
 
     def drop_filter(self, session: Session, text: str) -> None:
         """Note the end of a subscription."""
-        session.unsaved.append(Change(self.owner(session), _FILTER + text, None))
+        session.unsaved.append(Change(self.owner(session), FILTER + text, None))
 
     def put_exclusive(self, session: Session, text: str) -> None:
         """Note that a filter belongs to this session alone."""
-        session.unsaved.append(Change(self.owner(session), _EXCLUSIVE + text, b""))
+        session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, b""))
 
     def drop_exclusive(self, session: Session, text: str) -> None:
         """Note that others may have a filter again."""
-        session.unsaved.append(Change(self.owner(session), _EXCLUSIVE + text, None))
+        session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, None))
 
     def put_share(self, session: Session, text: str, interest: Interest) -> None:
         """Note a shared subscription."""
         facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
-        session.unsaved.append(Change(self.owner(session), _SHARE + text, encode(facts, CBOR)))
+        session.unsaved.append(Change(self.owner(session), SHARE + text, encode(facts, CBOR)))
 
     def drop_share(self, session: Session, text: str) -> None:
         """Note the end of a shared subscription."""
-        session.unsaved.append(Change(self.owner(session), _SHARE + text, None))
+        session.unsaved.append(Change(self.owner(session), SHARE + text, None))
 
     def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
         """Return what is to be committed with an inbound QoS 2 message."""
         if not session.kept:
             return ()
-        return (Change(self.owner(session), f"{_IN}{packet_id}", b""),)
+        return (Change(self.owner(session), f"{IN}{packet_id}", b""),)
 
     def released(self, session: Session, packet_id: int) -> None:
         """Note that an inbound QoS 2 identifier is free again."""
-        session.unsaved.append(Change(self.owner(session), f"{_IN}{packet_id}", None))
+        session.unsaved.append(Change(self.owner(session), f"{IN}{packet_id}", None))
 
     def save(self, session: Session, done: Saved | None = None) -> None:
         """Make what a session is now durable; ``done`` is called when it is.
@@ -199,9 +194,7 @@ class Keeper:
             self._timer = None
         if session.owing:
             self._put_owing(session)
-        unsaved, session.unsaved = session.unsaved, []
-        if session.will is None:  # it was published meanwhile, or is not wanted any more
-            unsaved = [item for item in unsaved if item.name != WILL or item.value is None]
+        unsaved, session.unsaved = wills.wanted(session, session.unsaved), []
         changed, session.changed = session.changed, set()
         changes = list(unsaved)
         if session.kept:
@@ -225,6 +218,8 @@ class Keeper:
                 self._broker.engine.groups.failed(groups)
                 if current:
                     self._not_saved(session, unsaved, changed)
+                else:
+                    wills.drop(self._broker, *unsaved)
             if done is not None:
                 done(error)
             if mine and current:
@@ -269,15 +264,16 @@ class Keeper:
             if flight is not None and sent is not None and sent.seq:
                 saved.add(packet_id)
                 value = encode(_facts_of_flight(flight, sent), CBOR)
-                yield Change(owner, f"{_OUT}{packet_id}", value)
+                yield Change(owner, f"{OUT}{packet_id}", value)
             elif packet_id in saved:
                 saved.discard(packet_id)
-                yield Change(owner, f"{_OUT}{packet_id}", None)
+                yield Change(owner, f"{OUT}{packet_id}", None)
 
     def forget(self, session: Session) -> None:
         """Remove a session from the disk."""
         self._dirty.pop(session, None)
         waiting = self._saves.pop(session, [])
+        wills.drop(self._broker, *session.unsaved)
         session.unsaved.clear()
         session.changed.clear()
         session.saved.clear()
@@ -303,106 +299,6 @@ class Keeper:
 
         self._committer.keep((Change(OWNER + client_id, "", None),), ended)
 
-    # -- reading -----------------------------------------------------------------------------------
-
-    def read(self, facts: Iterable[tuple[str, str, bytes]]) -> list[Session]:
-        """Return the sessions that facts describe, in the order of their client ids."""
-        sessions = []
-        for owner, some in groupby(facts, key=lambda fact: fact[0]):
-            client_id = owner.removeprefix(OWNER)
-            try:
-                sessions.append(self._session(client_id, {name: value for _, name, value in some}))
-            except Exception:  # its facts stay on disk, and the server starts
-                log.exception("the session of %r is left out: it cannot be read", client_id)
-        return sessions
-
-    def _session(self, client_id: str, facts: dict[str, bytes]) -> Session:
-        about: dict[str, Any] = _decoded(facts.get("session", b"\xa0"))
-        session = Session(client_id, Window(), about.get("created", self._broker.now()))
-        session.expiry_seconds = about.get("expiry", 0)
-        session.expires_at, session.left_at = about.get("expires"), about.get("left")
-        session.user = about.get("user", session.user)
-        session.gaps.owed = owed_of(about.get("gaps", {}))
-        session.kept = "session" in facts
-        session.saved_place = place = _decoded(facts.get("place", b"\0"))
-        position, *holes = place if isinstance(place, list) else [place]
-        session.position = int(position)
-        session.holes = tuple(Hole(*hole) for hole in holes)
-        if WILL in facts:
-            session.will, session.will_caller = _will(_decoded(facts[WILL]), client_id)
-        flights: list[tuple[int, int, Flight]] = []
-        shares: dict[str, Interest] = {}
-        shared: list[tuple[int, str, Sent]] = []
-        for name, value in facts.items():
-            if name.startswith(_FILTER):
-                text = name.removeprefix(_FILTER)
-                interest = self._interest(TopicFilter(text), _decoded(value))
-                session.filters.append(interest)
-                if interest.current is not None or interest.since is not None:
-                    session.owing[text] = interest.current, interest.since
-            elif name.startswith(_EXCLUSIVE):
-                self._broker.exclusives.take(name.removeprefix(_EXCLUSIVE), session.client_id)
-            elif name.startswith(_SHARE):
-                text = name.removeprefix(_SHARE)
-                about_it = _decoded(value)
-                shares[text] = self._interest(TopicFilter(about_it["topics"]), about_it)
-            elif name.startswith(_IN):
-                session.inbound.add(int(name.removeprefix(_IN)))
-            elif name.startswith(_OUT):
-                packet_id = int(name.removeprefix(_OUT))
-                about_it = _decoded(value)
-                flight, order = self._flight(about_it)
-                flights.append((order, packet_id, flight))
-                if about_it.get("share") and not flight.released:
-                    shared.append((packet_id, about_it["share"], cast("Sent", flight.item)))
-        for order, packet_id, flight in sorted(flights, key=lambda item: item[:2]):
-            session.window.restore(packet_id, flight)
-            session.saved.add(packet_id)
-            session.orders = order
-        session.reliable = sum(1 for interest in session.filters if interest.qos)
-        if shares:
-            session.sharing = Sharing(self._broker, session)
-            session.sharing.restore(shares, sorted(shared, key=lambda item: item[2].order))
-        return session
-
-    def _form(self, facts: dict[str, Any]) -> "Form":
-        """Return a form; the version is that of the next connection, which sets it."""
-        return self._broker.forms.restored(5, facts)
-
-    def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> Interest:
-        form = self._form(facts)
-        interest = Interest(
-            topics,
-            facts["qos"],
-            facts["no_local"],
-            facts["as_published"],
-            tuple(facts["ids"]),
-            marks=form.tells_seq,
-            form=form,
-        )
-        interest.floor = facts["floor"]
-        interest.current, interest.since = facts["current"], facts["since"]
-        interest.asked = facts.get("asked", "")
-        interest.gaps = facts.get("gaps", form.tells_seq)
-        interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
-        return interest
-
-    def _flight(self, facts: dict[str, Any]) -> tuple[Flight, int]:
-        sent = Sent(
-            None,
-            self._form(facts),
-            facts["qos"],
-            facts["retain"],
-            tuple(facts["ids"]),
-            facts["order"],
-            facts["seq"],
-            facts["topic"],
-        )
-        flight = Flight(sent, facts["at"])
-        flight.released = facts["released"]
-        flight.retries = facts["retries"]
-        return flight, sent.order
-
 
 def _nobody(_error: Error | None) -> None:
     """Hear of a save that nobody waits for."""
@@ -411,10 +307,6 @@ def _nobody(_error: Error | None) -> None:
 def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
     for done in waiting:
         done(error)
-
-
-def _decoded(value: bytes) -> Any:
-    return decode(value, CBOR)
 
 
 def _facts(interest: Interest) -> dict[str, object]:
@@ -450,32 +342,6 @@ def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
     }
 
 
-def _facts_of_will(will: Will, caller: Caller) -> dict[str, object]:
-    properties = dict(will.properties or {})
-    if "user_property" in properties:
-        pairs: Any = properties["user_property"]
-        properties["user_property"] = [list(pair) for pair in pairs]
-    return {
-        "topic": will.topic,
-        "payload": will.payload,
-        "qos": will.qos,
-        "retain": will.retain,
-        "properties": properties or None,
-        "user": caller.user,
-        "read": caller.grants.read,
-        "write": caller.grants.write,
-    }
-
-
-def _will(facts: dict[str, Any], client_id: str) -> tuple[Will, Caller]:
-    properties = facts["properties"]
-    if properties and "user_property" in properties:
-        properties["user_property"] = tuple(map(tuple, properties["user_property"]))
-    will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
-    grants = Grants(read=facts["read"], write=facts["write"])
-    return will, Caller(facts["user"], grants, DOOR, client_id)
-
-
 def _facts_of(session: Session) -> bytes:
     facts = {
         "created": session.created_at,
@@ -483,6 +349,6 @@ def _facts_of(session: Session) -> bytes:
         "expires": session.expires_at,
         "left": session.left_at,
         "user": session.user,
-        "gaps": owed_facts(session) if session.client is None else {},
+        "will": session.will_number,
     }
     return encode(facts, CBOR)

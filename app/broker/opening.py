@@ -70,6 +70,8 @@ async def _open(client: "Client", packet: Connect) -> None:
 
 def _fail(client: "Client", reason: Reason, message: str) -> None:
     """Refuse a CONNECT; what was accepted already is ended (MQTT-3.2.0-2: one CONNACK)."""
+    if client.session is not None and not client.accepted:
+        wills.forget(client.session)  # MQTT-3.1.2-8: it is that of a connection that was made
     (client.disconnect if client.accepted else client.reject)(reason, message)
 
 
@@ -102,8 +104,8 @@ async def _accept(client: "Client", packet: Connect) -> None:
         try:
             await _saved(client, session)
         except Error:
-            wills.forget(broker, session)  # a connection that is refused leaves nothing
-            if not present:
+            wills.forget(session)
+            if not present:  # a connection that is refused leaves nothing
                 broker.end(session)
             raise
     if present:
@@ -208,7 +210,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     session.expiry_seconds = _expiry(client, packet)
     if session.kept and not session.durable:  # it ends with this connection
         broker.withdraw(session)
-    wills.forget(broker, session)
+    wills.forget(session)
     session.will, session.will_caller = will, client.caller
     if session.durable or session.will is not None or broker.keeper.lingers(client_id):
         broker.keeper.begin(session)

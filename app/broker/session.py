@@ -71,6 +71,7 @@ class Session:
         "user",
         "will",
         "will_caller",
+        "will_number",
         "will_timer",
         "window",
     )
@@ -112,6 +113,8 @@ class Session:
         """Counts what is missed while there is no subscription."""
         self.will: Will | None = None
         self.will_caller: Caller | None = None
+        self.will_number = 0
+        """The name of its will on disk."""
         self.will_timer: TimerHandle | None = None
         self.kept = False
         """Whether it is on disk."""

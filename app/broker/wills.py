@@ -1,15 +1,23 @@
 """Wills: the message that a client leaves for when it is lost (MQTT 5, 3.1.2.5).
 
-A will is part of the session, written with it, and removed in the same transaction that publishes
-it: a server that is killed publishes it when it is back, and not twice. It waits for its delay,
-but no longer than the session lasts (MQTT 5, 3.1.3.2.2), and not at all when the client comes back
-in time (MQTT-3.1.3-9).
+A will is on disk with its session before CONNACK, and removed in the same transaction that
+publishes it: a server that is killed publishes it when it is back, and not twice. It waits for its
+delay, but no longer than the session lasts (MQTT 5, 3.1.3.2.2), and not at all when the client
+comes back in time (MQTT-3.1.3-9).
+
+Publishing may take long: a disk may refuse, a hook may think. Meanwhile the client may be back with
+another will, or its session may be over. So each will has a number and is a fact of its own, with
+the owner ``will/<client id>``; the session on disk knows the number of the will that waits for it,
+and any other that is found when the server starts is due.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.broker.forms import DOOR
 from app.broker.messages import event_of_will
-from app.core.callers import Caller
+from app.codecs import CBOR, encode
+from app.core.callers import Caller, Grants
 from app.core.errors import Code, Error
 from app.core.limits import WILL_RETRY_SECONDS
 from app.engine.write import Outcome
@@ -20,8 +28,17 @@ if TYPE_CHECKING:
     from app.broker.broker import Broker
     from app.broker.session import Session
 
-WILL = "will"
-"""The name of the fact that a will is on disk."""
+WILLS = "will/"
+"""What the owners of all wills' facts begin with."""
+
+
+class Due(NamedTuple):
+    """A will that is to be published, whatever becomes of its session."""
+
+    client_id: str
+    number: int
+    will: Will
+    caller: Caller
 
 
 def will_delay(session: "Session") -> float:
@@ -52,34 +69,101 @@ def disarm(session: "Session") -> None:
 def publish(broker: "Broker", session: "Session") -> None:
     """Publish the will of a session now, once (MQTT-3.1.2-8, MQTT-3.1.2-10)."""
     disarm(session)
-    will, caller = session.will, session.will_caller
-    session.will = session.will_caller = None
-    if will is None or caller is None:
-        return
+    will, caller, number = session.will, session.will_caller, session.will_number
+    session.will, session.will_caller, session.will_number = None, None, 0
+    if will is not None and caller is not None:
+        publish_due(broker, Due(session.client_id, number, will, caller))
+
+
+def publish_due(broker: "Broker", due: Due) -> None:
+    """Publish a will now."""
     broker.wills_sent += 1
-    _submit(broker, session, will, caller)
+    _submit(broker, due)
 
 
-def _submit(broker: "Broker", session: "Session", will: Will, caller: Caller) -> None:
+def _submit(broker: "Broker", due: Due) -> None:
     """Publish a will; if the disk refuses, again soon: it is due, whoever comes back meanwhile."""
+    gone = _removal(due.client_id, due.number)
 
     def done(outcome: Outcome) -> None:
         if not isinstance(outcome, Error):
             return
-        if outcome.code is Code.BUSY and not broker.stopping:
-            broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, session, will, caller)
-        else:
+        if outcome.code is not Code.BUSY:
             broker.heard_of_will(outcome)
+            drop(broker, gone)
+        elif not broker.stopping:
+            broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, due)
 
-    # A later will of the session is on disk under the same name.
-    over = session.will is None
-    changes = (Change(broker.keeper.owner(session), WILL, None),) if over else ()
-    broker.engine.submit(event_of_will(will, session.client_id), caller, done, None, changes)
+    event = event_of_will(due.will, due.client_id)
+    broker.engine.submit(event, due.caller, done, None, (gone,))
 
 
-def forget(broker: "Broker", session: "Session") -> None:
-    """Drop the will unpublished: the client said goodbye (MQTT-3.14.4-3)."""
+def forget(session: "Session") -> None:
+    """Drop the will unpublished: the client said goodbye (MQTT-3.14.4-3), or is back in time."""
     disarm(session)
     if session.will is not None:
-        session.will = session.will_caller = None
-        session.unsaved.append(Change(broker.keeper.owner(session), WILL, None))
+        session.unsaved.append(_removal(session.client_id, session.will_number))
+        session.will, session.will_caller, session.will_number = None, None, 0
+
+
+# -- on disk ---------------------------------------------------------------------------------------
+
+
+def put(session: "Session", will: Will, caller: Caller, number: int) -> Change:
+    """Give the will of a session its number; return what makes it durable."""
+    session.will_number = number
+    value = encode(_facts(will, caller), CBOR)
+    return Change(WILLS + session.client_id, str(number), value)
+
+
+def _removal(client_id: str, number: int) -> Change:
+    return Change(WILLS + client_id, str(number), None)
+
+
+def wanted(session: "Session", changes: Iterable[Change]) -> list[Change]:
+    """Return changes without wills that were published meanwhile, or are not wanted any more."""
+    now = str(session.will_number)
+    return [
+        item
+        for item in changes
+        if item.value is None or item.name == now or not item.owner.startswith(WILLS)
+    ]
+
+
+def drop(broker: "Broker", *changes: Change) -> None:
+    """Take wills off the disk whose session is saved no more; if that fails, again soon."""
+    gone = [item for item in changes if item.value is None and item.owner.startswith(WILLS)]
+
+    def ended(error: Error | None) -> None:
+        if error is not None and not broker.stopping:
+            broker.loop.call_later(WILL_RETRY_SECONDS, drop, broker, *gone)
+
+    if gone:
+        broker.engine.committer.keep(gone, ended)
+
+
+def _facts(will: Will, caller: Caller) -> dict[str, object]:
+    properties = dict(will.properties or {})
+    if "user_property" in properties:
+        pairs: Any = properties["user_property"]
+        properties["user_property"] = [list(pair) for pair in pairs]
+    return {
+        "topic": will.topic,
+        "payload": will.payload,
+        "qos": will.qos,
+        "retain": will.retain,
+        "properties": properties or None,
+        "user": caller.user,
+        "read": caller.grants.read,
+        "write": caller.grants.write,
+    }
+
+
+def restored(client_id: str, number: int, facts: dict[str, Any]) -> Due:
+    """Return a will from what is on disk of it."""
+    properties = facts["properties"]
+    if properties and "user_property" in properties:
+        properties["user_property"] = tuple(map(tuple, properties["user_property"]))
+    will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
+    grants = Grants(read=facts["read"], write=facts["write"])
+    return Due(client_id, number, will, Caller(facts["user"], grants, DOOR, client_id))

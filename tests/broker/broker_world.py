@@ -254,7 +254,7 @@ class World:
         self.loop = self.broker.loop = self.engine.delayed.loop = Loop(asyncio.get_running_loop())
         self.peers = []
         self.engine.groups.restore(self.store.states("group/"))
-        self.broker.restore(self.store.states("session/"))
+        self.broker.restore(self.store.states("session/"), self.store.states("will/"))
         self.engine.delayed.restore(self.store.states("delayed"))
 
     async def killed(self, seconds=0):

@@ -1,7 +1,9 @@
 """Facts that are damaged or foreign: they never keep the server from starting (D27, D37)."""
 
 import pytest
+from broker_world import payloads
 
+from app.mqtt.packets import Will
 from app.store.store import Change
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
@@ -13,7 +15,8 @@ LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 3600}
     [
         ("session/c", "session"),
         ("session/c", "place"),
-        ("session/c", "will"),
+        ("will/c", "1"),
+        ("will/c", "x"),
         ("session/c", "filter/b"),
         ("session/c", "out/x"),
         ("session/c", "in/x"),
@@ -32,3 +35,42 @@ async def test_the_server_starts_all_the_same(world, owner, name, value):
     assert ["b"] == [item.topics.text for item in other.broker.sessions.get("d").interests]
     again = other.peer()
     assert 0 == (await again.connect("d", **LASTING)).reason
+
+
+@pytest.mark.parametrize("name", ["filter/x", "out/7", "out/x", "in/x", "share/$share/g/s"])
+async def test_a_session_goes_on_without_what_cannot_be_read(world, name):
+    """D27: its other filters, and what waits for them, are still there."""
+    peer = await world.subscribed("b", client_id="c", qos=1, connect=LASTING)
+    peer.lose()
+    await world.say("b", b"waits")
+    world.store.commit([], [Change("session/c", name, b"\x61a")])
+    other = await world.killed()
+    again = other.peer()
+    assert (await again.connect("c", **LASTING)).session_present
+    assert [b"waits"] == payloads([*again.later, *await again.hear()])
+
+
+async def test_a_place_that_cannot_be_read_repeats_and_loses_nothing(world):
+    """D27: the session goes on from where its filters began."""
+    await world.say("b", b"before")
+    peer = await world.subscribed("b", client_id="c", qos=1, connect=LASTING)
+    await world.say("b", b"one")
+    peer.lose()
+    await world.say("b", b"two")
+    await world.pass_time(1)
+    world.store.commit([], [Change("session/c", "place", b"\xff")])
+    again = (await world.killed()).peer()
+    assert (await again.connect("c", **LASTING)).session_present
+    told = payloads([*again.later, *await again.hear()])
+    assert b"before" not in told
+    assert {b"one", b"two"} == set(told)
+
+
+async def test_a_will_that_cannot_be_read_takes_no_other_with_it(world):
+    """D31: those of others are published."""
+    await world.subscribed("w", client_id="heir", qos=1, connect=LASTING)
+    await world.connected("c", will=Will("w", b"gone", 1))
+    world.store.commit([], [Change("will/a", "1", b"\xff"), Change("will/c", "x", b"")])
+    again = (await world.killed()).peer()
+    await again.connect("heir", **LASTING)
+    assert [b"gone"] == payloads([*again.later, *await again.hear()])

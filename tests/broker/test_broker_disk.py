@@ -146,6 +146,37 @@ async def test_a_will_that_the_disk_refuses_is_published_later(world, refusing):
     assert [b"gone", b"the next"] == sorted(payloads(heard))
 
 
+async def test_a_will_that_is_due_stays_on_disk_beside_the_next(world, refusing):
+    """MQTT-3.1.2-8: the disk refuses it, its client comes back with another, and a kill follows."""
+    heir = await connected(world, "heir")
+    await heir.subscribe("w", qos=1)
+    peer = await connected(world, will=Will("w", b"gone", 1))
+    refusing["when"] = everything
+    peer.lose()
+    await world.turn()
+    refusing["when"] = None
+    await connected(world, will=Will("w", b"the next", 1))
+    there = await world.killed()
+    again = await connected(there, "heir")
+    assert [b"gone", b"the next"] == payloads([*again.later, *await again.hear()])
+    assert [] == there.store.states("will/")
+    await world.pass_time(1)
+
+
+async def test_a_will_that_is_due_outlives_its_session(world, refusing):
+    """MQTT-3.1.2-8: the end of the session could be written, the will could not; a kill follows."""
+    heir = await connected(world, "heir")
+    await heir.subscribe("w", qos=1)
+    peer = await connected(world, properties=None, will=Will("w", b"gone", 1))
+    refusing["when"] = lambda events, _changes: bool(events)
+    peer.lose()
+    await world.turn()
+    refusing["when"] = None
+    again = await connected(await world.killed(), "heir")
+    assert [b"gone"] == payloads([*again.later, *await again.hear()])
+    await world.pass_time(1)
+
+
 async def test_a_refused_connection_leaves_no_will(world, refusing):
     """MQTT-3.1.2-8: a will is that of a connection that was accepted."""
     heir = await world.subscribed("w", qos=1)
@@ -157,7 +188,30 @@ async def test_a_refused_connection_leaves_no_will(world, refusing):
     refusing["when"] = None
     await world.pass_time(5)
     assert [] == payloads(await heir.hear())
-    assert [] == world.store.states("session/d")
+    assert [] == [*world.store.states("session/d"), *world.store.states("will/")]
+
+
+@pytest.mark.parametrize("failure", [Error(Code.BUSY, "unreadable"), RuntimeError("a mistake")])
+async def test_a_connection_that_cannot_go_on_leaves_no_will(world, monkeypatch, failure):
+    """MQTT-3.1.2-8: nor does one whose flights cannot be read again."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=1)
+    await world.say("a", b"x")
+    await peer.hear()
+    await world.pass_time(1)
+    there = await world.killed()
+    heir = await there.subscribed("w", qos=1)
+
+    def unreadable(*_arguments, **_options):
+        raise failure
+
+    monkeypatch.setattr(there.store, "read", unreadable)
+    again = there.peer()
+    connack = await again.connect("d", clean_start=False, properties=HOUR, will=Will("w", b"no"))
+    assert connack.reason in {0x80, 0x89}
+    await there.pass_time(5)
+    assert [] == payloads(await heir.hear())
+    assert [] == there.store.states("will/")
 
 
 async def test_sent_again_while_the_first_is_refused(world, refusing):

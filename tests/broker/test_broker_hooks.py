@@ -351,3 +351,27 @@ async def test_g5_g7_a_will_passes_the_hooks_too(world):
         peer.lose()
     await world.turn()
     assert ["plain"] == [packet.topic for packet in await reader.hear()]
+    assert [] == world.store.states("will/")
+
+
+async def test_a_will_that_waits_for_a_hook_takes_no_later_one_with_it(world):
+    """MQTT-3.1.2-8: its client is back with another will, and both are published, over a kill."""
+    thought = asyncio.Event()
+    lasting = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
+
+    class Slow(Hook):
+        async def on_publish(self, caller, event):
+            await thought.wait()
+
+    world.engine.hooks.add(Slow())
+    reader = await world.subscribed("w", qos=1)
+    first = await world.connected("c", will=Will("w", b"first", 1), **lasting)
+    first.lose()
+    await world.turn()
+    await world.connected("c", will=Will("w", b"second", 1), **lasting)
+    thought.set()
+    assert [b"first"] == payloads(await reader.hear())
+    there = await world.killed()
+    await there.turn()
+    assert [] == there.store.states("will/")
+    assert 1 == there.broker.wills_sent

@@ -7,8 +7,9 @@ from sim_loop import SimExecutor
 from sim_store import number_of
 
 from app.broker.broker import Broker
-from app.broker.keeper import OWNER
+from app.broker.recall import OWNER
 from app.broker.settings import BrokerSettings
+from app.broker.wills import WILLS
 from app.bus.bus import Bus
 from app.core.clock import HybridClock
 from app.core.tables import Attribute, Logs, Role, Table, Type
@@ -124,7 +125,7 @@ class Server:
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
-        self.broker.restore(store.states(OWNER))
+        self.broker.restore(store.states(OWNER), store.states(WILLS))
 
     async def stop(self):
         """Stop as the program does when it is asked to."""
@@ -172,6 +173,7 @@ class Server:
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
             "sessions on disk": self._world.store.states(OWNER),
+            "wills on disk": self._world.store.states(WILLS),
             "durable filters": engine.durable._counts,
             "writer": not self.writer.idle,
             "readers": not self.readers.idle,

@@ -3,7 +3,8 @@
 from app.broker import delivery, flights, handlers, opening, wills
 from app.broker.broker import Broker
 from app.broker.client import Client
-from app.broker.keeper import OWNER, Keeper
+from app.broker.keeper import Keeper
+from app.broker.recall import OWNER
 from app.broker.session import Sessions
 from app.mqtt.window import PACKET_ID_MAX, Window
 from app.store.store import Change
@@ -253,12 +254,10 @@ def keep_wills_in_memory(monkeypatch):
 
 def leave_published_wills_on_the_disk(monkeypatch):
     """A kill publishes a will again."""
-    submit = wills._submit
 
-    def forgetful(broker, session, will, caller):
-        keep, session.will = session.will, will
-        submit(broker, session, will, caller)
-        session.will = keep
+    def forgetful(broker, due):
+        event = wills.event_of_will(due.will, due.client_id)
+        broker.engine.submit(event, due.caller, broker.heard_of_will)
 
     monkeypatch.setattr(wills, "_submit", forgetful)
 
@@ -271,21 +270,21 @@ def publish_wills_at_once(monkeypatch):
 def publish_wills_of_those_who_are_back(monkeypatch):
     """A return in time does not cancel a will."""
     monkeypatch.setattr(opening.wills, "disarm", lambda _session: None)
-    monkeypatch.setattr(opening.wills, "forget", lambda _broker, _session: None)
+    monkeypatch.setattr(opening.wills, "forget", lambda _session: None)
 
 
 def publish_wills_after_goodbye(monkeypatch):
     """A normal end publishes a will."""
-    monkeypatch.setattr(handlers, "forget", lambda _broker, _session: None)
+    monkeypatch.setattr(handlers, "forget", lambda _session: None)
 
 
 def lose_wills_that_the_disk_refuses(monkeypatch):
     """A full disk is the end of a will."""
 
-    def once(broker, session, will, caller):
-        event = wills.event_of_will(will, session.client_id)
-        change = wills.Change(broker.keeper.owner(session), wills.WILL, None)
-        broker.engine.submit(event, caller, broker.heard_of_will, None, (change,))
+    def once(broker, due):
+        event = wills.event_of_will(due.will, due.client_id)
+        change = wills._removal(due.client_id, due.number)
+        broker.engine.submit(event, due.caller, broker.heard_of_will, None, (change,))
 
     monkeypatch.setattr(wills, "_submit", once)
 
