@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.broker import wills
+from app.broker.accounts import owed_facts
 from app.broker.flights import Sent, sent_of
 from app.broker.forms import facts_of
 from app.broker.recall import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
@@ -350,5 +351,6 @@ def _facts_of(session: Session) -> bytes:
         "left": session.left_at,
         "user": session.user,
         "will": session.will_number,
+        "gaps": owed_facts(session) if session.client is None else {},
     }
     return encode(facts, CBOR)
