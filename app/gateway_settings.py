@@ -1,11 +1,11 @@
 """Settings of the bridges to other brokers; names and defaults are those of seed 5."""
 
 import ssl
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
-from app.core.errors import Error
+from app.core.errors import Code, Error
 from app.core.limits import GATEWAY_FLYING_MAX
 from app.core.topics import TopicFilter
 from app.gateway.outbox import Rules
@@ -104,6 +104,20 @@ class GatewaySettings(Section):
         default=(),
         description="Other brokers, and which topics go there (`out`) and come from there (`in`).",
     )
+
+
+def plan_of(given: dict[str, Any]) -> Plan:
+    """Return the plan of a broker that is described as in the configuration; raises INVALID."""
+    try:
+        return RemoteBroker.model_validate(given).plan()
+    except ValidationError as mistakes:
+        said = "; ".join(
+            f"{'.'.join(map(str, mistake['loc'])) or 'it'}: {mistake['msg']}"
+            for mistake in mistakes.errors(include_input=False, include_url=False)
+        )
+        raise Error(Code.INVALID, f"this is no broker: {said}") from None
+    except OSError as failure:
+        raise Error(Code.INVALID, f"its certificate cannot be read: {failure}") from None
 
 
 def plans(settings: GatewaySettings) -> tuple[Plan, ...]:

@@ -51,7 +51,7 @@ from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
-from app.gateway_settings import plans
+from app.gateway_settings import plan_of, plans
 from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
@@ -135,7 +135,7 @@ class Application:
             await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
-            self.gateway = Gateway(self.engine, plans(self.config.gateway), self._now)
+            self.gateway = Gateway(self.engine, plans(self.config.gateway), plan_of, self._now)
             self._closing.push_async_callback(self.gateway.stop)
             self.gateway.start(await self._on_writer(self.store.states, GATEWAY))
         except BaseException:

@@ -500,3 +500,7 @@ GATEWAY_TAKE_EVENTS = 100
 """Events that a bridge takes from the log in one turn."""
 GATEWAY_STATUS_SECONDS = 1
 """Time between two looks at what a bridge is doing, for those who watch it."""
+GATEWAY_LETTER_PAYLOAD_BYTES_MAX = 64 * 1024
+"""Payload that stands in a dead letter itself; a larger one is a record beside it."""
+GATEWAY_LAG_SECONDS_HIGH = 60
+"""Age of what a bridge has not delivered from which its alarm is on (FEATURES H37)."""

@@ -12,7 +12,12 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import DELAYED_PREFIX, split_delayed
 
-ADMINISTERED: Final = ("$SYS/sessions/", "$SYS/delayed/")
+ADMINISTERED: Final = (
+    "$SYS/sessions/",
+    "$SYS/delayed/",
+    "$SYS/brokers/",
+    "$SYS/dead_letters/",
+)
 """Below these, what the server keeps may be ended by an administrator."""
 
 

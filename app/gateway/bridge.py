@@ -31,12 +31,12 @@ from app.engine.engine import Engine
 from app.engine.interests import Interest
 from app.engine.subscription import Subscription
 from app.engine.write import Outcome
-from app.gateway.letters import letter_of
+from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
 from app.gateway.messages import event_of, is_news, message_of
 from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route
-from app.gateway.state import Saved, change_of
+from app.gateway.state import Saved, change_of, kept_of
 
 log = logging.getLogger("rowcast.gateway")
 
@@ -63,6 +63,8 @@ class Bridge:
         self.connected = False
         self.sent = self.failed = self.dead = self.dropped = self.received = 0
         self.last_error = ""
+        self.newest = 0
+        """The version of the newest event that was taken."""
 
     @property
     def client_id(self) -> str:
@@ -109,6 +111,11 @@ class Bridge:
             for route in self.plan.out:
                 self._engine.durable.remove(route.topics)
         self._save()
+
+    @property
+    def saved(self) -> Saved:
+        """What the next one must know of this one, which has stopped."""
+        return kept_of(self.outbox)
 
     async def _run(self) -> None:
         wait = self.plan.reconnect_interval_seconds
@@ -212,6 +219,7 @@ class Bridge:
                 self._tell_loss(event)
             elif is_news(event) and interest is not None:
                 self.outbox.take(event, again=0 < event.seq <= self._seen)
+                self.newest = event.version or self.newest
                 self._changed = True
         if not len(self.outbox):
             upto = self.subscription.settled
@@ -272,7 +280,10 @@ class Bridge:
             self._wake.set()
             if refusal is None:
                 self.sent += 1
-                self.outbox.delivered(seq)
+                item = self.outbox.delivered(seq)
+                if item is not None and item.letter:
+                    for end in ends_of_letter(self.plan.name, seq):
+                        self._engine.submit(end, SERVER)
                 return
             self.failed += 1
             self.last_error = refusal
@@ -294,8 +305,11 @@ class Bridge:
         if event is None:
             self._drop(item.seq, "it failed and is no longer in the log")
             return
-        now, days = self._now(), self.plan.dead_letter_retain_days
-        letter = letter_of(self.plan.name, item, event, round(now * 1000), days)
+        days = self.plan.dead_letter_retain_days
+        burial = Burial(self.plan.name, round(self._now() * 1000), days)
+        *parts, letter = letter_of(burial, item, event)
+        for part in parts:
+            self._engine.submit(part, SERVER)
 
         def buried(outcome: Outcome) -> None:
             if isinstance(outcome, Error):  # the disk refuses: it is tried once more
@@ -312,6 +326,11 @@ class Bridge:
             self._wake.set()
 
         self._engine.submit(letter, SERVER, buried)
+
+    def replay(self, event: Event) -> None:
+        """Send a dead letter once more."""
+        if self.outbox.replay(event):
+            self._wake.set()
 
     # -- place -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The gateway: all bridges, and what is shown of them.
+"""The gateway: all bridges, those of the configuration and those that were made while it runs.
 
 Each bridge is for itself: one that is down, misconfigured or refused does not touch the others, nor
 a local write (FEATURES H23, H38). What they are doing is readable under ``$SYS/brokers`` and told
@@ -7,44 +7,74 @@ under ``$SYS/gateway/<bridge>`` whenever it changes.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
-from app.codecs import JSON, encode
+from app.codecs import JSON, decode, encode
 from app.core.callers import SERVER
-from app.core.clock import WallClock
-from app.core.events import PUT, Event
-from app.core.limits import GATEWAY_STATUS_SECONDS
+from app.core.clock import WallClock, seconds_of
+from app.core.errors import Code, Error
+from app.core.events import DELETE, PUT, Event
+from app.core.limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
 from app.engine.engine import Engine
-from app.engine.system_rows import SystemRows
 from app.gateway.bridge import Bridge
-from app.gateway.letters import ROOT
+from app.gateway.letters import (
+    ROOT,
+    Facts,
+    ends_of_letter,
+    event_in,
+    facts_of,
+    letters_of,
+    topic_of_letter,
+)
 from app.gateway.plan import Plan
-from app.gateway.state import saved_in
+from app.gateway.rows import broker_rows, letter_rows
+from app.gateway.state import OWNER, SETTINGS, saved_in
+from app.store.store import Change
 
 log = logging.getLogger("rowcast.gateway")
 
-PATH = "$SYS/brokers"
-Facts = dict[str, object]
+_UNTOLD = object()
+_CONSTANT = frozenset({"broker_name", "host", "port", "configured", "outbox"})
 
 
 class Gateway:
     """The bridges of one server."""
 
-    def __init__(self, engine: Engine, plans: Sequence[Plan], now: WallClock) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        plans: Sequence[Plan],
+        make: Callable[[dict[str, Any]], Plan],
+        now: WallClock,
+    ) -> None:
         self._engine = engine
-        bridges = [Bridge(plan, engine, now) for plan in plans]
-        self.bridges: Mapping[str, Bridge] = {bridge.plan.name: bridge for bridge in bridges}
+        self._make = make
+        """Makes a plan of what a broker is in the configuration; raises INVALID."""
+        self._now = now
+        self._fixed = {plan.name for plan in plans}
+        self.bridges = {plan.name: Bridge(plan, engine, now) for plan in plans}
         self._told: dict[str, object] = {}
         self._task: asyncio.Task[None] | None = None
-        engine.registry.add(PATH, _rows(self))
+        engine.registry.add(broker_rows(self).path or "", broker_rows(self))
+        engine.registry.add(letter_rows(self).path or "", letter_rows(self))
 
     def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
         """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""
+        for owner, name, value in facts:
+            broker = owner.removeprefix(OWNER)
+            if name == SETTINGS and broker not in self.bridges:
+                try:
+                    settings = cast("dict[str, Any]", decode(value, JSON))
+                    plan = self._make(settings | {"name": broker})
+                except (Error, TypeError) as mistake:
+                    log.warning("the bridge %s cannot be made again: %s", broker, mistake)
+                else:
+                    self.bridges[broker] = Bridge(plan, self._engine, self._now)
         saved = saved_in(facts)
         for name, bridge in self.bridges.items():
             bridge.start(saved.get(name))
-        if self.bridges:
-            self._task = asyncio.create_task(self._tell())
+        self._task = asyncio.create_task(self._tell())
 
     async def stop(self) -> None:
         """End all bridges; what they have not delivered is sent the next time."""
@@ -53,57 +83,141 @@ class Gateway:
             await asyncio.wait((self._task,))
         await asyncio.gather(*(bridge.stop() for bridge in self.bridges.values()))
 
+    # -- at run time -------------------------------------------------------------------------------
+
+    async def change(self, name: str, settings: dict[str, Any]) -> None:
+        """Make a bridge, or change one; what waits for it stays (H2)."""
+        self._check_changeable(name)
+        plan = self._make(settings | {"name": name})
+        old = self.bridges.pop(name, None)
+        saved = None
+        if old is not None:
+            await old.stop()
+            saved = old.saved
+        self._keep(Change(OWNER + name, SETTINGS, encode(settings, JSON)))
+        bridge = self.bridges[name] = Bridge(plan, self._engine, self._now)
+        bridge.start(saved)
+
+    async def remove(self, name: str) -> None:
+        """End a bridge; raises NOT_FOUND."""
+        self._check_changeable(name)
+        await self._bridge(name).stop()
+        del self.bridges[name]
+        self._keep(Change(OWNER + name, "", None))
+        for topic in [topic for topic in self._told if topic.startswith(f"{ROOT}/{name}/")]:
+            del self._told[topic]
+            self._engine.submit(Event(topic, DELETE, b"", None, 1, True), SERVER)
+
+    def _check_changeable(self, name: str) -> None:
+        if name in self._fixed:
+            raise Error(
+                Code.CONFLICT, f"the broker {name} is in the configuration file; change it there"
+            )
+
+    def _keep(self, change: Change) -> None:
+        self._engine.committer.keep((change,))
+
+    def _bridge(self, name: str) -> Bridge:
+        try:
+            return self.bridges[name]
+        except KeyError:
+            known = ", ".join(sorted(self.bridges)) or "none"
+            raise Error(Code.NOT_FOUND, f"there is no broker {name!r}; known: {known}") from None
+
+    # -- dead letters ------------------------------------------------------------------------------
+
+    async def letter(self, name: str, seq: int) -> Facts | None:
+        """Return what a dead letter tells."""
+        record = await self._engine.reader.get(None, topic_of_letter(name, seq))
+        return None if record is None else facts_of(record)
+
+    async def replay(self, name: str, seq: int, changes: Facts) -> None:
+        """Send a dead letter again, with some members changed; it ends when it is delivered (H15).
+
+        Raises NOT_FOUND when there is no such letter, or no such bridge any more.
+        """
+        bridge = self._bridge(name)
+        facts = await self.letter(name, seq)
+        if facts is None:
+            raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
+        if "payload" in changes:
+            changes = {"payload_encoding": "text"} | changes
+        facts |= changes | {"id": seq, "broker": name}
+        payload = None
+        if facts.get("payload_encoding") == "apart":
+            kept = await self._engine.reader.get(None, topic_of_letter(name, seq) + "/payload")
+            payload = kept.payload if kept is not None else b""
+        bridge.replay(event_in(facts, payload))
+
+    async def replay_oldest(self, name: str, limit: int) -> int:
+        """Send the oldest dead letters of a bridge again; return how many."""
+        self._bridge(name)
+        page = await self._engine.reader.scan(None, letters_of(name), "", limit)
+        numbers = sorted(int(record.topic.rpartition("/")[2]) for record in page.records)
+        for seq in numbers:
+            await self.replay(name, seq, {})
+        return len(numbers)
+
+    async def discard(self, name: str, seq: int) -> None:
+        """Forget a dead letter; raises NOT_FOUND."""
+        if await self.letter(name, seq) is None:
+            raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
+        await self._engine.write_all(ends_of_letter(name, seq), SERVER, atomic=False)
+
+    # -- status ------------------------------------------------------------------------------------
+
+    def status(self, name: str) -> Facts | None:
+        """Return what a bridge is doing: the ten fields of the source's mqtt_status, and more."""
+        bridge = self.bridges.get(name)
+        if bridge is None:
+            return None
+        outbox = bridge.outbox
+        items = list(outbox)
+        return {
+            "broker_name": name,
+            "host": bridge.plan.remote.host,
+            "port": bridge.plan.remote.port,
+            "connected": bridge.connected,
+            "delivery_mode": bridge.mode,
+            "messages_sent": bridge.sent,
+            "messages_failed": bridge.failed,
+            "dead_lettered": bridge.dead,
+            "outbox_pending": len(outbox),
+            "last_error": bridge.last_error,
+            "outbox_retrying": outbox.retrying,
+            "lag_events": bridge.lag,
+            "lag_seconds": self.lag_seconds(bridge),
+            "messages_received": bridge.received,
+            "messages_dropped": bridge.dropped,
+            "configured": name in self._fixed,
+            "outbox": {
+                "pending": len(items),
+                "retrying": outbox.retrying,
+                "max_attempts_seen": max((item.attempts for item in items), default=0),
+                "oldest": min((item.seq for item in items), default=None),
+                "newest": max((item.seq for item in items), default=None),
+            },
+        }
+
+    def lag_seconds(self, bridge: Bridge) -> float:
+        """Return how old the oldest event is that a bridge has not delivered."""
+        if not len(bridge.outbox) and not bridge.lag:
+            return 0.0
+        waiting = min(bridge.outbox, key=lambda item: item.seq, default=None)
+        event = waiting.event if waiting is not None else None
+        version = event.version if event is not None else bridge.newest
+        return round(max(0.0, self._now() - seconds_of(version)), 3) if version else 0.0
+
     async def _tell(self) -> None:
         """Publish what has changed of each bridge, once in a while."""
         while True:
-            for name in self.bridges:
-                for field, value in status(self, name).items():
+            for name, bridge in self.bridges.items():
+                facts = self.status(name) or {}
+                facts["alarm"] = self.lag_seconds(bridge) > GATEWAY_LAG_SECONDS_HIGH  # H37
+                for field, value in facts.items():
                     topic = f"{ROOT}/{name}/{field}"
                     if field not in _CONSTANT and self._told.get(topic, _UNTOLD) != value:
                         self._told[topic] = value
                         payload = encode(value, JSON)
                         self._engine.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
             await asyncio.sleep(GATEWAY_STATUS_SECONDS)
-
-
-_UNTOLD = object()
-_CONSTANT = frozenset({"broker_name", "host", "port"})
-
-
-def status(gateway: Gateway, name: str) -> Facts:
-    """Return what a bridge is doing: the ten fields of the source's ``mqtt_status``, and more."""
-    bridge = gateway.bridges[name]
-    outbox = bridge.outbox
-    return {
-        "broker_name": name,
-        "host": bridge.plan.remote.host,
-        "port": bridge.plan.remote.port,
-        "connected": bridge.connected,
-        "delivery_mode": bridge.mode,
-        "messages_sent": bridge.sent,
-        "messages_failed": bridge.failed,
-        "dead_lettered": bridge.dead,
-        "outbox_pending": len(outbox),
-        "last_error": bridge.last_error,
-        "outbox_retrying": outbox.retrying,
-        "lag_events": bridge.lag,
-        "messages_received": bridge.received,
-        "messages_dropped": bridge.dropped,
-    }
-
-
-def _rows(gateway: Gateway) -> type[SystemRows]:
-    """Return the resource class that reads the bridges."""
-
-    class BridgeRows(SystemRows):
-        """One row for each bridge."""
-
-        path = PATH
-
-        def names(self) -> Sequence[str]:
-            return list(gateway.bridges)
-
-        def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - it is short
-            return status(gateway, name) if name in gateway.bridges else None
-
-    return BridgeRows

@@ -40,6 +40,8 @@ class Item:
     again: bool = False
     """Whether it may have been delivered before: its acknowledgement was lost, or the server was
     killed."""
+    letter: bool = False
+    """Whether it is a dead letter that is sent once more."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,13 @@ class Outbox:
         kept = None if crowded and event.seq else event
         self._add(Item(event.seq or self._unlogged, event.topic, kept, again=again))
 
+    def replay(self, event: Event) -> bool:
+        """Take a dead letter once more, behind what waits at its topic; False: it is here."""
+        if event.seq in self.items:
+            return False
+        self._add(Item(event.seq, event.topic, event, again=True, letter=True))
+        return True
+
     def restore(self, upto: int, items: Iterable[Item]) -> None:
         """Go on after a restart with what was open then; the events are read again."""
         self.upto = upto
@@ -132,11 +141,11 @@ class Outbox:
         near = list(self._ready)[: self.rules.flying_max]
         return [item for item in near if item.event is None]
 
-    def delivered(self, seq: int) -> None:
-        """Note that the broker has an event, or that it was buried."""
+    def delivered(self, seq: int) -> Item | None:
+        """Note that the broker has an event, or that it was buried; return what it was."""
         item = self.items.pop(seq, None)
         if item is None:
-            return
+            return None
         self.flying.pop(seq, None)
         self.held -= item.event is not None
         self._suspects.discard(seq)
@@ -149,6 +158,7 @@ class Outbox:
             del self._queues[item.topic]
         elif first and self.rules.strict:
             self._ready.append(queue[0])
+        return item
 
     def failed(self, seq: int, error: str, now: float) -> bool:
         """Note that the broker refused an event; return whether that was the last attempt.

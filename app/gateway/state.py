@@ -16,6 +16,8 @@ from app.store.store import Change
 OWNER: Final = "gateway/"
 """What the owners of these facts begin with; the bridge's name follows."""
 _PLACE: Final = "place"
+SETTINGS: Final = "settings"
+"""The name of the fact that has the settings of a bridge made at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,29 @@ class Saved:
     open: tuple[Item, ...]
 
 
+def kept_of(outbox: Outbox) -> Saved:
+    """Return what of an outbox is to be gone on with: not dead letters, which are records until
+    they are delivered, and not what was never logged.
+    """
+    flying = outbox.flying
+    return Saved(
+        outbox.upto,
+        tuple(
+            Item(
+                item.seq, item.topic, item.event, item.attempts, item.error,
+                again=item.again or item.seq in flying,
+            )
+            for item in outbox
+            if item.seq > 0 and not item.letter
+        ),
+    )  # fmt: skip
+
+
 def change_of(name: str, outbox: Outbox) -> Change:
     """Return the change that saves an outbox."""
-    items = [
-        [item.seq, item.topic, item.attempts, item.error, item.again or item.seq in outbox.flying]
-        for item in outbox
-        if item.seq > 0  # what was not logged is lost with the memory
-    ]
-    return Change(OWNER + name, _PLACE, encode({"upto": outbox.upto, "open": items}, CBOR))
+    kept = kept_of(outbox)
+    items = [[item.seq, item.topic, item.attempts, item.error, item.again] for item in kept.open]
+    return Change(OWNER + name, _PLACE, encode({"upto": kept.upto, "open": items}, CBOR))
 
 
 def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:

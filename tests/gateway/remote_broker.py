@@ -2,6 +2,7 @@
 
 import getpass
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -23,6 +24,7 @@ class RemoteBroker:
 
     def __init__(self, directory: Path, more: str = "") -> None:
         self.port = free_port()
+        self.folder = directory
         self._config = directory / "mosquitto.conf"
         self._config.write_text(
             # As root it would become another user, who cannot read the files of a test.
@@ -57,6 +59,11 @@ class RemoteBroker:
                     raise
             else:
                 return
+
+    def reload(self) -> None:
+        """Let it read its access list again."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """End it without a word."""
