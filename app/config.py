@@ -30,11 +30,14 @@ from app.mqtt_limits import MqttLimits
 from app.retainer_settings import RetainerSettings
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
 from app.tls_settings import MutualTls, Tls
+from app.topic_settings import Topics
 
 DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
+MAPS: Final = frozenset({"topics.tables"})
+"""Settings that are sections by names of the operator's own."""
 SECRET: Final = frozenset(
     {"store.url", "retainer.backends.built_in_database.ds.url", "tls.privateKeyPassword", "url"}
 )
@@ -124,15 +127,6 @@ class Mqtt(MqttLimits):
         default=10,
         description="Seconds between two rounds of the system's own figures under `$SYS/broker`; "
         "0 writes none of these topics.",
-    )
-
-
-class Topics(Section):
-    """What happens at topics that no table declares."""
-
-    undeclared: Literal["route", "reject"] = Field(
-        default="route",
-        description="`route`: deliver messages and keep retained values; `reject`: refuse.",
     )
 
 
@@ -294,8 +288,12 @@ def _short_names(known: Iterable[str]) -> dict[str, str]:
     return {key.removesuffix(".enabled"): key for key in known if key.endswith(".enabled")}
 
 
-OTHER_NAMES: Final = {"mqtt.network.mtls": "mqtt.mTLS"}
-"""Sections that Harper's files spell otherwise."""
+OTHER_NAMES: Final = {
+    "mqtt.network.mtls": "mqtt.mTLS",
+    "mqtt.undeclared": "topics.undeclared",
+    "topics.max_topic_tables": "topics.max_tables",
+}
+"""Sections and settings that other files, such as Harper's, spell otherwise."""
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -363,7 +361,8 @@ def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
     for key_node, value_node in node.value:
         key = f"{prefix}{key_node.value if isinstance(key_node, yaml.ScalarNode) else '?'}"
         where = f"{path}, line {key_node.start_mark.line + 1}"
-        if isinstance(value_node, yaml.MappingNode) and key.count(".") < _DEPTH_MAX:
+        section = isinstance(value_node, yaml.MappingNode) and key not in MAPS
+        if section and key.count(".") < _DEPTH_MAX:
             yield from _walk(value_node, f"{key}.", path)
         else:
             value = yaml.SafeLoader("").construct_document(value_node)
@@ -413,13 +412,17 @@ def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str
             inner = branch.setdefault(section, {})
             assert isinstance(inner, dict)  # noqa: S101 - a known name is never a section's too
             branch = inner
-        branch[last] = _split(item.value) if known[item.key].default == () else item.value
+        listed = known[item.key].default == () or item.key in MAPS
+        branch[last] = _split(item.value) if listed else item.value
     return tree
 
 
 def _split(value: object) -> object:
-    """Read a list: in the environment or a flag it is written with commas, or as in the file."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
+    """Read a list or a map: in the environment or a flag a list may be written with commas.
+
+    Else they are written as in the file.
+    """
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         return _items(value)
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
@@ -427,7 +430,7 @@ def _split(value: object) -> object:
 
 
 def _items(text: str) -> object:
-    """Read a list of sections in YAML, or JSON, which is YAML."""
+    """Read sections in YAML, or JSON, which is YAML."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:

@@ -49,6 +49,9 @@ from app.engine.registry import Registry
 from app.engine.retainer import Retained, clear_regularly
 from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
+from app.engine.topic_table_rows import PATH, topic_table_rows
+from app.engine.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.topic_tables import TopicTables
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
 from app.gateway_settings import plan_of, plans
@@ -83,8 +86,11 @@ class Application:
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
-        self.registry = Registry(self.schema.tables, undeclared=config.topics.undeclared == "route")
         self.metrics = Metrics(now)
+        undeclared = config.topics.undeclared
+        self.registry = Registry(
+            self.schema.tables, undeclared=undeclared != "reject", logged=undeclared == "table"
+        )
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
@@ -126,6 +132,8 @@ class Application:
             self._build()
             count_records(self.engine, self.metrics)
             self.metrics.retained = await self._on_writer(self._count_records)
+            facts = await self._on_writer(self.store.states, TOPIC_TABLES)
+            self.topic_tables.restore(self.store.topic_tables(), facts)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
@@ -165,14 +173,25 @@ class Application:
             waiting.queue_events,
             waiting.queue_bytes,
         )
-        body_max = self.config.http.max_body_bytes
-        self.engine = Engine(self.registry, bus, committer, reader, self._now, body_max, self.hooks)
+        kept = self.config.log
+        keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
+        settings = RetentionSettings(keep, kept.sweep_seconds)
+        self.topic_tables = TopicTables(
+            store, committer, self.registry, self.config.topics.settings(keep), self._now
+        )
+        self.registry.add(PATH, topic_table_rows(self.topic_tables))
+        self.engine = Engine(
+            self.registry,
+            bus,
+            committer,
+            reader,
+            self._now,
+            self.config.http.max_body_bytes,
+            self.hooks,
+            self.topic_tables,
+        )
         self._closing.push_async_callback(self.engine.stop)
         self._retain()
-        kept = self.config.log
-        settings = RetentionSettings(
-            Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes), kept.sweep_seconds
-        )
         self.broker = self._make_broker()
         self._run(Retention(self.engine, tables, settings, self._now).run())
 

@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
-def _not_a_switch(value: object) -> object:
+def not_a_switch(value: object) -> object:
+    """Refuse what YAML reads as a switch where a number is meant."""
     if isinstance(value, bool):
         raise ValueError("should be a number")  # noqa: TRY004 - pydantic's protocol
     return value
@@ -20,8 +21,8 @@ def nothing(value: object) -> object:
     )
 
 
-Number = Annotated[int, BeforeValidator(_not_a_switch)]
-Seconds = Annotated[float, BeforeValidator(_not_a_switch), Field(gt=0, allow_inf_nan=False)]
+Number = Annotated[int, BeforeValidator(not_a_switch)]
+Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[Number, Field(ge=0)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
 Place = Annotated[Path, AfterValidator(Path.expanduser)]

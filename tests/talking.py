@@ -31,6 +31,8 @@ from app.mqtt.packets import (
     Suback,
     Subscribe,
     Subscription,
+    Unsuback,
+    Unsubscribe,
 )
 from app.mqtt.violations import Violation
 from serving import PATIENCE_SECONDS, Server
@@ -161,6 +163,11 @@ class Mqtt:
         wanted = (Subscription(topics, qos, **options),)
         self.send(Subscribe(self.next_id(), wanted, properties))
         return self._answer(Suback)
+
+    def unsubscribe(self, topics: str) -> Unsuback:
+        """Unsubscribe, and return the answer."""
+        self.send(Unsubscribe(self.next_id(), (topics,)))
+        return self._answer(Unsuback)
 
     def message(self) -> Publish:
         """Return the next message, acknowledged."""

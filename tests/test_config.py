@@ -7,6 +7,7 @@ import pytest
 from app.config import Config, config_keys, load_config
 from app.core.errors import Code, Error
 from app.mqtt.reasons import Reason
+from app.store.store import Keep
 from house import sources
 
 
@@ -115,7 +116,7 @@ def test_the_wrong_case_is_told_with_the_right_one(write):
 
 
 def test_all_problems_are_told_at_once(write):
-    env = {"ROWCAST_HTTP__PROT": "1", "ROWCAST_TOPICS__UNDECLARED": "table"}
+    env = {"ROWCAST_HTTP__PROT": "1", "ROWCAST_TOPICS__UNDECLARED": "tables"}
     lines = problems(write("http: {port: 70000}\nnonsense: 1\n"), env, {"log.keep_bytes": "-1"})
     assert 5 == len(lines)
 
@@ -127,7 +128,7 @@ def test_all_problems_are_told_at_once(write):
         ("http.port", "70000", "less than or equal to 65535"),
         ("http.cors", "localhost", "an origin such as"),
         ("http.cors", "http://a.example/page", "an origin such as"),
-        ("topics.undeclared", "table", "'route' or 'reject'"),
+        ("topics.undeclared", "tables", "'table', 'route' or 'reject'"),
         ("security.anonymous", "anybody", "'loopback', 'everywhere' or 'nobody'"),
         ("sse.heartbeat_seconds", "0", "greater than 0"),
         ("sse.heartbeat_seconds", "inf", "finite"),
@@ -347,3 +348,43 @@ def test_the_password_of_a_key_is_not_repeated(write):
     assert "secret" not in line
     config = load_config(None, {}, {"tls.privateKeyPassword": "secret"})
     assert ("secret", False) == (config.tls.private_key_password, "secret" in repr(config))
+
+
+def test_topic_tables_are_set_by_name_in_all_three_places(write):
+    """F26: how much one of them keeps."""
+    text = "{mqtt_home: {keep_events: 1000}, mqtt_messages: {keep_seconds: 60}}"
+    configs = (
+        load_config(write(f"topics:\n  tables: {text}\n"), {}),
+        load_config(write(""), {"ROWCAST_TOPICS__TABLES": text}),
+        load_config(write(""), {}, {"topics.tables": text}),
+    )
+    for config in configs:
+        settings = config.topics.settings(Keep(bytes=5))
+        assert Keep(bytes=5) == settings.keep
+        keeps = {"mqtt_home": Keep(events=1000), "mqtt_messages": Keep(seconds=60)}
+        assert keeps == settings.keeps
+
+
+def test_topics_have_limits_of_their_own(write):
+    """F25, F26, F32: also under the names of the source."""
+    text = "topics: {keep_events: 3, max_topic_tables: 7, cleanup_delay: 0}\nmqtt.undeclared: route"
+    topics = load_config(write(text), {}).topics
+    settings = topics.settings(Keep(seconds=9, events=9, bytes=9))
+    assert ("route", Keep(events=3), 7, 0) == (
+        topics.undeclared, settings.keep, settings.tables_max, settings.grace_seconds
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{home: {keep_events: 1}}", "should name topic tables, such as mqtt_home"),
+        ("{mqtt_home: {keep_events: -1}}", "topics.tables.mqtt_home.keep_events should be greater"),
+        ("{mqtt_home: {keep_event: 1}}", "topics.tables.mqtt_home.keep_event"),
+        ("mqtt_home", "should be"),
+    ],
+)
+def test_a_wrong_topic_table_is_told(write, text, said):
+    (line,) = problems(write(f"topics:\n  tables: {text}\n"))
+    assert "line 2: topics.tables" in line
+    assert said in line

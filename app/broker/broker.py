@@ -141,6 +141,8 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         accounts.end_absence(self, session)
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.gone(session)
         self.exclusives.release_all(session.client_id)
         hooking.ended(self, session)
         if session.sharing is not None:
@@ -189,12 +191,23 @@ class Broker:
 
     def forget_filter(self, session: Session, interest: Interest) -> None:
         """Note that a session has one filter less."""
+        self._uncount(session, interest.topics.text)
         session.reliable -= interest.qos > 0
         self.observer.on_unsubscribe(session.client_id, interest.topics.text)
         self.release_exclusive(session, interest.topics.text)
         if session.kept:
             self.retain_for(session, interest.topics, interest.qos, 0)
             self.keeper.drop_filter(session, interest.topics.text)
+
+    def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
+        """Count a session as a subscriber of what it shares; ``text`` is the whole filter."""
+        self._uncount(session, text)  # a hook may have given it another meaning
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.subscribed(session, topics, text)
+
+    def _uncount(self, session: Session, text: str) -> None:
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.unsubscribed(session, text)
 
     def take_exclusive(self, session: Session, topics: str) -> None:
         """Give a filter to one session (FEATURES D53)."""
@@ -214,6 +227,7 @@ class Broker:
         if interest is None:
             return False
         self.observer.on_unsubscribe(session.client_id, text)
+        self._uncount(session, text)
         if session.client is not None and session.client.caller is not None:
             self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)
         if session.kept:
@@ -275,6 +289,7 @@ class Broker:
             self.retain_for(session, interest.topics, 0, interest.qos)
         accounts.begin_absence(self, session)
         hooking.restored(self, session)
+        self._count(session)
         if session.left_at is None:  # it was connected when the server ended
             self._left(session)
             for interest in session.filters:
@@ -282,6 +297,14 @@ class Broker:
             self.keeper.leave(session)  # or another kill would give it all that time again
         elif session.expires_at is not None:
             self.sessions.leave(session, session.expires_at)
+
+    def _count(self, session: Session) -> None:
+        """Count a session as a subscriber of its filters; it is one while it is away too."""
+        if self.engine.topic_tables is not None:
+            for interest in session.filters:
+                self.engine.topic_tables.subscribed(session, interest.topics)
+            for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
+                self.engine.topic_tables.subscribed(session, share.topics, text)
 
     def _left(self, session: Session) -> None:
         """Note that the client of a session is gone now."""

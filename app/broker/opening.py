@@ -237,6 +237,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     accounts.end_absence(broker, session)
     owed, session.gaps.owed = session.gaps.owed, []
     subscription.owe(owed)
+    subscription.owner = session
     for _, flight in session.window:
         sent = sent_of(flight)
         if sent is not None:

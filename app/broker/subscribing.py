@@ -331,6 +331,7 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
         _check_count(broker, session)
         broker.observer.on_subscribe(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
+    broker.count_share(session, text, interest.topics)
     broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from app.core.tables import Attribute, Table, Type
+from app.core.topic_limits import TOPIC_TABLE_LEVEL_CHARS_MAX
 from app.core.topics import SHARE_PREFIX, TopicFilter
 
 DATABASE: Final = "mqtt_topics"
@@ -83,13 +84,14 @@ def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:
     Then four hexadecimal digits of the level's BLAKE2 tell it from the other (FEATURES X3); more,
     should these be taken as well.
     """
+    level = branch.level or ""
+    units = _ASTRAL.sub("__", level.lower())  # the source counts in UTF-16
+    name = PREFIX + _NOT_IN_NAMES.sub("_", units)[:TOPIC_TABLE_LEVEL_CHARS_MAX]
     if branch.level is None:
-        return MESSAGES
-    units = _ASTRAL.sub("__", branch.level.lower())  # the source counts in UTF-16
-    name = PREFIX + _NOT_IN_NAMES.sub("_", units)
-    if name not in taken and name not in RESERVED:
+        name = MESSAGES
+    if name not in taken and (name not in RESERVED or branch.level is None):
         return name
-    digest = blake2b(branch.level.encode()).hexdigest()
+    digest = blake2b(level.encode()).hexdigest()
     return next(
         free
         for length in range(4, len(digest) + 1)

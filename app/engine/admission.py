@@ -13,16 +13,27 @@ from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
 from app.engine.registry import VERB_OF_KIND, Route
 from app.engine.retaining import EXPIRY, Retaining
+from app.engine.seen_topics import SeenTopics
 from app.engine.shape import Shape
 from app.engine.stamps import check_stamp, is_stamped
+from app.engine.topic_tables import TopicTables
 from app.engine.write import Condition, Done, Write
 
 
 class Admission:
     """Validates events against the tables at their topics."""
 
-    def __init__(self, now: WallClock, payload_bytes_max: int, durable: Durable) -> None:
+    def __init__(
+        self,
+        now: WallClock,
+        payload_bytes_max: int,
+        durable: Durable,
+        seen: SeenTopics,
+        topic_tables: TopicTables | None = None,
+    ) -> None:
         self._now = now
+        self._seen = seen
+        self._topic_tables = topic_tables
         self._durable = durable
         self.payload_bytes_max = payload_bytes_max
         self.retaining: Retaining | None = None
@@ -38,8 +49,8 @@ class Admission:
     ) -> Write:
         """Return the write that an event asks for; gives the event its table and decoded value.
 
-        Raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, or NOT_ALLOWED for a put at a table
-        instead of at a record.
+        Raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, NOT_ALLOWED for a put at a table
+        instead of at a record, or BUSY when there are too many topic tables.
         """
         self.check_size(event)
         shape = route.shape
@@ -61,11 +72,15 @@ class Admission:
             event.expires_at = self._expiry(shape, event)
         logged = logs(event, event.table, self._durable)
         write = Write(event, caller, done, condition, shape, patch, logged=logged)
-        if shape is None and self.retaining is not None:
-            write.quota = self.retaining.admit(event)
         if is_stamped(event):
             check_stamp(event, self._now())
             write.stamped = event.kind in RETAINED
+        if shape is None and self.retaining is not None:
+            write.quota = self.retaining.admit(event)
+        if shape is None and self._topic_tables is not None and self._topic_tables.need(event):
+            write.logged = True  # asked last: what is refused needs no table
+        if not route.written:
+            self._seen.note(route)
         return write
 
     def check_size(self, event: Event) -> None:

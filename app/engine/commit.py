@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from typing import TypeVar
 
 from app.bus.bus import Bus
 from app.core.callers import Caller
@@ -36,10 +37,12 @@ from app.engine.batch import Batch, take, units
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide
 from app.engine.stamps import is_stamped, places_of_tombstones, stamp_in
-from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write
+from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from app.store.store import Change, Keep, Store
 
 log = logging.getLogger("rowcast.commit")
+
+T = TypeVar("T")
 
 
 class Committer:
@@ -75,6 +78,8 @@ class Committer:
         """The position up to which everything is durable: what a page of the log may tell."""
         self.told: Callable[[Receipt], None] | None = None
         """Hears of each write that is done, as it is announced; it must not raise."""
+        self.prepare: Callable[[Sequence[Event]], None] | None = None
+        """Called on the writer thread with what is committed next; raises nothing."""
         self.commits = 0
         self.failures = 0
         self._loop = asyncio.get_running_loop()
@@ -153,6 +158,23 @@ class Committer:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
+
+    async def durable(self) -> None:
+        """Wait until what was submitted by now is on disk; raises the Error that kept it off."""
+        future: asyncio.Future[Error | None] = self._loop.create_future()
+        self.keep((), resolver(future))
+        error = await future
+        if error is not None:
+            raise error
+
+    def on_writer(self, call: Callable[[], T]) -> "Future[T]":
+        """Have the writer thread do something between two commits."""
+        try:
+            return self._executor.submit(call)
+        except RuntimeError:  # its threads have ended: the server stops
+            refused: Future[T] = Future()
+            refused.set_exception(stopping())
+            return refused
 
     async def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget old events, on the writer thread; return how many."""
@@ -298,6 +320,8 @@ class Committer:
     def _write(self, events: list[Event], changes: list[Change]) -> list[bool]:
         if events:
             self._reserve()
+            if self.prepare is not None:
+                self.prepare(events)
         existed = self._store.commit(events, changes)
         if events:
             self.stored = events[-1].seq

@@ -50,8 +50,10 @@ from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
 from app.engine.retaining import EXPIRY
 from app.engine.rights import check_read, check_write
+from app.engine.seen_topics import SeenTopics
 from app.engine.subscription import Interest, Subscription
 from app.engine.together import Together
+from app.engine.topic_tables import TopicTables
 from app.engine.write import UNHEARD, Condition, Done, Kept, Outcome, Receipt, Unheard, resolver
 from app.store.store import Change, Page
 
@@ -72,6 +74,7 @@ class Engine:
         now: WallClock,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
         hooks: Hooks | None = None,
+        topic_tables: TopicTables | None = None,
     ) -> None:
         self.registry = registry
         self.bus = bus
@@ -85,7 +88,10 @@ class Engine:
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, bus, committer.keep, self.durable)
-        self.admission = Admission(now, payload_bytes_max, self.durable)
+        self.topic_tables = topic_tables
+        self.seen = SeenTopics(registry, topic_tables)
+        kept = topic_tables if registry.logged else None
+        self.admission = Admission(now, payload_bytes_max, self.durable, self.seen, kept)
         self._creation = Creation(self)
         self.delayed = Delayed(self, now)
         self._passage = Passage(self)
@@ -134,6 +140,8 @@ class Engine:
             route = self.registry.route(event.topic)
             plain = route.plain and event.kind is MESSAGE and condition is None
             if plain and not changes and self._forward(event, caller):
+                if not route.written:
+                    self.seen.note(route)
                 if type(done) is not Unheard:
                     done(Receipt(event))
                 return
@@ -346,6 +354,8 @@ class Engine:
         # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
+        if self.topic_tables is not None:
+            self.topic_tables.subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
 
@@ -398,6 +408,8 @@ class Engine:
         """End one interest of a subscription; return whether there was one."""
         self.bus.remove(topics, subscription)
         ended = subscription.discard(topics)
+        if self.topic_tables is not None:
+            self.topic_tables.unsubscribed(subscription.owner, topics.text)
         if ended:
             self.hooks.unsubscribed(subscription.caller, topics.text)
         return ended
@@ -407,6 +419,8 @@ class Engine:
         for interest in list(subscription):
             if self.bus.remove(interest.topics, subscription):
                 self.hooks.unsubscribed(subscription.caller, interest.topics.text)
+        if self.topic_tables is not None:
+            self.topic_tables.gone(subscription.owner)
         subscription.close()
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[Interest]]:
@@ -471,6 +485,8 @@ class Engine:
         """Let running hooks and resource code end, and wait until every write is answered."""
         self.groups.stop()
         self.delayed.stop()
+        if self.topic_tables is not None:
+            await self.topic_tables.stop()
         await self._passage.stop()
         await self._handover.stop()
         await self.committer.settle()

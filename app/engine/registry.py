@@ -31,7 +31,7 @@ class Entry:
     """The verbs that the resource class gives a behaviour of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Route:
     """Where one topic leads: the entry, and the record's id within it."""
 
@@ -40,7 +40,10 @@ class Route:
     record_id: str
     plain: bool = False
     """Whether it is an undeclared topic that anyone may write to: nothing to validate or
-    transform."""
+    transform, and no history."""
+
+    written: bool = False
+    """Whether there was a write since the route was made: then the topic is noted."""
 
     @property
     def shape(self) -> Shape | None:
@@ -60,10 +63,14 @@ class Route:
 class Registry:
     """Paths to entries, topics to routes."""
 
-    def __init__(self, tables: Sequence[Table], *, undeclared: bool = True) -> None:
+    def __init__(
+        self, tables: Sequence[Table], *, undeclared: bool = True, logged: bool = False
+    ) -> None:
         self.shapes = {table.name: Shape(table) for table in tables}
         self.undeclared = undeclared
         """Whether what no table declares is a topic too; what is the server's own always is."""
+        self.logged = logged
+        """Whether messages at such topics have a history."""
         self._entries: dict[str, Entry] = {
             table.path: Entry(table.path, self.shapes[table.name])
             for table in tables
@@ -114,7 +121,7 @@ class Registry:
                 raise Error(
                     Code.NOT_FOUND,
                     f"nothing is declared at {topic!r}; declare a table in schema.graphql, or set "
-                    "topics.undeclared to route",
+                    "topics.undeclared to table or route",
                 )
             if len(self._routes) >= MATCH_CACHE_TOPICS_MAX:
                 self._routes.clear()
@@ -136,4 +143,4 @@ class Registry:
         root = self._entries.get("")
         if root is not None and topic[0] != "$":
             return Route(topic, root, topic)
-        return Route(topic, None, topic, plain=topic[0] != "$")
+        return Route(topic, None, topic, plain=topic[0] != "$" and not self.logged)

@@ -14,6 +14,7 @@ from app.core.clock import WallClock
 from app.core.errors import Error
 from app.core.limits import SWEEP_EVENTS_MAX
 from app.core.tables import Table
+from app.core.topic_tables import Source
 from app.engine.engine import Engine
 from app.engine.retainer import Retained
 from app.engine.stamps import outdated
@@ -63,11 +64,16 @@ class Retention:
         """Trim every table's log and end what has expired; return how many events and records."""
         trimmed = 0
         for table in self._tables:
-            trimmed += await self._trim(table)
+            trimmed += await self._trim(table, self._keep(table))
+        topic_tables = self._engine.topic_tables
+        for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
+            trimmed += await self._trim(branch, keep)
         while await self._engine.committer.tidy(SWEEP_EVENTS_MAX):
             pass
         ended = await self._retained.clear_expired()
         self._forget_tombstones()
+        if topic_tables is not None:
+            await topic_tables.clean()
         return trimmed, ended
 
     def _forget_tombstones(self) -> None:
@@ -76,11 +82,10 @@ class Retention:
             self._day = today
             self._engine.committer.keep(outdated(self._now()))
 
-    async def _trim(self, table: Table | None) -> int:
-        keep = self._keep(table)
+    async def _trim(self, source: Source, keep: Keep) -> int:
         total = 0
         while True:
-            done = await self._engine.committer.trim(table, keep, self._now(), SWEEP_EVENTS_MAX)
+            done = await self._engine.committer.trim(source, keep, self._now(), SWEEP_EVENTS_MAX)
             total += done
             if done < SWEEP_EVENTS_MAX:
                 return total

@@ -53,6 +53,8 @@ class Standing:
         self._failure: Error | None = None
         self._generation = 0
         self.closed = False
+        self.owner: object = self
+        """Who subscribes, as topic tables count it: itself, or what outlives it."""
         self.caller = SERVER
         """Who reads: whoever watched last."""
         self.gate: Gate | None = None

@@ -49,16 +49,7 @@ class SystemRows(Resource):
 
     async def durable(self) -> None:
         """Wait until what was changed by now is on disk; raises the Error that kept it off."""
-        future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
-
-        def kept(error: Error | None) -> None:
-            if not future.done():
-                future.set_result(error)
-
-        self.engine.committer.keep((), kept)
-        error = await future
-        if error is not None:
-            raise error
+        await self.engine.committer.durable()
 
     async def _listed(self, query: Query) -> list[object]:
         """Return a page; rows are made until it is full, all that match where they are sorted."""

@@ -1,5 +1,7 @@
 """Names of topic tables (FEATURES F3, F4, F5, F15, X3)."""
 
+import re
+
 import pytest
 
 from app.core.tables import Type
@@ -113,3 +115,27 @@ def test_rows_have_seven_columns():
     assert table.database == "mqtt_topics"
     assert table.primary_key is not None
     assert Type.ANY is table.attributes[2].type
+
+
+def test_a_name_that_was_declared_is_not_the_messages_own():
+    """X3: a declared table of that name has it."""
+    assert "mqtt_messages" == name_of_branch(Branch(None))
+    name = name_of_branch(Branch(None), {"mqtt_messages"})
+    assert re.fullmatch("mqtt_messages_[0-9a-f]{4}", name)
+    assert name != name_of_branch(Branch("messages"), {"mqtt_messages"})
+
+
+def test_a_long_level_has_a_short_name():
+    """X3: and still one of its own."""
+    first = name_of_branch(Branch("x" * 60_000))
+    second = name_of_branch(Branch("x" * 60_001), {first})
+    assert len(first) < len(second) < 120
+    assert first != second
+
+
+@pytest.mark.slow
+def test_a_million_ids_do_not_clash():
+    """F15."""
+    ids = [message_id(1_764_806_400_000_000 + seq // 5, seq) for seq in range(1, 1_000_001)]
+    assert 1_000_000 == len(set(ids))
+    assert ids == sorted(ids)

@@ -16,6 +16,8 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.topic_table_rows import PATH, topic_table_rows
+from app.engine.topic_tables import OWNER, TopicTables
 from app.store.memory import MemoryStore
 
 NOW = 1_700_000_000.0
@@ -91,7 +93,10 @@ class Listener:
 class Room:
     """Everything of one engine."""
 
-    def __init__(self, tables=TABLES, *, undeclared=True, store=None, resources=(), **options):
+    def __init__(
+        self, tables=TABLES, *, undeclared=True, store=None, resources=(), kept=None, **options
+    ):
+        """Make it; ``kept`` are the settings of topic tables, if undeclared topics have some."""
         self.time = NOW
         self.store = store or MemoryStore("0badcafe")
         self.store.open(tables)
@@ -103,7 +108,15 @@ class Room:
         self.reader = Reader(
             self.store, self.cache, self.readers, tables, lambda: self.committer.announced
         )
-        self.registry = Registry(tables, undeclared=undeclared)
+        self.registry = Registry(tables, undeclared=undeclared, logged=kept is not None)
+        self.topic_tables = None
+        if kept is not None:
+            self.topic_tables = TopicTables(
+                self.store, self.committer, self.registry, kept, self.now
+            )
+            self.registry.add(PATH, topic_table_rows(self.topic_tables))
+            self.topic_tables.restore(self.store.topic_tables(), self.store.states(OWNER))
+            options["topic_tables"] = self.topic_tables
         for path, resource in resources:
             self.registry.add(path, resource)
         self.engine = Engine(

@@ -13,9 +13,10 @@ from app.core.topics import TopicFilter
 from app.engine.admission import Admission, logs
 from app.engine.registry import Registry
 from app.engine.resource import Resource
+from app.engine.seen_topics import SeenTopics
 from app.engine.write import UNHEARD
 
-ADMISSION = Admission(lambda: NOW, 100, Durable())
+ADMISSION = Admission(lambda: NOW, 100, Durable(), SeenTopics(Registry(TABLES), None))
 
 
 def admit(event, tables=TABLES, resources=()):
