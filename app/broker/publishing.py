@@ -183,7 +183,7 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         told = (("rowcast-late", str(outcome.late)),)
         answer = Puback if first == PUBACK else Pubrec
         client.send(answer(packet_id, Reason.SUCCESS, {"user_property": told}))
-    elif outcome.event.seq and client.tells_seq:  # D51, M1
+    elif outcome.event.seq and client.tells_seq and _is_told(client, outcome.event):  # D51, M1
         frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
         if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
             frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
@@ -192,6 +192,11 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         client.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
     else:
         client.write(b"\x50\x02" + packet_id.to_bytes(2, "big"))
+
+
+def _is_told(client: "Client", event: Event) -> bool:
+    """Tell whether an answer says where its message is: at an undeclared topic only if asked."""
+    return event.table is not None or (client.form is not None and client.form.tells_seq)
 
 
 def _stored(first: int, packet_id: int, cursor: str) -> bytes:

@@ -90,7 +90,7 @@ class TopicTables:
         self._registry = registry
         self.settings = settings
         self._now = now
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._entries: dict[str | None, Entry] = {}
         """By first level, as branches have it."""
         self._by_name: dict[str, Entry] = {}
@@ -219,7 +219,7 @@ class TopicTables:
         del self._counts[level]
         entry = self._entries.get(level)
         if entry is not None:
-            entry.left_at = self._loop.time()
+            entry.left_at = self.loop.time()
             self._watch()
 
     # -- what is written ---------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class TopicTables:
         return {table.name for table in tables} | paths
 
     def _put(self, table: TopicTable, created_at: float) -> Entry:
-        entry = Entry(table, created_at, self._loop.time())
+        entry = Entry(table, created_at, self.loop.time())
         self._missing.add(table.branch.level)
         self._entries[table.branch.level] = self._by_name[table.name] = entry
         if self.on_begin is not None and table.name not in self._declared:
@@ -345,12 +345,12 @@ class TopicTables:
     def _watch(self) -> None:
         """Look for tables that are over when the first grace period is."""
         if self._timer is None and not self._stopped:
-            self._timer = self._loop.call_later(self.settings.grace_seconds, self._look)
+            self._timer = self.loop.call_later(self.settings.grace_seconds, self._look)
 
     def _look(self) -> None:
         self._timer = None
         if self._cleaning is None:
-            self._cleaning = self._loop.create_task(self.clean())
+            self._cleaning = self.loop.create_task(self.clean())
 
     def _used(self, entry: Entry) -> bool:
         """Tell whether somebody subscribes to a table, or something is in it."""
@@ -358,7 +358,7 @@ class TopicTables:
 
     def _over(self, entry: Entry) -> bool:
         """Tell whether nothing and nobody needs a table, and nobody has for the grace period."""
-        grace = self._loop.time() - entry.left_at >= self.settings.grace_seconds
+        grace = self.loop.time() - entry.left_at >= self.settings.grace_seconds
         return grace and not self._used(entry)
 
     async def clean(self) -> int:
@@ -380,8 +380,8 @@ class TopicTables:
         """Come back when the next grace period is over, or for what failed."""
         left = [entry.left_at for entry in self if not self._used(entry)]
         if left and self._timer is None and not self._stopped:
-            seconds = min(left) + self.settings.grace_seconds - self._loop.time()
-            self._timer = self._loop.call_later(max(seconds, TOPIC_TABLE_RETRY_SECONDS), self._look)
+            seconds = min(left) + self.settings.grace_seconds - self.loop.time()
+            self._timer = self.loop.call_later(max(seconds, TOPIC_TABLE_RETRY_SECONDS), self._look)
 
     async def _end(self, entry: Entry) -> bool:
         """Drop one table, unless it is wanted again; return whether it is gone.

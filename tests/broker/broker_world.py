@@ -20,6 +20,8 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.topic_tables import TopicSettings, TopicTables
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import (
@@ -239,8 +241,8 @@ class Peer:
 class World:
     """An engine in memory, a broker on it, and time."""
 
-    def __init__(self, store=None, now=1_700_000_000.0, **settings):
-        self.now = now
+    def __init__(self, store=None, now=1_700_000_000.0, undeclared="table", **settings):
+        self.now, self.undeclared = now, undeclared
         self.store = store or MemoryStore(EPOCH)
         self.store.open(TABLES)
         self.writer, self.readers = Executor(), Executor()
@@ -248,10 +250,24 @@ class World:
         clock = HybridClock(lambda: self.now, self.store.last_version())
         self.committer = Committer(self.store, bus, cache, clock, self.writer)
         reader = Reader(self.store, cache, self.readers, TABLES, lambda: self.committer.announced)
-        self.engine = Engine(Registry(TABLES), bus, self.committer, reader, lambda: self.now)
+        registry = Registry(TABLES, logged=undeclared == "table")
+        self.topic_tables = TopicTables(
+            self.store, self.committer, registry, TopicSettings(), lambda: self.now
+        )
+        self.engine = Engine(
+            registry,
+            bus,
+            self.committer,
+            reader,
+            lambda: self.now,
+            topic_tables=self.topic_tables,
+        )
         self.options = settings
         self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
         self.loop = self.broker.loop = self.engine.delayed.loop = Loop(asyncio.get_running_loop())
+        self.topic_tables.loop = self.loop
+        facts = self.store.states(TOPIC_TABLES)
+        self.topic_tables.restore(self.store.topic_tables(), facts)
         self.peers = []
         self.engine.groups.restore(self.store.states("group/"))
         self.broker.restore(self.store.states("session/"), self.store.states("will/"))
@@ -262,7 +278,7 @@ class World:
         await self.turn()
         self.writer.hold()
         self.readers.hold()
-        return World(self.store, self.now + seconds, **self.options)
+        return World(self.store, self.now + seconds, self.undeclared, **self.options)
 
     async def turn(self):
         """Let all happen that is due, without letting time pass."""

@@ -1,4 +1,6 @@
-"""The fixture of the broker's tests."""
+"""The fixtures of the broker's tests."""
+
+from contextlib import asynccontextmanager
 
 import pytest_asyncio
 from broker_world import World
@@ -7,7 +9,20 @@ from broker_world import World
 @pytest_asyncio.fixture
 async def world():
     """An engine in memory and a broker on it; afterwards nothing is left running."""
-    made = World()
+    async with lasting(World()) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def plain_world():
+    """The same where messages at undeclared topics are only delivered (`route`)."""
+    async with lasting(World(undeclared="route")) as made:
+        yield made
+
+
+@asynccontextmanager
+async def lasting(made):
+    """Give a world, and see that it ends."""
     yield made
     for peer in made.peers:
         peer.lose()

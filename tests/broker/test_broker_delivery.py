@@ -153,8 +153,9 @@ async def test_a_slow_reader_loses_nothing_that_is_logged(world):
     assert (list(range(MANY)), 1) == (came, session.subscription.fallbacks)
 
 
-async def test_what_is_not_logged_is_dropped_and_counted(world):
+async def test_what_is_not_logged_is_dropped_and_counted(plain_world):
     """D22: QoS 0 on an open topic; a client that asked is told by a mark."""
+    world = plain_world
     plain = await world.subscribed("#", client_id="plain")
     asking = await world.subscribed("#", client_id="asking", properties=users(("seq", "")))
     asking.heard()
@@ -191,8 +192,9 @@ async def test_a_burst_beyond_the_queue_is_written_at_once(world):
     assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.account.total)
 
 
-async def test_others_get_a_turn(world):
+async def test_others_get_a_turn(plain_world):
     """One client's backlog is divided among turns of the loop."""
+    world = plain_world
     peer = await world.subscribed("a")
     for _ in range(MQTT_FLUSH_EVENTS + 1):
         world.engine.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
@@ -212,8 +214,9 @@ async def test_one_write_for_one_turn(world):
     assert 10 == len(peer.heard())
 
 
-async def test_memory_of_a_client_that_never_acknowledges(world):
+async def test_memory_of_a_client_that_never_acknowledges(plain_world):
     """Bad input: what is in flight holds its number, not its payload."""
+    world = plain_world
     peer = await world.subscribed("a", qos=1)
     await world.say("a", b"x" * 1_000)
     await peer.hear()

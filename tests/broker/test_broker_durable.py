@@ -135,8 +135,9 @@ async def test_subscriptions_survive(world, later):
     assert ["a", "c"] == topics(await again.hear())
 
 
-async def test_qos_0_filters_are_not_waited_for(world):
+async def test_qos_0_filters_are_not_waited_for(plain_world):
     """D27: what nobody asked to be kept is not written to the log."""
+    world = plain_world
     peer = await durable(world, "a", qos=0)
     peer.lose()
     head = world.store.head()
@@ -144,8 +145,9 @@ async def test_qos_0_filters_are_not_waited_for(world):
     assert (head, []) == (world.store.head(), (await back(world))[2])
 
 
-async def test_messages_nobody_waits_for_are_not_logged(world):
+async def test_messages_nobody_waits_for_are_not_logged(plain_world):
     """The fast path of a broker: clean sessions alone cost no disk."""
+    world = plain_world
     await world.subscribed("a", qos=1)
     await world.say("a", b"x")
     assert 0 == world.store.head()

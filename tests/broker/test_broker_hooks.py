@@ -147,6 +147,7 @@ async def test_x2_mqtt_tells_of_all_that_happens(world):
     peer = await world.connected()
     await peer.subscribe("a/+", "b")
     peer.publish("a/1", b"x", 1)
+    await world.turn()
     await peer.ask(Unsubscribe(3, ("b",)))
     peer.lose()
     await world.turn()

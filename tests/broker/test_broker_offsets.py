@@ -65,8 +65,9 @@ def ages(packets):
         ("#", "first", [0, 1, 2, 3, 4, 5]),
     ],
 )
-async def test_a_stream_begins_at_its_offset(world, topics_, value, expected):
+async def test_a_stream_begins_at_its_offset(plain_world, topics_, value, expected):
     """D55: events of the log under their own topics, then live ones, without a seam."""
+    world = plain_world
     await history(world)
     peer, reason, heard = await stream(world, topics_, value)
     assert (Reason.GRANTED_QOS_1, expected) == (reason, ages(heard))
@@ -113,8 +114,9 @@ async def test_a_cursor_that_leads_nowhere_is_told_with_a_reset(world, value):
     assert {"Dog/0", "Dog/1"} == set(topics(heard)[1:-1])
 
 
-async def test_undeclared_topics_have_what_was_logged(world):
+async def test_undeclared_topics_have_what_was_logged(plain_world):
     """D55: what a durable session wanted, and retained values."""
+    world = plain_world
     session = {"clean_start": False, "properties": {"session_expiry_interval": 600}}
     durable = await world.subscribed("a/logged", client_id="d", qos=1, connect=session)
     for number in range(3):

@@ -16,6 +16,7 @@ from broker_world import (
 from app.core.events import MESSAGE, Event
 from app.core.limits import SESSION_REFRESH_SECONDS
 from app.engine.retention import Retention, RetentionSettings
+from app.engine.topic_tables import TopicSettings
 from app.store.store import Keep
 
 HOUR = 3600
@@ -25,6 +26,7 @@ KEEP = 10 * HOUR
 async def sweep(world):
     """Let retention do its work."""
     settings = RetentionSettings(Keep(seconds=KEEP), 60)
+    world.topic_tables.settings = TopicSettings(keep=Keep(seconds=KEEP))
     await Retention(world.engine, TABLES, settings, lambda: world.now).sweep()
 
 

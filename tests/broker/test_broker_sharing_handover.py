@@ -221,7 +221,8 @@ async def test_after_a_kill_everything_is_done_at_least_once(world):
     await ended(there)
 
 
-async def test_a_group_is_forgotten_with_its_last_member(world):
+async def test_a_group_is_forgotten_with_its_last_member(plain_world):
+    world = plain_world
     one = await worker(world, "x", durable=True)
     await publish(world, [1])
     one.peer.lose()
@@ -232,7 +233,8 @@ async def test_a_group_is_forgotten_with_its_last_member(world):
     assert not world.engine.durable.wanted("a/b")
 
 
-async def test_without_durable_members_nothing_is_logged_or_kept(world):
+async def test_without_durable_members_nothing_is_logged_or_kept(plain_world):
+    world = plain_world
     one = await worker(world, "x")
     await publish(world, [1])
     one.peer.lose()

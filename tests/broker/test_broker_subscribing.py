@@ -339,7 +339,7 @@ async def test_a_disk_that_is_too_busy_to_wait_for(world, monkeypatch):
     peer = await world.connected()
     busy = Error(Code.BUSY, "too much is waiting")
     world.writer.hold()
-    monkeypatch.setattr(world.committer, "keep", lambda changes, done: done(busy))
+    monkeypatch.setattr(world.committer, "keep", lambda changes, done=None: done and done(busy))
     peer.send(Publish("a", b"x", retain=True), Subscribe(2, (Subscription("a"),)))
     (told,) = await peer.hear()
     assert (0x89, True) == (told.reason, peer.closed)
