@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from app.broker.session import Session
 
 _DUP = 0x08
+_PUBREL_BYTES = 4
 
 
 class Sent:
@@ -127,24 +128,40 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
     sent = sent_of(flight)
     flight.sent_again(client.broker.now())
     if flight.released:
-        pubrel = encode(Pubrel(packet_id), client.connection.version)
-        client.write(pubrel)
-        return len(pubrel)
+        client.write(_pubrel(client, packet_id))
+        return _PUBREL_BYTES
     parts = UNSENDABLE if sent is None or sent.event is None else _parts(client, sent, sent.event)
     size = len(parts[0]) + len(parts[1]) + 2
     if not parts[0] or 0 < client.packet_bytes_max < size:  # nothing that could be sent
-        window = session.window
-        window.acknowledge(packet_id)
-        session.changed.add(packet_id)
-        if session.sharing is not None and sent is not None:
-            session.sharing.done(sent)
         _missed(client, session, sent, parts)
-        return 0
+        return _give_up(client, session, packet_id, sent)
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])
     if sent is not None and sent.event is not None:
         client.traffic.sent(1, client.broker.forms.size(sent.event, sent.form))
     return size
+
+
+def _give_up(client: "Client", session: "Session", packet_id: int, sent: Sent | None) -> int:
+    """End a flight that cannot be sent any more; return how many bytes that takes.
+
+    With QoS 2 the client may have the message, and then it holds the identifier: it would take the
+    next message with it for this one. PUBREL lets go of it, whether it is held or not.
+    """
+    session.changed.add(packet_id)
+    if session.sharing is not None and sent is not None:
+        session.sharing.done(sent)
+    if sent is None or sent.qos < 2:
+        session.window.acknowledge(packet_id)
+        return 0
+    session.window.release(packet_id, client.broker.now())
+    sent.order = session.next_order()
+    client.write_saved((_pubrel(client, packet_id),))
+    return _PUBREL_BYTES
+
+
+def _pubrel(client: "Client", packet_id: int) -> bytes:
+    return encode(Pubrel(packet_id), client.connection.version)
 
 
 def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:

@@ -4,7 +4,7 @@ import pytest
 from broker_world import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 
 from app.core.errors import Code, Error
-from app.mqtt.packets import Will
+from app.mqtt.packets import Pubcomp, Pubrel, Will
 from app.store.store import Keep
 
 HOUR = {"session_expiry_interval": 3600}
@@ -212,6 +212,26 @@ async def test_a_connection_that_cannot_go_on_leaves_no_will(world, monkeypatch,
     await there.pass_time(5)
     assert [] == payloads(await heir.hear())
     assert [] == there.store.states("will/")
+
+
+async def test_what_the_log_has_no_more_holds_no_identifier(world):
+    """MQTT-4.3.3-8, D16: the client may hold it, and took the next message for this one."""
+    peer = await connected(world)
+    await peer.subscribe("a", qos=2)
+    speaker = await world.connected("speaker")
+    speaker.publish("a", b"gone", 2)
+    (held,) = await peer.hear()
+    peer.lose()
+    speaker.publish("a", b"next", 2, packet_id=2)
+    await world.pass_time(1)
+    there = await world.killed()
+    there.store.trim(None, Keep(events=1), world.now, 100)
+    again = await connected(there)
+    pubrel = next(item for item in [*again.later, *await again.hear()] if type(item) is Pubrel)
+    assert held.packet_id == pubrel.packet_id
+    again.send(Pubcomp(pubrel.packet_id))
+    await again.hear()
+    assert held.packet_id not in dict(there.broker.sessions.get("d").window)
 
 
 async def test_sent_again_while_the_first_is_refused(world, refusing):
