@@ -46,7 +46,8 @@ from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.retainer import Retained, clear_regularly
+from app.engine.retained_rows import PATH, retained_rows
+from app.engine.retainer import SERVERS, Retained, clear_regularly
 from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
 from app.engine.topic_table_rows import PATH, topic_table_rows
@@ -211,8 +212,12 @@ class Application:
         """Set the rules for retained messages."""
         settings, engine = self.config.retainer, self.engine
         rules = settings.rules
-        engine.admission.retaining = Retaining(rules, self._now, lambda: self.store.count(None))
+        count = self.store.count
+        engine.admission.retaining = Retaining(
+            rules, self._now, lambda: count(None) - count(SERVERS)
+        )
         engine.reader.retains = rules.enabled
+        self.registry.add(PATH, retained_rows(self._now))
         engine.reader.scan_records = settings.batch_read_number
         engine.reader.delivery_rate = settings.delivery_rate
         if settings.msg_clear_interval:

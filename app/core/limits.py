@@ -185,6 +185,10 @@ SYSTEM_ROW_ITEMS_MAX = 1_000
 """Items of a list within one such row: what is in flight may be 65,535 messages."""
 SYSTEM_ROW_ITEMS_LISTED_MAX = 20
 """The same where many rows are listed."""
+SYSTEM_ROW_TEXT_CHARS_MAX = 256
+"""Of a payload in such a list: a person sees what it is, and one row has the whole of it."""
+RETAINED_ROWS_LOOKED_MAX = 100_000
+"""Retained messages that one search looks at: a second or two of it."""
 DELAY_SECONDS_MAX = 4_294_967
 """Longest delay of a message, seven weeks: as in EMQX, whose clients know it."""
 DELAYED_EVENTS_MAX = 100_000

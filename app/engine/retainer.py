@@ -20,6 +20,7 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event, Record
 from app.core.limits import SWEEP_RECORDS_MAX
+from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
 from app.engine.rights import check_administer, check_read
@@ -29,6 +30,8 @@ log = logging.getLogger("rowcast.retainer")
 
 EVERYTHING: Final = "#"
 """All topics but those that begin with ``$``."""
+SERVERS: Final = Branch("$SYS")
+"""What the server keeps for itself, which is none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class Retained:
             messages, more = messages[:limit], more or len(messages) > limit
         return Matched(
             [record for record in messages if self._is_shown(record)],
-            _cursor(messages[-1].topic) if more else "",
+            cursor_after(messages[-1].topic) if more else "",
         )
 
     async def pages(self, topics: str) -> AsyncIterator[Sequence[Record]]:
@@ -159,7 +162,8 @@ class Retained:
         """Return how many there are: at once, unless a hook keeps some from the caller."""
         check_read(EVERYTHING, self._caller)
         if not self._is_filtered:
-            return await self._engine.reader.count(None)
+            reader = self._engine.reader
+            return await reader.count(None) - await reader.count(SERVERS)
         return sum([len(page) async for page in self.pages(EVERYTHING)])
 
     def _asked(self, topics: str) -> TopicFilter:
@@ -237,7 +241,8 @@ def _joined(
     return [record for _, record in sorted((own | others).items())]
 
 
-def _cursor(topic: str) -> str:
+def cursor_after(topic: str) -> str:
+    """Return the cursor that stands after a topic."""
     return urlsafe_b64encode(topic.encode()).decode().rstrip("=")
 
 

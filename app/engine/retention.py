@@ -16,7 +16,7 @@ from app.core.limits import SWEEP_EVENTS_MAX
 from app.core.tables import Table
 from app.core.topic_tables import Source
 from app.engine.engine import Engine
-from app.engine.retainer import Retained
+from app.engine.retainer import Retained, Retainer
 from app.engine.stamps import outdated
 from app.store.store import Keep
 
@@ -42,7 +42,7 @@ class Retention:
         now: WallClock,
     ) -> None:
         self._engine = engine
-        self._retained = Retained(engine, now)
+        self._retained: Retainer = Retained(engine, now)
         self._tables: tuple[Table | None, ...] = (*tables, None)
         self._settings = settings
         self._now = now

@@ -17,6 +17,7 @@ ADMINISTERED: Final = (
     "$SYS/delayed/",
     "$SYS/brokers/",
     "$SYS/dead_letters/",
+    "$SYS/retained/",
 )
 """Below these, what the server keeps may be ended by an administrator."""
 

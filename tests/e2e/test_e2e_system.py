@@ -53,6 +53,28 @@ def test_a_session_is_ended_by_rest(server):
     assert 404 == server.request("DELETE", "/$SYS/sessions/ended").status_code
 
 
+def test_retained_messages_are_listed_read_and_cleared_by_rest(server):
+    """E30: as README.md shows it."""
+    for room in ("kitchen", "hall"):
+        server.request("PUT", f"/home/{room}/temperature", content=b"21").raise_for_status()
+    path = "/$SYS/retained/"
+    wanted = "filter=home/%2B/temperature&payload=ct=21&limit(1)"
+    (first,) = server.request("GET", f"{path}?{wanted}").json()
+    second = server.request("GET", f"{path}?{wanted}&after({first['cursor']})").json()
+    assert (["home/hall/temperature"], ["home/kitchen/temperature"]) == (
+        [first["topic"]], [row["topic"] for row in second],
+    )  # fmt: skip
+    one = server.request("GET", f"{path}home/hall/temperature").json()
+    assert ("21", 2) == (one["payload"], one["size"])
+    told = server.request("POST", path, json={"clear": "home/#", "dry_run": True}).json()
+    assert (2, True) == (told["count"], told["dry_run"])
+    assert 204 == server.request("DELETE", f"{path}home/hall/temperature").status_code
+    assert 404 == server.request("DELETE", f"{path}home/hall/temperature").status_code
+    assert 1 == server.request("POST", path, content=b'{"clear":"home/#"}').json()["count"]
+    assert [] == server.request("GET", f"{path}?filter=home/%23").json()
+    assert 400 == server.request("POST", path, json={"clear": 1}).status_code
+
+
 def delayed_rows(server):
     """Return what waits."""
     return server.request("GET", "/$SYS/delayed/").json()

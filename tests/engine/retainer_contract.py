@@ -7,13 +7,15 @@ The source's "Testing Suggestions" are empty; these are ours. A test module give
 import pytest
 from engine_room import ANN, BEN, Code, Listener, refusal
 
+from app.core.callers import SERVER
 from app.core.errors import Error
 from app.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from app.core.topic_tables import METRICS, TopicTable
 from app.core.topics import TopicFilter
 from app.engine.hook import Hook
 from app.engine.hooks import Hooks
 from app.engine.interests import Interest
-from app.engine.retainer import Retained, Retainer
+from app.engine.retainer import SERVERS, Retained, Retainer
 from app.engine.subscription import Subscription
 
 CALLS = (
@@ -221,3 +223,13 @@ class RetainerContract:
         for topic in ("a/#", "", "Dog"):
             with pytest.raises(Error):
                 await retainer.store_retained(message(topic))
+
+    async def test_what_the_server_keeps_for_itself_is_none_of_them(self, keeper):
+        room = keeper.start()
+        retainer = await filled(room, "a/1")
+        room.store.define(TopicTable(METRICS, SERVERS))
+        await room.put("$SYS/broker/uptime", b"1", caller=SERVER)
+        assert (1, [["a/1"]], 1) == (
+            await retainer.size(), await followed(retainer, "#"), await retainer.clean(),
+        )  # fmt: skip
+        assert 1 == len(await retainer.read_message("$SYS/broker/uptime"))
