@@ -17,6 +17,7 @@ from typing import Final, cast
 from app.core.clock import seconds_of
 from app.core.events import MESSAGE, Event
 from app.core.limits import STORE_MERGED_PARTS_MAX
+from app.store import sql_times
 from app.store.sql_commit import Part
 from app.store.sql_parts import END, Plan
 from app.store.sql_rows import Row, properties_of
@@ -140,15 +141,6 @@ def _sieve(plan: Plan) -> str:
     return f" AND table_id IN ({numbers})"
 
 
-def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
-    """Return the number of the first event of at least this version, or None."""
-    text = f"SELECT seq FROM {LOG} WHERE table_id=? AND version>=? AND seq<=? ORDER BY seq LIMIT 1"
-    found = [
-        cursor.execute(text, (number, version, upto)).fetchone() for number, upto in plan.pieces
-    ]
-    return min((int(row[0]) for row in found if row is not None), default=None)
-
-
 def note_trimmed(cursor: Cursor, seq: int) -> None:
     """Note a number as trimmed, so that the head of a log whose end is gone is known."""
     cursor.execute(
@@ -183,6 +175,7 @@ def trim(
             (last, count, size, part.table_id),
         )
         note_trimmed(cursor, last)
+        sql_times.trim(cursor)
     return count, size, last
 
 

@@ -47,6 +47,7 @@ LOG: Final = "rowcast_log"
 META: Final = "rowcast_meta"
 STATES: Final = "rowcast_states"
 TABLES: Final = "rowcast_tables"
+TIMES: Final = "rowcast_times"
 TOPICS: Final = "rowcast_topics"
 RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
 
@@ -302,6 +303,12 @@ def _account_tables(metadata: MetaData) -> None:
         Column("bytes", BigInteger(), nullable=False, default=0),
         Column("records", BigInteger()),
         Column("mixed", Boolean()),
+    )
+    SqlTable(
+        TIMES,
+        metadata,
+        Column("second", Integer(), primary_key=True, autoincrement=False),
+        Column("seq", BigInteger(), nullable=False),
     )
     SqlTable(
         FORMER,

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from sqlite3 import Cursor
 
 from app.core.topic_tables import Branch, TopicTable
+from app.store import sql_times
 from app.store.sql_commit import Part, write_fact
 from app.store.sql_log import note_trimmed
 from app.store.sql_parts import Level, Parts
@@ -138,4 +139,5 @@ def purge(cursor: Cursor, number: int, limit: int) -> int:
     done = cursor.rowcount
     if done < limit:
         cursor.execute(f"DELETE FROM {TABLES} WHERE id=?", (number,))
+        sql_times.trim(cursor)
     return done

@@ -21,7 +21,7 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
-from app.store import sql_log, sql_scan, sql_search, sql_topic_tables, sql_views
+from app.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
 from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
 from app.store.sql_database import Database
@@ -31,6 +31,7 @@ from app.store.sql_rows import Row, TopicRows
 from app.store.sql_statements import LogStatement
 from app.store.sql_states import StateStatements, read_states
 from app.store.sql_tables import META, TABLES, quoted
+from app.store.sql_times import Times
 from app.store.sql_views import Views
 from app.store.store import Change, Figures, Keep, Page
 
@@ -63,6 +64,7 @@ class SqlStore:
         self._parts = Parts(Part(TopicRows(), 0))
         self._views = Views()
         self._log = LogStatement()
+        self._times = Times(self._last_version)
         self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
 
@@ -111,10 +113,12 @@ class SqlStore:
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 write_fact(cursor, "last_version", version)
+            second = self._times.write(cursor, version, events[0].seq)
             if changes:
                 self._states.write(cursor, changes)
         for share in shares:
             note(share)
+        self._times.note(second)
         self._head = events[-1].seq
         self._last_version = max(self._last_version, version)
         return existed
@@ -330,7 +334,7 @@ class SqlStore:
         """Return the position just before the source's first event of at least this version."""
 
         def ask(cursor: Cursor, plan: Plan) -> int:
-            seq = sql_log.since(cursor, plan, version)
+            seq = sql_times.since(cursor, plan, version)
             return sql_log.head(cursor) if seq is None else seq - 1
 
         return self._read(0, [source], ask)

@@ -206,7 +206,11 @@ class Store(Protocol):
         """
 
     def since(self, source: Source, version: int) -> int:
-        """Return the position just before the source's first event of at least this version."""
+        """Return the position just before the source's first event of at least this version.
+
+        The first in the order of the log, which is that of arrival: a late event with an older
+        version may follow it. It costs what a second of the log does, not what the log does.
+        """
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return owner, name and value of all facts of owners that begin with ``prefix``.

@@ -195,13 +195,18 @@ def step(store, dice, writer):
     if what == "commit":
         store.commit(
             [
-                writer.event(dice.choice(TOPICS), dice.choice((PUT, DELETE, MESSAGE)), b"xy")
+                writer.event(
+                    dice.choice(TOPICS),
+                    dice.choice((PUT, DELETE, MESSAGE)),
+                    b"xy",
+                    version=max(0, writer.seq - dice.choice((0, 0, 0, 25))) << 18,
+                )
                 for _ in range(dice.randint(1, 4))
             ]
         )
     elif what == "trim":
         keep = dice.choice((Keep(events=2), Keep(bytes=5), Keep(seconds=0.4)))
-        store.trim(dice.choice(SOURCES), keep, writer.seq * 0.065536, dice.choice((1, 5)))
+        store.trim(dice.choice(SOURCES), keep, writer.seq * 0.262144, dice.choice((1, 5)))
     else:
         getattr(store, what)(dice.choice((HOME, YARD, SINGLE)))
 
@@ -212,7 +217,7 @@ def answers(store):
     for some in ([HOME.branch, SINGLE.branch], [None, DOG], [YARD.branch], [None]):
         found += [seqs(store, *some, after=after, limit=3) for after in (0, 4, 9)]
         found.append([event.seq for event in store.read_back(9, 3, some)])
-        found += [store.since(source, 5 << 16) for source in some]
+        found += [store.since(source, n << 17) for source in some for n in range(0, 200, 9)]
         found.append([event.seq for event in store.history(some[0], "home/a", 3)])
     return found
 
