@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from sqlite3 import Cursor
-from typing import Final, cast
+from typing import Any, Final
 
 from app.core.clock import seconds_of
 from app.core.events import MESSAGE, Event
@@ -85,27 +85,28 @@ class LogReader:
         row = max((row for row in found if row is not None), key=_SEQ, default=None)
         return None if row is None else self._event(row)
 
-    def _event(self, row: Row) -> Event:
+    def _event(self, row: tuple[Any, ...]) -> Event:
         seq, table_id, local, kind, version, qos, retain, client = row[:8]
         content_type, payload, expires, properties = row[8:]
-        part = self._parts.get(cast("int", table_id))
+        part = self._parts.get(table_id)
         if part is None:
-            table, prefix = None, self._former.get(cast("int", table_id), "")
+            table, prefix = None, self._former.get(table_id, "")
         else:
-            table, prefix = part.rows.layout.table, part.rows.layout.prefix
+            layout = part.rows.layout
+            table, prefix = layout.table, layout.prefix
         return Event(
-            prefix + cast("str", local),
-            cast("str", kind),
-            payload if type(payload) is bytes else cast("str", payload).encode(),
-            cast("str | None", content_type),
-            cast("int", qos),
-            bool(retain),
+            prefix + local,
+            kind,
+            payload if type(payload) is bytes else payload.encode(),
+            content_type,
+            qos,
+            retain == 1,
             table,
-            cast("str", client),
-            properties_of(properties),
-            cast("float", expires or 0.0),
-            cast("int", seq),
-            cast("int", version),
+            client,
+            properties if properties is None else properties_of(properties),
+            expires or 0.0,
+            seq,
+            version,
         )
 
 

@@ -19,7 +19,7 @@ This module knows columns, not statements.
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from app.codecs import json_text
 from app.core.events import MISSING, PUT, Event, Record
@@ -166,22 +166,22 @@ class TopicRows:
         """Return the value that a query sees: none, because nothing is decoded."""
         return None
 
-    def record(self, row: Row) -> Record:
+    def record(self, row: tuple[Any, ...]) -> Record:
         """Return the record that a row keeps."""
         topic, seq, version, client, qos, payload, content_type, expires, properties = row
         return Event(
-            cast("str", topic),
+            topic,
             PUT,
-            cast("bytes", payload),
-            cast("str | None", content_type),
-            cast("int", qos),
+            payload,
+            content_type,
+            qos,
             True,
             None,
-            cast("str", client),
-            properties_of(properties),
-            cast("float", expires or 0.0),
-            cast("int", seq),
-            cast("int", version),
+            client,
+            properties if properties is None else properties_of(properties),
+            expires or 0.0,
+            seq,
+            version,
         )
 
 
