@@ -318,7 +318,8 @@ def _calm_the_collector() -> None:
 
 def _where_to_look(application: Application) -> str:
     """Return what the person who started it wants to know."""
-    paths = [entry.path or "/" for entry in application.registry.entries if entry.path[:1] != "$"]
+    entries = [entry for entry in application.registry.entries if entry.view is None]
+    paths = [entry.path or "/" for entry in entries if entry.path[:1] != "$"]
     return "\n".join(
         (
             f"Rowcast {__version__} is ready.",

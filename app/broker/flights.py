@@ -6,17 +6,23 @@ QoS 2 message that was answered with PUBREC is never sent again, only its PUBREL
 MQTT-4.4.0-1).
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from app.broker.forms import UNSENDABLE, Form, Parts
+from app.core.callers import SERVER
+from app.core.errors import Error
 from app.core.events import MESSAGE, Event
 from app.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
+from app.core.topic_tables import PREFIX
 from app.engine.deals import Deal
 from app.engine.gaps import Why
 from app.engine.interests import Interest
 from app.engine.preludes import snapshot_of
+from app.engine.topic_rows import Row, row_again
 from app.mqtt.encode import encode
 from app.mqtt.packets import Pubrel
 from app.mqtt.window import Flight
@@ -36,7 +42,18 @@ class Sent:
     log again; ``seq`` is 0 for what is not logged, which can be sent again only by this process.
     """
 
-    __slots__ = ("deal", "event", "form", "identifiers", "order", "qos", "retain", "seq", "topic")
+    __slots__ = (
+        "deal",
+        "event",
+        "form",
+        "identifiers",
+        "named",
+        "order",
+        "qos",
+        "retain",
+        "seq",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -57,6 +74,8 @@ class Sent:
         self.order = order
         self.seq = event.seq if event is not None else seq
         self.topic = event.topic if event is not None else topic
+        self.named = retain or event is None or isinstance(event, Row)
+        """Whether it is found again by its topic too, not by its number alone."""
         self.deal: Deal | None = None
         """What a group dealt and is to be told of."""
 
@@ -71,6 +90,16 @@ class Light(Enum):
 def sent_of(flight: Flight) -> Sent | None:
     """Return what a flight carries; None for the light ones of clean sessions."""
     return flight.item if isinstance(flight.item, Sent) else None
+
+
+def note_rows(filters: Iterable[Interest], flight: Flight, position: int) -> None:
+    """Note after a kill which rows were sent whose events, at the same position, were not."""
+    sent = sent_of(flight)
+    if sent is None or sent.seq <= position or not sent.topic.startswith(PREFIX):
+        return
+    for interest in filters:
+        if interest.topics.matches(sent.topic):
+            interest.floor = max(interest.floor, sent.seq)
 
 
 def begin_again(session: "Session") -> None:
@@ -208,10 +237,12 @@ async def read_again(client: "Client", session: "Session") -> None:
         event = found.get(seq)
         topic = next((sent.topic for sent in flights if sent.topic), "")
         if event is None and topic:
-            record = await engine.reader.get(engine.registry.route(topic).table, topic)
-            event = snapshot_of(record) if record is not None and record.seq == seq else None
+            with suppress(Error):
+                record = await engine.read(topic, SERVER)
+                event = snapshot_of(record) if record.seq == seq else None
         for sent in flights:
-            if event is not None and gate is not None:
-                sent.event = gate.show(event, sent.qos)
+            again = row_again(event, sent.topic) if event is not None else None
+            if again is not None and gate is not None:
+                sent.event = gate.show(again, sent.qos)
             else:
-                sent.event = event
+                sent.event = again

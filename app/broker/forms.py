@@ -18,6 +18,7 @@ from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.meta import meta_of
 from app.engine.contents import Contents
 from app.engine.stamps import ORIGIN
+from app.engine.topic_rows import Row
 from app.mqtt.aliases import alias_frame, alias_parts
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
@@ -255,7 +256,7 @@ class Forms:
         """
         told: list[tuple[str, str]] = []
         if event.table is not None or form.tells_seq:
-            if event.seq:
+            if event.seq and not (isinstance(event, Row) and event.leads):
                 told.append(("seq", self._cursor(event.seq)))
             if event.kind not in _SAID_BY_KIND:
                 told.append(("op", event.kind))  # X16

@@ -330,7 +330,7 @@ def _facts(interest: Interest) -> dict[str, object]:
 def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
     return {
         "seq": sent.seq,
-        "topic": sent.topic if sent.retain else "",
+        "topic": sent.topic if sent.named else "",
         "qos": sent.qos,
         "retain": sent.retain,
         "ids": list(sent.identifiers),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.broker import wills
 from app.broker.accounts import owed_of
-from app.broker.flights import Sent
+from app.broker.flights import Sent, note_rows
 from app.broker.session import Session
 from app.broker.sharing import Sharing
 from app.codecs import CBOR, decode
@@ -126,6 +126,7 @@ class _Recall:
         session.kept = True
         for order, packet_id, flight in sorted(self._flights, key=lambda item: item[:2]):
             session.window.restore(packet_id, flight)
+            note_rows(session.filters, flight, session.position)
             session.orders = order
         session.reliable = sum(1 for interest in session.filters if interest.qos)
         if self._shares:

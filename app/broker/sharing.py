@@ -113,7 +113,7 @@ class Sharing:
         hooks, client = self._broker.engine.hooks, self.session.client
         if not event.topic or not hooks.reading or client is None or client.caller is None:
             return True
-        return hooks.may_read(client.caller, event.topic)
+        return hooks.may_see(client.caller, event)
 
     def give(self, deal: Deal) -> None:
         """Take a message; it is sent at the end of this turn."""

@@ -94,7 +94,7 @@ def _text_holds(operator: Operator, found: object, wanted: object) -> bool:
 def _order_holds(operator: Operator, found: object, wanted: object) -> bool:
     if isinstance(found, bool) or isinstance(wanted, bool):
         return False
-    one, other = _Place(found), _Place(wanted)
+    one, other = Place(found), Place(wanted)
     if _LAST in {one.rank, other.rank} or one.rank != other.rank:
         return False
     match operator:
@@ -129,7 +129,7 @@ def _instant(value: datetime) -> datetime:
 
 
 @total_ordering
-class _Place:  # noqa: PLW1641 - it is ordered, never a key
+class Place:  # noqa: PLW1641 - it is ordered, never a key
     """Where one value stands among the values of one sort key."""
 
     __slots__ = ("descending", "rank", "value")
@@ -140,18 +140,18 @@ class _Place:  # noqa: PLW1641 - it is ordered, never a key
         self.descending = descending
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Place) or self.rank != other.rank:
+        if not isinstance(other, Place) or self.rank != other.rank:
             return False
         return self.rank == _LAST or self.value == other.value
 
-    def __lt__(self, other: "_Place") -> bool:
+    def __lt__(self, other: "Place") -> bool:
         if _LAST in {self.rank, other.rank}:
             return self.rank < other.rank
         if self.descending:
             return other._before(self)
         return self._before(other)
 
-    def _before(self, other: "_Place") -> bool:
+    def _before(self, other: "Place") -> bool:
         if self.rank != other.rank:
             return self.rank < other.rank
         one, two = self.value, other.value
@@ -176,10 +176,10 @@ def _rank(value: object) -> int:
     return next((rank for rank, kind in enumerate(kinds, 2) if isinstance(value, kind)), _LAST)
 
 
-def order_key(sort: tuple[Sort, ...], value: object, record_id: object) -> tuple[_Place, ...]:
+def order_key(sort: tuple[Sort, ...], value: object, record_id: object) -> tuple[Place, ...]:
     """Return what ``sorted`` needs to put records into a query's order."""
-    places = [_Place(reach(item.path, value, record_id), item.descending) for item in sort]
-    return (*places, _Place(record_id))
+    places = [Place(reach(item.path, value, record_id), item.descending) for item in sort]
+    return (*places, Place(record_id))
 
 
 # -- pages -----------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def answer(query: Query, records: Iterable[Row]) -> Answer:
     if query.after is not None:
         *values, last = token_values(query.sort, query.after)
         keys = zip(values, query.sort, strict=True)
-        bound = (*(_Place(value, item.descending) for value, item in keys), _Place(last))
+        bound = (*(Place(value, item.descending) for value, item in keys), Place(last))
         found = [row for row in found if order_key(query.sort, row[1], row[0]) > bound]
     end = len(found) if query.limit is None else query.offset + query.limit
     page = found[query.offset : end]

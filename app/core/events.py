@@ -107,7 +107,7 @@ class Event:
     def changed(self, **facts: object) -> "Event":
         """Return a copy with other facts, such as ``payload``; it shares no cache with this one."""
         copy = Event(self.topic, self.kind, self.payload)
-        for name in self.__slots__:
+        for name in Event.__slots__:
             setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
         if facts:
             raise TypeError(f"an event has no {', '.join(facts)}")

@@ -46,6 +46,12 @@ RETAINED_DELIVERY_RATE = 10_000
 stalls no publisher."""
 RETAINED_BURST_RECORDS = 1_000
 """Of those, at once: most subscribers ask for fewer, and are not delayed."""
+ROW_SLICE_EVENTS = 500
+"""Events of the log made rows and sifted at a time, on a reader thread: a few milliseconds."""
+ROW_PAGE_ROWS_MAX = 10_000
+"""Rows of a topic table in memory at once, for a reader that names no limit."""
+ROW_SORTED_ROWS_MAX = 50_000
+"""Rows of a topic table that are sorted by what the log has in no order: about two seconds."""
 MATCH_CACHE_TOPICS_MAX = 65_536
 """Topics whose subscribers (bus) or route (engine) are remembered; cleared when full."""
 

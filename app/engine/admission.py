@@ -16,6 +16,7 @@ from app.engine.retaining import EXPIRY, Retaining
 from app.engine.seen_topics import SeenTopics
 from app.engine.shape import Shape
 from app.engine.stamps import check_stamp, is_stamped
+from app.engine.topic_rows import read_only
 from app.engine.topic_tables import TopicTables
 from app.engine.write import Condition, Done, Write
 
@@ -53,6 +54,8 @@ class Admission:
         instead of at a record, or BUSY when there are too many topic tables.
         """
         self.check_size(event)
+        if route.view is not None:
+            raise read_only(route.view)
         shape = route.shape
         patch: object = None
         if shape is None:

@@ -36,7 +36,12 @@ class Contents:
         self._shapes = shapes
 
     def _shape(self, event: Event) -> Shape | None:
-        return self._shapes[event.table.name] if event.table is not None else None
+        if event.table is None:
+            return None
+        shape = self._shapes.get(event.table.name)
+        if shape is None:  # a topic table that is gone, while somebody still has a row of it
+            shape = Shape(event.table)
+        return shape
 
     def structured(self, event: Event) -> bool:
         """Tell whether the event carries a value rather than plain bytes; decodes it if need be.
@@ -76,7 +81,7 @@ class Contents:
         if event.kind == DELETE:
             return None
         if not self.structured(event):
-            return _text_or_bytes(event)
+            return text_or_bytes(event)
         shape = self._shape(event)
         return shape.visible(event.decoded) if shape is not None else event.decoded
 
@@ -94,7 +99,7 @@ class Contents:
             return event.content_type
         if self.structured(event):
             return JSON
-        return TEXT if isinstance(_text_or_bytes(event), str) else RAW
+        return TEXT if isinstance(text_or_bytes(event), str) else RAW
 
     def payload(self, event: Event, media_type: str | None) -> bytes:
         """Return the payload in a structured media type; None means as it came.
@@ -127,7 +132,7 @@ class Contents:
         )
 
 
-def _text_or_bytes(event: Event) -> str | bytes:
+def text_or_bytes(event: Event) -> str | bytes:
     """Return text when the bytes can be text and do not say that they are something else."""
     said = event.content_type
     if said is None or said.startswith("text/"):

@@ -50,6 +50,7 @@ from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
 from app.engine.retaining import EXPIRY
 from app.engine.rights import check_read, check_write
+from app.engine.row_views import Views
 from app.engine.seen_topics import SeenTopics
 from app.engine.subscription import Interest, Subscription
 from app.engine.together import Together
@@ -84,10 +85,11 @@ class Engine:
         self.hooks = hooks or Hooks()
         self._readable = Readable(reader, self.hooks, now)
         self.past = Past(reader, self.hooks, AsOf(reader, self.contents, registry.shapes), now)
+        self.views = reader.views = Views(bus, registry, topic_tables)
         self._now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
-        self.groups = Groups(reader, bus, committer.keep, self.durable)
+        self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.topic_tables = topic_tables
         self.seen = SeenTopics(registry, topic_tables)
         kept = topic_tables if registry.logged else None
@@ -284,7 +286,7 @@ class Engine:
         """Return the current record at a topic; raises NOT_FOUND."""
         self.authorise_read(topic, caller)
         route = self.registry.route(topic)
-        record = await self._readable.record(route, topic)
+        record = await self._readable.record(route, topic, caller)
         if record is None or 0 < record.expires_at <= self._now():
             raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
         return record
@@ -350,7 +352,7 @@ class Engine:
             self.hooks.subscribed(caller, interest)
             return False
         position = self._position(subscription, interest, since)
-        self.bus.add(topics, subscription)
+        self.views.enter(subscription, interest)
         # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
@@ -406,7 +408,7 @@ class Engine:
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """End one interest of a subscription; return whether there was one."""
-        self.bus.remove(topics, subscription)
+        self.views.leave(subscription, topics)
         ended = subscription.discard(topics)
         if self.topic_tables is not None:
             self.topic_tables.unsubscribed(subscription.owner, topics.text)
@@ -416,8 +418,9 @@ class Engine:
 
     def close(self, subscription: Subscription) -> None:
         """End a subscription: nothing of it is left on the bus."""
-        for interest in list(subscription):
-            if self.bus.remove(interest.topics, subscription):
+        if not subscription.closed:
+            self.views.leave_all(subscription)
+            for interest in subscription:
                 self.hooks.unsubscribed(subscription.caller, interest.topics.text)
         if self.topic_tables is not None:
             self.topic_tables.gone(subscription.owner)
@@ -425,8 +428,7 @@ class Engine:
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[Interest]]:
         """End a subscription; return position and interests, with which ``resume`` goes on."""
-        for interest in list(subscription):
-            self.bus.remove(interest.topics, subscription)
+        self.views.leave_all(subscription)
         return subscription.suspend()
 
     def resume(
@@ -448,7 +450,7 @@ class Engine:
             except Error:
                 refused.append(interest)
             else:
-                self.bus.add(interest.topics, subscription)
+                self.views.enter(subscription, interest)
                 allowed.append(interest)
         self._serve(subscription, caller)
         subscription.resume(position, allowed)

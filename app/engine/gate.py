@@ -11,7 +11,7 @@ from copy import deepcopy
 from app.core.callers import Caller
 from app.core.events import Event
 from app.engine.hooks import Hooks
-from app.engine.preludes import Pair
+from app.engine.interests import Pair
 
 
 class Gate:
@@ -42,7 +42,7 @@ class Gate:
 
     def show(self, event: Event, granted: int) -> Event | None:
         """Return what the reader is sent of an event: itself, a changed copy, or nothing."""
-        if not self._hooks.may_read(self._caller, event.topic):
+        if not self._hooks.may_see(self._caller, event):
             return None
         qos = min(event.qos, granted)
         shown = event.changed(qos=qos, properties=deepcopy(event.properties))

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from app.bus.bus import Bus
 from app.bus.durable import Durable
 from app.core.errors import Error
 from app.core.limits import GROUP_SAVE_SECONDS
 from app.core.topics import TopicFilter
 from app.engine.groups import Group
 from app.engine.reader import Reader
+from app.engine.row_views import Views
 from app.store.store import Change
 
 log = logging.getLogger("rowcast.groups")
@@ -32,9 +32,9 @@ Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
 class Groups:
     """All groups, by name and filter: the same name with another filter is another group."""
 
-    def __init__(self, reader: Reader, bus: Bus, keep: Keep, durable: Durable) -> None:
+    def __init__(self, reader: Reader, views: Views, keep: Keep, durable: Durable) -> None:
         self._reader = reader
-        self._bus = bus
+        self._views = views
         self._keep = keep
         self._durable = durable
         self._logged: set[Group] = set()
@@ -54,7 +54,7 @@ class Groups:
         """Return the group of a name and a filter, a new one if there is none."""
         key = name, topics.text
         if key not in self._groups:
-            self._groups[key] = Group(name, topics, self._reader, self._bus, self._changed)
+            self._groups[key] = Group(name, topics, self._reader, self._views, self._changed)
         return self._groups[key]
 
     def _changed(self, group: Group) -> None:

@@ -25,7 +25,6 @@ from itertools import count
 from typing import cast
 
 from app.bus.absences import Away
-from app.bus.bus import Bus
 from app.codecs import CBOR, decode, encode
 from app.core.errors import Code, Error
 from app.core.events import Event
@@ -36,6 +35,7 @@ from app.engine.deals import Deal, Member, Ring, Seat
 from app.engine.gaps import Account, Gap, Why
 from app.engine.marks import LOGGED
 from app.engine.reader import Reader
+from app.engine.row_views import Views
 from app.engine.subscription import Interest, Subscription
 
 log = logging.getLogger("rowcast.groups")
@@ -49,13 +49,13 @@ class Group:
         name: str,
         topics: TopicFilter,
         reader: Reader,
-        bus: Bus,
+        views: Views,
         on_change: Callable[["Group"], None],
     ) -> None:
         self.name = name
         self.topics = topics
         self._reader = reader
-        self._bus = bus
+        self._views = views
         self._on_change = on_change
         self._seats: dict[Member, Seat] = {}
         self._ring = Ring()
@@ -199,7 +199,7 @@ class Group:
     def _forget_absence(self) -> None:
         """Begin anew: what was missed is nobody's."""
         if self._away is not None:
-            self._bus.absences.end(self._away)
+            self._views.bus.absences.end(self._away)
             self._away = None
         self._owed.clear()
 
@@ -341,8 +341,9 @@ class Group:
         subscription = _Cursor(self._reader, "", self._schedule, self._deal)
         subscription.account = self.account
         self._subscription = subscription
-        self._bus.add(self.topics, subscription)
-        subscription.add(Interest(self.topics, marks=False), self._position, current=False)
+        interest = Interest(self.topics, marks=False)
+        self._views.enter(subscription, interest)
+        subscription.add(interest, self._position, current=False)
         self._end_absence()
         owed, self._owed = self._owed, []
         subscription.owe(owed)
@@ -354,17 +355,17 @@ class Group:
         if subscription is not None:
             self._position = subscription.settled
             self._subscription = None
-            self._bus.remove(self.topics, subscription)
+            self._views.leave_all(subscription)
             if self.durable:
                 self._owed = subscription.untold()
-                self._away = self._bus.absences.begin((self.topics,))
+                self._away = self._views.bus.absences.begin((self.topics,))
             subscription.close()
 
     def _end_absence(self) -> None:
         """Count what was missed while nobody was here."""
         if self._away is None:
             return
-        missed = self._bus.absences.end(self._away)
+        missed = self._views.bus.absences.end(self._away)
         self._away = None
         if missed:
             self.account.add(Why.AWAY, missed)
@@ -403,7 +404,8 @@ class Group:
 
     def _recall(self, deal: Deal, event: Event | None) -> None:
         """Take note of what an open number stands for; it may be done, or gone for good."""
-        deal.event = event
+        rows = self._views.rows(self.topics)
+        deal.event = event if event is None or rows is None else rows.row(event) or event
         if event is None:
             log.warning("%d of the group %r is no longer in the log", deal.seq, self.name)
             deal.returned = False
@@ -434,7 +436,7 @@ class Group:
         for seq in cast("list[int]", facts["open"]):
             deal = self._recalled[seq] = Deal(self, next(self._numbers), seq, None)
             deal.returned = True
-        self._away = self._bus.absences.begin((self.topics,))
+        self._away = self._views.bus.absences.begin((self.topics,))
 
     def hold(self, member: Member, seq: int, qos: int) -> Deal:
         """Return the deal of what a member was sent in an earlier run; it is the member's again.

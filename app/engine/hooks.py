@@ -28,6 +28,7 @@ from app.core.topics import TopicFilter
 from app.engine.hook import DROP, PLAIN, POINTS, Hook
 from app.engine.hook_calls import Attached, Call, Figures
 from app.engine.interests import Interest
+from app.engine.topic_rows import Row
 
 if TYPE_CHECKING:
     from app.engine.local import LocalClient
@@ -264,6 +265,12 @@ class Hooks:
             except Error:  # in doubt it is not shown
                 return False
         return True
+
+    def may_see(self, caller: Caller, event: Event) -> bool:
+        """Tell whether a caller is given an event: a row only with the topic it is about (L12)."""
+        if isinstance(event, Row) and not self.may_read(caller, event.about):
+            return False
+        return self.may_read(caller, event.topic)
 
     def deliver(self, caller: Caller, event: Event) -> Event | None:
         """Return what becomes of an event for one reader, None if nothing does (G8, G12)."""

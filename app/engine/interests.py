@@ -13,6 +13,10 @@ from app.core.events import Event
 from app.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
+from app.engine.topic_rows import RowFilter
+
+Pair = tuple[Event, "Interest | None"]
+"""An event and the interest it is for; a mark that concerns all interests has None."""
 
 
 class Interest:
@@ -36,6 +40,7 @@ class Interest:
         "no_local",
         "qos",
         "retain_as_published",
+        "rows",
         "since",
         "sources",
         "topics",
@@ -77,8 +82,21 @@ class Interest:
         """Where the part of the log before ``floor`` begins that is owed; None when none is."""
         self.sources: list[Source] = []
         """What the filter can reach: ``Reader.sources``."""
+        self.rows: RowFilter | None = None
+        """Which rows of a topic table it selects; None: it selects topics as they are."""
         self.merged: tuple[Interest, ...] = ()
         """The overlapping interests that this one stands for."""
+
+    def selects(self, topic: str) -> bool:
+        """Tell whether events at a topic may be for it."""
+        rows = self.rows
+        return self.topics.matches(topic) if rows is None else rows.has(topic)
+
+    def seen(self, event: Event) -> Event | None:
+        """Return what an event is to it: a row where it selects those; None if nothing."""
+        if self.rows is not None:
+            return self.rows.row(event)
+        return event if self.topics.matches(event.topic) else None
 
     def take(self, other: "Interest") -> None:
         """Want what another interest wants; where it begins and in which form stays."""
@@ -90,7 +108,7 @@ class Interest:
 class Interests:
     """The interests of one subscription, by the text of their filters."""
 
-    __slots__ = ("_by_filter", "_by_set", "_by_topic", "only")
+    __slots__ = ("_by_filter", "_by_set", "_by_topic", "only", "rows")
 
     def __init__(self) -> None:
         self._by_filter: dict[str, Interest] = {}
@@ -98,6 +116,8 @@ class Interests:
         self._by_set: dict[tuple[Interest, ...], Interest] = {}
         self.only: Interest | None = None
         """The interest, if there is exactly one: then every event is for it."""
+        self.rows: set[str] = set()
+        """The filters of those that select rows."""
 
     def __len__(self) -> int:
         return len(self._by_filter)
@@ -114,18 +134,22 @@ class Interests:
     def put(self, interest: Interest) -> None:
         """Add an interest, or replace the one of the same filter."""
         self._by_filter[interest.topics.text] = interest
+        self.rows.discard(interest.topics.text)
+        if interest.rows is not None:
+            self.rows.add(interest.topics.text)
         self._changed()
 
     def pop(self, text: str) -> Interest | None:
         """Remove and return an interest."""
         interest = self._by_filter.pop(text, None)
+        self.rows.discard(text)
         self._changed()
         return interest
 
     def _changed(self) -> None:
         self._by_topic.clear()
         self._by_set.clear()
-        one = len(self._by_filter) == 1
+        one = len(self._by_filter) == 1 and not self.rows
         self.only = next(iter(self._by_filter.values())) if one else None
 
     def matching(self, topic: str) -> tuple[Interest, ...]:
@@ -134,12 +158,14 @@ class Interests:
         if found is None:
             if len(self._by_topic) >= SUBSCRIPTION_TOPICS_CACHED_MAX:
                 self._by_topic.clear()
-            found = tuple(item for item in self._by_filter.values() if item.topics.matches(topic))
+            found = tuple(item for item in self._by_filter.values() if item.selects(topic))
             self._by_topic[topic] = found
         return found
 
     def wanting(self, event: Event, client_id: str) -> Interest | None:
         """Return for which interest an event is; several are merged (MQTT-3.3.4-2)."""
+        if self.rows:
+            return next((interest for _, interest in self.due(event, client_id)), None)
         local = bool(client_id) and event.client == client_id
         found = self._by_topic.get(event.topic)
         if found is None:
@@ -149,6 +175,30 @@ class Interests:
             return only if _counts(only, event, local) else None
         wanted = tuple(interest for interest in found if _counts(interest, event, local))
         return self.as_one(wanted)
+
+    def due(self, event: Event, client_id: str) -> list[Pair]:
+        """Return what a reader is handed of an event, in order: a row it is, then itself.
+
+        Both, where the filters select both; the row then leads, and comes first.
+        """
+        if not self.rows:
+            interest = self.wanting(event, client_id)
+            return [] if interest is None else [(event, interest)]
+        local = bool(client_id) and event.client == client_id
+        found = [item for item in self.matching(event.topic) if _counts(item, event, local)]
+        itself = self.as_one(tuple(item for item in found if item.rows is None))
+        pairs: list[Pair] = [] if itself is None else [(event, itself)]
+        leads = itself is not None
+        rows = [(item.rows.row(event, leads=leads), item) for item in found if item.rows]
+        for_row = self.as_one(tuple(item for row, item in rows if row is not None))
+        if for_row is not None:
+            pairs[:0] = [(next(row for row, _ in rows if row is not None), for_row)]
+        return pairs
+
+    def had(self, interest: Interest | None, seq: int) -> None:
+        """Note that an interest was handed its row of an event that is still to come as itself."""
+        for item in interest.merged or (interest,) if interest is not None else ():
+            item.floor = max(item.floor, seq)
 
     def as_one(self, wanted: tuple[Interest, ...]) -> Interest | None:
         """Return one interest that stands for several; the same one for the same several."""

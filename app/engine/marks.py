@@ -8,7 +8,7 @@ from typing import Final
 
 from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
 from app.engine.gaps import Gap, Why
-from app.engine.preludes import Pair
+from app.engine.interests import Pair
 
 READ_TO: Final = "read to"
 """Not for readers: the log was read up to here, and the rest of the page was not for this

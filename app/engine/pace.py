@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from app.core.buckets import Bucket
 from app.core.events import SNAPSHOT
 from app.core.limits import RETAINED_BURST_RECORDS
-from app.engine.preludes import Pair
+from app.engine.interests import Pair
 
 
 class Pace:

@@ -36,7 +36,8 @@ async def before_last(
     head, if there are none.
     """
     head = reader.announced()
-    if len(filters) == 1 and filters[0].exact:
+    seeing = [reader.seeing(topics) for topics in filters]
+    if len(filters) == 1 and filters[0].exact and reader.rows(filters[0]) is None:
         events = await reader.history(sources[0], filters[0].text, count)
         return min(events[0].seq - 1 if events else head, head)
     before, found, left = head + 1, head, count
@@ -44,7 +45,7 @@ async def before_last(
     while before > floor + 1:
         page = await reader.read_back(before, LOG_PAGE_EVENTS, sources)
         for event in page:
-            if event.seq > floor and any(topics.matches(event.topic) for topics in filters):
+            if event.seq > floor and any(seen(event) is not None for seen in seeing):
                 found, left = event.seq - 1, left - 1
                 if not left:
                     return found

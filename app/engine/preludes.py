@@ -15,11 +15,11 @@ from app.core.events import CURRENT, SNAPSHOT, Event, Record
 from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from app.core.tables import Table
 from app.core.topic_tables import Source
-from app.engine.interests import Interest
+from app.engine.interests import Interest, Pair
 from app.engine.reader import Reader, owner_of
-
-Pair = tuple[Event, Interest | None]
-"""An event and the interest it is for; a mark that concerns all interests has None."""
+from app.engine.row_reads import current_rows
+from app.engine.topic_rows import Row
+from app.store.store import Page
 
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
@@ -49,7 +49,7 @@ class Snapshot:
         self._supplied: frozenset[str] | None = None
         """Topics whose records are not the store's; None until that was asked."""
         self._tables: deque[Table | None] = deque(_tables(interest.sources))
-        if self._after:
+        if self._after and interest.rows is None:
             self._skip()
 
     def _skip(self) -> None:
@@ -67,12 +67,11 @@ class Snapshot:
         if self.limit is None:
             self.limit = max(position, interest.floor)
         pairs: list[Pair] = []
-        if self._tables and self._tables[0] is None and self._supplied is None:
+        wants_rows = interest.rows is not None
+        if self._tables and self._tables[0] is None and self._supplied is None and not wants_rows:
             pairs = await self._first(reader)
         if self._tables and not pairs:
-            table = self._tables[0]
-            most = SCAN_PAGE_RECORDS if table is not None else reader.scan_records
-            page = await reader.scan(table, interest.topics, self._after, most)
+            page = await self._scan(reader)
             interest = self.interest  # it may have been replaced meanwhile
             pairs = [
                 (snapshot_of(record), interest)
@@ -88,6 +87,15 @@ class Snapshot:
             self.done = True
             pairs.append((Event("", CURRENT, b"", seq=self.limit), self.interest))
         return pairs
+
+    async def _scan(self, reader: Reader) -> Page:
+        """Return the next page of current records, or of rows."""
+        interest, after = self.interest, self._after
+        if interest.rows is not None:
+            return await current_rows(reader, interest.rows, after, reader.scan_records)
+        table = self._tables[0]
+        most = SCAN_PAGE_RECORDS if table is not None else reader.scan_records
+        return await reader.scan(table, interest.topics, after, most)
 
     async def _first(self, reader: Reader) -> list[Pair]:
         """Return what somebody else keeps of undeclared topics: that comes before the store's."""
@@ -122,9 +130,9 @@ class History:
         self._after = page.upto
         own = self._client_id if interest.no_local else ""
         return [
-            (event, interest)
+            (seen, interest)
             for event in page.events
-            if event.seq <= until and interest.topics.matches(event.topic)
+            if event.seq <= until and (seen := interest.seen(event)) is not None
             if not own or event.client != own  # MQTT-3.8.3-3
         ]
 
@@ -141,6 +149,10 @@ def snapshot_of(record: Record) -> Event:
     """Return a record as the first thing a reader hears of it; caches are shared."""
     if record.encodings is None:
         record.encodings = {}
+    if isinstance(record, Row):
+        row = record.changed(kind=SNAPSHOT)
+        row.encodings = record.encodings
+        return row
     event = Event(
         record.topic,
         SNAPSHOT,

@@ -18,6 +18,8 @@ from app.core.topics import TopicFilter
 from app.engine.hooks import Hooks
 from app.engine.reader import Reader
 from app.engine.registry import Route
+from app.engine.row_reads import Let, RowReads
+from app.engine.topic_rows import View
 from app.store.store import Page
 
 
@@ -28,10 +30,14 @@ class Readable:
         self._reader = reader
         self._hooks = hooks
         self._now = now
+        self._rows = RowReads(reader)
         reader.supply = hooks.supply
 
-    async def record(self, route: Route, topic: str) -> Record | None:
-        """Return the value that a hook keeps for a topic, else the record there."""
+    async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
+        """Return the value that a hook keeps for a topic, else the record or the row there."""
+        if route.view is not None:
+            row = await self._rows.record(route.view, route.record_id)
+            return row if row is not None and self._hooks.may_see(caller, row) else None
         if not self._hooks.supplying or route.entry is not None:
             return await self._reader.get(route.table, topic)
         kept = await self._hooks.supply(TopicFilter(topic))
@@ -43,6 +49,9 @@ class Readable:
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
         """Return one page of a query's answer, without what is kept from the caller."""
+        view = self._view(table)
+        if view is not None:
+            return await self._rows.search(view, query, self._let(caller))
         page = await self._reader.search(table, query)
         if not self._hooks.reading:
             return page
@@ -56,6 +65,9 @@ class Readable:
 
         Where a hook decides, that is found out a page at a time: it is asked about each record.
         """
+        view = self._view(table)
+        if view is not None:
+            return await self._rows.count(view, query, self._let(caller))
         if not self._hooks.reading:
             whole = query.where is None
             return await (
@@ -69,3 +81,16 @@ class Readable:
             after = page.after
             if not after:
                 return count
+
+    def _view(self, table: Table) -> View | None:
+        """Return what shows a topic table's rows; None for a declared table."""
+        views = self._reader.views
+        view = views.get(table.name) if views is not None else None
+        return view if view is not None and view.table == table else None
+
+    def _let(self, caller: Caller) -> Let | None:
+        """Return who says which rows the caller is given; None where nobody has a say."""
+        if not self._hooks.reading:
+            return None
+        may_read = self._hooks.may_read
+        return lambda topic, about: may_read(caller, about) and may_read(caller, topic)

@@ -7,20 +7,24 @@ callers: the engine has asked before it comes here.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.core.errors import Error
 from app.core.events import PUT, Event, Record
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
-from app.core.topic_tables import Source, branch_of, branches_of
+from app.core.topic_tables import Branch, Source, branch_of, branches_of
 from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
 from app.engine.gaps import Account
 from app.engine.pages import LogPage, Pages
+from app.engine.topic_rows import RowFilter
 from app.store.records import Layout
 from app.store.store import Page, Store
+
+if TYPE_CHECKING:
+    from app.engine.row_views import Views
 
 T = TypeVar("T")
 
@@ -48,6 +52,8 @@ class Reader:
         """Events that wait in memory for one subscription (FEATURES D23); 0 is the usual limit."""
         self.queue_bytes = queue_bytes
         """Payload bytes that wait for one subscription; 0 is the usual limit."""
+        self.views: Views | None = None
+        """The topic tables whose rows can be read."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
         self.scan_records = SCAN_PAGE_RECORDS
@@ -68,6 +74,17 @@ class Reader:
     def epoch(self) -> str:
         """The name of the log."""
         return self._store.epoch
+
+    async def ask(self, call: Callable[[Store], T]) -> T:
+        """Have a reader thread ask the store something that takes several steps."""
+        return await self._run(lambda: call(self._store))
+
+    def events_of(self, branch: Branch) -> int | None:
+        """Return how many events of a branch the log has; None if that must be counted."""
+        store, sources = self._store, [branch]
+        if store.place(0, sources) != store.place(self.announced(), sources):
+            return None  # there are some from before it had a table, among those of others
+        return store.figures(branch).events
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
@@ -100,8 +117,22 @@ class Reader:
         self._cache.fill(topic, record, evictions)
         return record
 
+    def rows(self, topics: TopicFilter) -> RowFilter | None:
+        """Return what a filter selects of a topic table's rows; None if it names no such table."""
+        return self.views.rows(topics) if self.views is not None else None
+
+    def seeing(self, topics: TopicFilter) -> Callable[[Event], Event | None]:
+        """Return what tells what an event is to a filter: itself, a row, or nothing."""
+        rows = self.rows(topics)
+        if rows is not None:
+            return rows.row
+        return lambda event: event if topics.matches(event.topic) else None
+
     def sources(self, topics: TopicFilter) -> list[Source]:
         """Return what the filter can reach: tables, and branches or all undeclared topics."""
+        rows = self.rows(topics)
+        if rows is not None:
+            return [rows.view.branch]
         if topics.exact:
             return [owner_of(topics.text, self._tables) or branch_of(topics.text)]
         found: list[Source] = [item for item in self._tables if _reaches(topics, item)]

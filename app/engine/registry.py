@@ -14,6 +14,7 @@ from app.core.tables import Table
 from app.core.topics import check_topic
 from app.engine.resource import OVERRIDABLE, Resource
 from app.engine.shape import Shape
+from app.engine.topic_rows import View
 
 VERB_OF_KIND: Mapping[str, str] = {
     PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",
@@ -29,6 +30,8 @@ class Entry:
     resource: type[Resource] | None = None
     overrides: frozenset[str] = frozenset()
     """The verbs that the resource class gives a behaviour of its own."""
+    view: View | None = None
+    """The rows that the path shows: of a topic table, whose shape this is."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,11 @@ class Route:
     def table(self) -> Table | None:
         """The declared table, if any."""
         return self.entry.shape.table if self.entry and self.entry.shape else None
+
+    @property
+    def view(self) -> View | None:
+        """What shows rows here; None for everything that can be written."""
+        return self.entry.view if self.entry is not None else None
 
     def overrides(self, verb: str) -> bool:
         """Tell whether a resource class has its own behaviour for this verb here."""
@@ -100,6 +108,22 @@ class Registry:
         )
         shape = known.shape if known is not None else None
         self._entries[path] = Entry(path, shape, resource, overrides)
+        self._routes.clear()
+
+    def has(self, name: str) -> bool:
+        """Tell whether something is declared under a name or at a path."""
+        return name in self.shapes or name in self._entries
+
+    def show(self, view: View) -> None:
+        """Put a topic table at the path that is its name."""
+        name = view.table.name
+        self.shapes[name] = view.shape
+        self._entries[name] = Entry(name, view.shape, view=view)
+        self._routes.clear()
+
+    def hide(self, name: str) -> None:
+        """Take away a topic table."""
+        del self.shapes[name], self._entries[name]
         self._routes.clear()
 
     def reserve(self, path: str, verbs: Iterable[str]) -> None:

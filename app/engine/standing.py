@@ -16,11 +16,12 @@ from app.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVE
 from app.core.topics import TopicFilter
 from app.engine.gaps import Account, Gap, Why
 from app.engine.gate import Gate
-from app.engine.interests import Interest, Interests
+from app.engine.interests import Interest, Interests, Pair
 from app.engine.marks import current_at, reset
 from app.engine.pace import Pace
-from app.engine.preludes import History, Pair, Prelude, Snapshot
+from app.engine.preludes import History, Prelude, Snapshot
 from app.engine.reader import Reader
+from app.engine.topic_rows import RowFilter
 
 
 class Standing:
@@ -96,6 +97,16 @@ class Standing:
         self._queue.clear()
         self._queued_bytes = 0
 
+    def changed(self, interest: Interest, rows: RowFilter | None) -> None:
+        """Hear that a filter begins to select rows, or does no more: their table came or went.
+
+        No row is before this: what is still to be read of the log is read again for it.
+        """
+        interest.rows = rows
+        interest.sources = self._reader.sources(interest.topics)
+        self.interests.put(interest)
+        self._generation += 1
+
     def _join(self, interest: Interest, start: int, *, current: bool) -> None:
         """Bring an interest from a position to where all the others are."""
         reached = self._read_to
@@ -119,6 +130,7 @@ class Standing:
         old = self.interests[interest.topics.text]
         interest.floor, interest.doubt, interest.sources = old.floor, old.doubt, old.sources
         interest.current, interest.since = "" if current else old.current, old.since
+        interest.rows = old.rows
         interest.local_floor = old.local_floor if old.no_local else self._reader.announced()
         self.interests.put(interest)
         renewed = self.interests.renewed

@@ -19,6 +19,10 @@ between as a History. Current records come as a Snapshot at the position where t
 Whether the log was trimmed is asked after each read, not before: what was complete then was
 complete when it was read.
 
+Of an undeclared topic's event, one filter may select the row, and another the event itself. Then
+both are in the page, the row first, and the position moves with the event: a reader that is cut off
+between the two is given the row again, rather than never the event.
+
 It does no I/O itself: pages come from the Reader, in one task that exists only while a page is
 fetched. It knows nothing of protocols: an edge takes (event, interest) pairs when it can send
 them.
@@ -34,11 +38,12 @@ from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.core.topic_tables import Source
 from app.engine.gaps import Gap, Why, mark_for
-from app.engine.interests import Interest
+from app.engine.interests import Interest, Pair
 from app.engine.marks import LOGGED, READ_TO, Hole, read_to, reset, told
 from app.engine.pace import Pace
-from app.engine.preludes import Lost, Pair, Prelude
+from app.engine.preludes import Lost, Prelude
 from app.engine.standing import Standing
+from app.engine.topic_rows import Row
 
 __all__ = ["Interest", "Pair", "Subscription"]
 
@@ -145,7 +150,7 @@ class Subscription(Standing):
         """Take what is queued; when that is empty, begin to read what the queue had no room for."""
         if self._queue:
             self._take_queue(out, limit)
-        if not self._queue and len(out) < limit and self._behind:
+        if not self._queue and not self._page and len(out) < limit and self._behind:
             self._fetch()
 
     async def batch(self, limit: int) -> list[Pair]:
@@ -164,12 +169,32 @@ class Subscription(Standing):
             pair = page.popleft()
             event = pair[0]
             taken_bytes += len(event.payload)
-            if event.kind in LOGGED and self.position < event.seq <= self._read_to:
+            if isinstance(event, Row) and event.leads:
+                self.interests.had(pair[1], event.seq)  # the position follows with the event itself
+            elif event.kind in LOGGED and self.position < event.seq <= self._read_to:
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
             if event.kind != READ_TO and told(pair):
                 out.append(pair)
 
+    def _take_rows(self, out: list[Pair], limit: int) -> None:
+        """Take what is queued by way of the page, where one event may be there twice."""
+        queue, taken_bytes = self._queue, 0
+        while queue and not self._page and len(out) < limit:
+            event = queue.popleft()
+            taken_bytes += len(event.payload)
+            if isinstance(event, Gap):
+                self._page.append((event, event.interest))
+            elif not event.seq or event.seq > self._read_to:
+                self._take_in([event])
+            self._take_page(out, limit)
+            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
+                break
+        self._queued_bytes -= taken_bytes
+
     def _take_queue(self, out: list[Pair], limit: int) -> None:
+        if self.interests.rows:
+            self._take_rows(out, limit)
+            return
         queue, only, position = self._queue, self.interests.only, self.position
         plain = only is not None and not only.no_local
         taken_bytes, room = 0, limit - len(out)
@@ -266,11 +291,10 @@ class Subscription(Standing):
 
     def _take_in(self, page: list[Event]) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""
+        due, client_id = self.interests.due, self.client_id
         for event in page:
-            interest = self.interests.wanting(event, self.client_id)
-            if interest is not None:
-                self._page.append((event, interest))
-        if page:
+            self._page.extend(due(event, client_id))
+        if page and page[-1].seq:
             self._read_to = max(self._read_to, page[-1].seq)
             self._page.append((read_to(page[-1].seq), None))
 

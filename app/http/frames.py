@@ -15,6 +15,7 @@ from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from app.core.meta import meta_of
 from app.engine.engine import Engine
 from app.engine.gaps import Gap
+from app.engine.topic_rows import Row
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
 NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP})
@@ -113,9 +114,14 @@ class Frames:
         return self._contents.spelled(event, self.media_type)
 
     def cursor(self, event: Event) -> str | None:
-        """Return the position to continue from after an event; None for one that is not logged."""
+        """Return the position to continue from after an event; None for one that is not logged.
+
+        Nor has one a row that comes before the event itself: that is still to come.
+        """
         if isinstance(event, Gap):
             return self._engine.cursor(event.last) if event.last else None
+        if isinstance(event, Row) and event.leads:
+            return None
         if event.seq or event.kind in MARKS:
             return self._engine.cursor(event.seq)
         return None

@@ -37,6 +37,8 @@ def is_description(route: Route) -> bool:
 def offered(route: Route) -> Sequence[str]:
     """Return the methods that a route takes; POST with ``retain=false`` comes on top."""
     entry = route.entry
+    if route.view is not None:
+        return READ_ONLY
     own = [
         method
         for verb, methods in _OF_VERB
@@ -58,6 +60,8 @@ def offered(route: Route) -> Sequence[str]:
 
 def takes(route: Route, method: str) -> bool:
     """Tell whether a method is for what is at a route; what GET and POST want is decided later."""
+    if route.view is not None:
+        return method in READ_ONLY
     if method not in {"PUT", "PATCH", "DELETE"}:
         return True
     entry = route.entry
@@ -69,6 +73,8 @@ def takes(route: Route, method: str) -> bool:
 def not_offered(route: Route, method: str, hint: str = "") -> Error:
     """Return the refusal of a method where it is not offered."""
     where = f"{'/' + route.topic!r}"
+    if route.view is not None:
+        hint = f"rows cannot be written: {route.view.hint()}"
     return Error(
         Code.NOT_ALLOWED,
         f"{method[:20]} is not offered at {where}{hint and '; '}{hint}",

@@ -1,11 +1,14 @@
 """The schema as an OpenAPI 3.1 document (FEATURES B15): data from data, no route per table."""
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, cast
 
 from app.codecs import CBOR, JSON, MSGPACK
 from app.core.tables import Attribute, Role, Table, Type
+from app.core.topic_tables import Branch, TopicTable, row_table
 from app.engine.registry import Entry, Registry
+from app.engine.topic_rows import LogView
 from app.http.asgi import path_of
 
 Document = dict[str, object]
@@ -22,6 +25,8 @@ _TYPES: Final[Mapping[Type, Document]] = {
     Type.BYTES: {"type": "string", "contentEncoding": "base64"},
     Type.ANY: {},
 }
+_ROWS: Final = replace(row_table(TopicTable("TopicRow", Branch(None))), path="mqtt_{level}")
+"""What stands for every topic table."""
 _PROBLEM: Final[Document] = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -55,6 +60,13 @@ _PARAMETERS: Final[Document] = {
         "in": "path",
         "required": True,
         "description": "The record's id; it may hold slashes, percent-encoded or not.",
+        "schema": {"type": "string"},
+    },
+    "level": {
+        "name": "level",
+        "in": "path",
+        "required": True,
+        "description": "The first level of the topics; messages for topics of one level.",
         "schema": {"type": "string"},
     },
     "meta": {
@@ -116,11 +128,15 @@ def openapi_document(registry: Registry, title: str, version: str) -> Document:
             paths[path_of(entry.path)] = _resource_path(entry)
             continue
         table = entry.shape.table
-        if "rest" in table.hidden_from:
+        if "rest" in table.hidden_from or isinstance(entry.view, LogView):
             continue
         tags.append({"name": table.name, "description": table.description})
         _add_schemas(table, schemas)
-        paths |= _table_paths(table)
+        paths |= _table_paths(table) if entry.view is None else _row_paths(table, entry.path, ())
+    if registry.logged:  # once for all topic tables: they come and go, and look alike
+        tags.append({"name": _ROWS.name, "description": "The messages at undeclared topics."})
+        _add_schemas(_ROWS, schemas)
+        paths |= _row_paths(_ROWS, "mqtt_{level}", (_parameter("level"),))
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
@@ -231,9 +247,24 @@ def _table_paths(table: Table) -> Document:
     return paths
 
 
-def _list(table: Table) -> Document:
+def _row_paths(table: Table, path: str, within: tuple[Document, ...]) -> Document:
+    """Return the paths of rows, which are only read; ``within``: parameters of the path."""
+    example = "timestamp=gt=2026-01-31T12:00:00Z&sort(-timestamp)&limit(20)"
+    paths: Document = {
+        f"/{path}": {"get": _describe(table)},
+        f"/{path}/": {"get": _list(table, example)},
+        f"/{path}/{{id}}": {"parameters": [_parameter("id"), *within], "get": _get(table)},
+    }
+    for item in paths.values() if within else ():
+        cast("Document", item).setdefault("parameters", list(within))
+    return paths
+
+
+_EXAMPLE: Final = "price=gt=100&select(id,price)&sort(-price)&limit(20)"
+
+
+def _list(table: Table, example: str = _EXAMPLE) -> Document:
     rows: Document = {"type": "array", "items": _ref(table.name)}
-    example = "price=gt=100&select(id,price)&sort(-price)&limit(20)"
     operation = _operation(
         "list", table, {"200": _answer("The records that the query selects.", rows)}
     )

@@ -7,6 +7,8 @@ from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
 from app.engine.gaps import Gap
 from app.engine.group_table import Groups
+from app.engine.registry import Registry
+from app.engine.row_views import Views
 from app.engine.subscription import Interest
 
 
@@ -114,7 +116,7 @@ class Yard(World):
         self.kept = []
         """Each lot of changes that was to be written."""
         self.durable = Durable()
-        self.groups = Groups(self.reader, self.bus, self.keep, self.durable)
+        self.groups = Groups(self.reader, Views(self.bus, Registry(())), self.keep, self.durable)
 
     def keep(self, changes, done):
         """Write facts, as the committer does."""
