@@ -103,7 +103,7 @@ class Past:
         """
         after = window.after
         while after < window.until:
-            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [window.source])
+            page = await self._page(window, after)
             trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
             if trimmed > after:
                 raise forgotten(self._reader, "what was asked for", trimmed)
@@ -111,6 +111,12 @@ class Past:
             if len(page) < HISTORY_PAGE_EVENTS:
                 return
             after = page[-1].seq
+
+    async def _page(self, window: Window, after: int) -> list[Event]:
+        if window.topics.exact:
+            topic = window.topics.text
+            return await self._reader.follow(window.source, topic, after, HISTORY_PAGE_EVENTS)
+        return await self._reader.read(after, HISTORY_PAGE_EVENTS, [window.source])
 
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
         topics, after, until = window.topics, window.after, window.until

@@ -240,6 +240,10 @@ class Reader:
         """Return the last events at a topic."""
         return await self._run(lambda: self._store.history(source, topic, limit))
 
+    async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return a page of the events at one topic after a position."""
+        return await self._run(lambda: self._store.follow(source, topic, after, limit))
+
     async def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
         return await self._run(lambda: self._store.change(source, topic, until))

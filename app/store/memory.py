@@ -323,6 +323,12 @@ class MemoryStore:
             found = [event for event in self._events([source]) if event.topic == topic]
             return found[max(0, len(found) - limit) :]
 
+    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return events at one topic after a position, in order."""
+        with self._lock:
+            events = self._events([source])
+            return [item for item in events if item.topic == topic and item.seq > after][:limit]
+
     def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
         with self._lock:

@@ -72,6 +72,15 @@ class LogReader:
         rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
         return [self._event(row) for row in reversed(rows)]
 
+    def follow(self, cursor: Cursor, plan: Plan, topic: str, after: int, limit: int) -> list[Event]:
+        """Return the events at one topic of a source after a position."""
+        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
+        walks = [
+            cursor.connection.execute(text, (number, topic, after, upto, limit))
+            for number, upto in plan.pieces
+        ]
+        return [self._event(row) for row in islice(merge(*walks, key=_SEQ), limit)]
+
     def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
         """Return the last event up to a position that changed the record at a topic, or None."""
         text = (

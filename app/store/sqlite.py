@@ -317,6 +317,14 @@ class SqlStore:
         read = self._reader.history
         return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit))
 
+    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return up to ``limit`` events at one topic after a position, in order."""
+        source, local = self._local(source, topic)
+        read = self._reader.follow
+        return self._read(
+            after, [source], lambda cursor, plan: read(cursor, plan, local, after, limit)
+        )
+
     def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
         source, local = self._local(source, topic)

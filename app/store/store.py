@@ -199,6 +199,9 @@ class Store(Protocol):
     def history(self, source: Source, topic: str, limit: int) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
 
+    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return up to ``limit`` events at one topic with ``seq > after``, in order."""
+
     def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position, if it is still there.
 

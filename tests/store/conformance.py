@@ -258,6 +258,16 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         store.trim(None, Keep(events=1), 0, ALL)
         assert store.change(branch, "a/t", 99) is None
 
+    def test_b13_one_topic_is_followed_a_page_at_a_time(self, store, writer):
+        """B13: in order, of one topic alone."""
+        store.commit([writer.event(f"a/{'tu'[n % 2]}", PUT) for n in range(8)])
+        store.commit([writer.value(DOG, "a", {})])
+        branch = branch_of("a/t")
+        pages = [store.follow(branch, "a/t", after, 2) for after in (0, 1, 3, 5, 7)]
+        assert [[1, 3], [3, 5], [5, 7], [7], []] == [[e.seq for e in page] for page in pages]
+        assert [9] == [event.seq for event in store.follow(DOG, "Dog/a", 0, ALL)]
+        assert [] == store.follow(DOG, "a/t", 0, ALL) == store.follow(branch, "Dog/a", 0, ALL)
+
     def test_since_is_just_before_the_first_event(self, store, writer):
         events = [writer.event("t", PUT, version=version) for version in (10, 20, 15, 30)]
         store.commit([*events, writer.value(DOG, "a", {}, version=99)])
