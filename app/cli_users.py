@@ -17,8 +17,8 @@ from app.auth.users_file import add_user, read_users, remove_user
 from app.auth.verifier import make_verifier
 from app.config import load_config
 from app.core.callers import Grants
+from app.core.entry_limits import PASSWORD_BYTES_MAX, PASSWORD_ITERATIONS, PASSWORD_SALT_BYTES
 from app.core.errors import Code, Error
-from app.core.limits import PASSWORD_BYTES_MAX, PASSWORD_ITERATIONS, PASSWORD_SALT_BYTES
 
 user = typer.Typer(
     name="user", help="Add, remove and list those who may sign in.", no_args_is_help=True

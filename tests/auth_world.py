@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from app.auth.users import User
 from app.auth.verifier import make_verifier
 from app.core.callers import ALL, Grants
-from app.core.limits import PASSWORD_ITERATIONS_MIN
+from app.core.entry_limits import PASSWORD_ITERATIONS_MIN
 
 SECRET = bytes(32)
 

@@ -221,7 +221,7 @@ def global_logging(source: Source) -> Iterator[str]:
 
 def nameless_bounds(source: Source) -> Iterator[str]:
     """Every queue, buffer and timeout names a constant of app/core/limits.py."""
-    if source.path == "app/core/limits.py":
+    if source.path in {"app/core/limits.py", "app/core/entry_limits.py"}:
         return
     for node in source.nodes:
         for word in node.keywords if isinstance(node, ast.Call) else []:

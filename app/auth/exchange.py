@@ -12,8 +12,8 @@ from typing import Protocol
 from app.auth.scram import Challenge, read_client_first
 from app.auth.users import User, Users, decoy, user_name
 from app.auth.verifier import wrong_password
+from app.core.entry_limits import SCRAM_NONCE_BYTES
 from app.core.errors import Code, Error
-from app.core.limits import SCRAM_NONCE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from app.auth.users import User, Users, decoy, password_text, user_name
 from app.auth.verifier import Verifier, sign, wrong_password
-from app.core.errors import Code, Error
-from app.core.limits import (
+from app.core.entry_limits import (
     PASSWORD_CACHE_ENTRIES_MAX,
     PASSWORD_CHECKS_AT_ONCE,
     PASSWORD_CHECKS_WAITING_MAX,
 )
+from app.core.errors import Code, Error
 
 
 class Run(Protocol):

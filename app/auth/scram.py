@@ -13,8 +13,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
 from app.auth.verifier import Verifier, sign, wrong_password
+from app.core.entry_limits import SCRAM_MESSAGE_BYTES_MAX
 from app.core.errors import Code, Error
-from app.core.limits import SCRAM_MESSAGE_BYTES_MAX
 
 METHOD = "SCRAM-SHA-256"
 """Its name in the registry of SASL mechanisms."""

@@ -10,13 +10,13 @@ from typing import Protocol
 from app.auth.saslprep import saslprep
 from app.auth.verifier import Verifier, sign
 from app.core.callers import Grants
-from app.core.errors import Code, Error
-from app.core.limits import (
+from app.core.entry_limits import (
     PASSWORD_BYTES_MAX,
     PASSWORD_ITERATIONS,
     PASSWORD_SALT_BYTES,
     USER_NAME_BYTES_MAX,
 )
+from app.core.errors import Code, Error
 
 _RESERVED = frozenset({"anonymous"})
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from app.auth.users import User, user_name
 from app.auth.verifier import Verifier, read_verifier
 from app.core.callers import Grants
+from app.core.entry_limits import USERS_FILE_BYTES_MAX, USERS_FILE_LOOK_SECONDS
 from app.core.errors import Code, Error
-from app.core.limits import USERS_FILE_BYTES_MAX, USERS_FILE_LOOK_SECONDS
 
 log = logging.getLogger("rowcast.auth")
 

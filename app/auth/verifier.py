@@ -11,8 +11,8 @@ import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
+from app.core.entry_limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN
 from app.core.errors import Code, Error
-from app.core.limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN
 
 _FORM = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([\w+/=]+)\$([\w+/=]+):([\w+/=]+)", re.ASCII)
 _SHAPE = "is not SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from app.core.entry_limits import TLS_LOOK_SECONDS
 from app.core.errors import Error
-from app.core.limits import TLS_LOOK_SECONDS
 from app.net.identity import ClientCheck, Files, Identity, identity_of, server_context
 
 log = logging.getLogger("rowcast.tls")

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from app.core.limits import (
+from app.core.entry_limits import (
     TLS_FAILURE_LOG_SECONDS,
     TLS_HANDSHAKE_SECONDS,
     TLS_HANDSHAKES_MAX,

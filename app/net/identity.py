@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from app.core.entry_limits import TLS_EXPIRY_WARNING_DAYS, TLS_FILE_BYTES_MAX
 from app.core.errors import Code, Error
-from app.core.limits import TLS_EXPIRY_WARNING_DAYS, TLS_FILE_BYTES_MAX
 
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE_KEY: Final = "PRIVATE KEY-----"

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from app.core.limits import LISTEN_BACKLOG
+from app.core.entry_limits import LISTEN_BACKLOG
 
 
 class Listener:
