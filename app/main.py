@@ -46,7 +46,8 @@ from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.retained_rows import PATH, retained_rows
+from app.engine.retained_rows import PATH as RETAINED
+from app.engine.retained_rows import retained_rows
 from app.engine.retainer import SERVERS, Retained, clear_regularly
 from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
@@ -217,7 +218,7 @@ class Application:
             rules, self._now, lambda: count(None) - count(SERVERS)
         )
         engine.reader.retains = rules.enabled
-        self.registry.add(PATH, retained_rows(self._now))
+        self.registry.add(RETAINED, retained_rows(self._now))
         engine.reader.scan_records = settings.batch_read_number
         engine.reader.delivery_rate = settings.delivery_rate
         if settings.msg_clear_interval:
