@@ -9,6 +9,7 @@ from sim_store import number_of
 
 from app.core.events import DELETE
 from app.core.limits import SESSION_SAVE_SECONDS
+from app.core.tables import Table
 from app.core.topics import TopicFilter
 
 SLACK_SECONDS = 2
@@ -260,11 +261,12 @@ class Mailbox:
 
         Then it begins anew with the current records, past the messages of all tables it reaches.
         """
-        tables = self.world.server.reader.sources(TopicFilter(text))
-        names = {table and table.name for table in tables}
+        sources = self.world.server.reader.sources(TopicFilter(text))
         seq = self.store.by_n[n].seq
         return any(
-            upto > self._position(at, seq) for at, name, upto in self.store.gone if name in names
+            upto > self._position(at, seq)
+            for at, source, upto in self.store.gone
+            if any(_meet(source, other) for other in sources)
         )
 
     def _position(self, at, before):
@@ -283,6 +285,12 @@ class Mailbox:
                 told = self.known.get(topic, 0)
                 copies = self.store.copies[number_of(event.payload, event.properties)]
                 require(told >= copies[0].seq, f"{self.name}: knows no record", event, told)
+
+
+def _meet(one, other):
+    """Tell whether two parts of the log may hold the same events; None is all undeclared topics."""
+    undeclared = not (isinstance(one, Table) or isinstance(other, Table))
+    return one == other or (undeclared and None in {one, other})
 
 
 def text_matches(text, topic):

@@ -3,12 +3,14 @@
 from app.bus.durable import Durable
 from app.core.errors import Code, Error
 from app.core.events import RETAINED
+from app.engine import topic_tables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.preludes import Snapshot
 from app.engine.reader import Reader
 from app.engine.subscription import Subscription
+from app.engine.topic_tables import TopicTables
 from app.engine.write import Keeping, Receipt
 
 
@@ -228,7 +230,25 @@ def forward_what_a_durable_session_wants(monkeypatch):
     monkeypatch.setattr(Durable, "wanted", lambda _self, _topic: False)
 
 
+def drop_topic_tables_that_hold_something(monkeypatch):
+    """History is lost that was to be kept."""
+    monkeypatch.setattr(topic_tables, "_empty", lambda _figures: True)
+
+
+def forget_topic_tables_with_the_process(monkeypatch):
+    """After a restart nobody knows what is on disk."""
+    monkeypatch.setattr(TopicTables, "restore", lambda _self, _tables, _facts: None)
+
+
+def keep_counting_subscribers_that_are_gone(monkeypatch):
+    """A topic table never ends."""
+    monkeypatch.setattr(TopicTables, "gone", lambda _self, _owner: None)
+
+
 PLANTS = (
+    drop_topic_tables_that_hold_something,
+    forget_topic_tables_with_the_process,
+    keep_counting_subscribers_that_are_gone,
     keep_facts_of_refused_writes,
     keep_facts_after_their_write,
     forget_facts_that_are_tried_alone,

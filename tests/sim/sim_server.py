@@ -20,6 +20,8 @@ from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retention import Retention, RetentionSettings
+from app.engine.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.topic_tables import TopicSettings, TopicTables
 from app.store.store import Keep
 
 KEY = Attribute("id", Type.ID, primary_key=True)
@@ -112,10 +114,16 @@ class Server:
         clock = HybridClock(world.now, store.last_version())
         committer = Committer(store, bus, self.cache, clock, self.writer)
         self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
-        self.engine = Engine(Registry(TABLES), bus, committer, self.reader, world.now)
+        registry = Registry(TABLES, logged=world.keeps_undeclared)
+        keep = Keep(events=rng.choice((0, 5, 20)))
+        topics = TopicSettings(rng.choice((0.02, 0.2, 2)), keep=keep)
+        self.topic_tables = TopicTables(store, committer, registry, topics, world.now)
+        self.engine = Engine(
+            registry, bus, committer, self.reader, world.now, topic_tables=self.topic_tables
+        )
+        self.topic_tables.restore(store.topic_tables(), store.states(TOPIC_TABLES))
         settings = BrokerSettings(receive_maximum=6)
         self.broker = Broker(self.engine, settings, world.now)
-        keep = Keep(events=rng.choice((0, 5, 20)))
         self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
         self.broker.clients = Ordered()
         self.tap = Tap(world, self)
@@ -145,6 +153,7 @@ class Server:
             if client.opening is not None:
                 client.opening.cancel()
         mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
+        mine.add(self.topic_tables)
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)
             if owner in mine or self.broker in timer._args:
@@ -157,6 +166,8 @@ class Server:
             end()
         for task in list(self.engine._handover._tasks):
             task.cancel()
+        if self.topic_tables._cleaning is not None:
+            self.topic_tables._cleaning.cancel()
 
     def check_empty(self):
         """Check that nothing is left when every client is gone."""
@@ -175,10 +186,24 @@ class Server:
             "sessions on disk": self._world.store.states(OWNER),
             "wills on disk": self._world.store.states(WILLS),
             "durable filters": engine.durable._counts,
+            "filters of topic tables": self.topic_tables._filters,
             "writer": not self.writer.idle,
             "readers": not self.readers.idle,
         }
         require(not any(left.values()), "left running", {k: v for k, v in left.items() if v})
+
+    def check_topic_tables(self, store):
+        """Check that the tables that are known are those on disk, and that there is no other."""
+        known = {entry.table.name for entry in self.topic_tables}
+        there = {table.name for table in store.topic_tables()}
+        facts = {owner.removeprefix(TOPIC_TABLES) for owner, *_ in store.states(TOPIC_TABLES)}
+        require(there <= known, "a topic table that nobody knows", there, known)
+        require(facts <= known, "facts of no topic table", facts, known)
+        for session in self.broker.sessions:
+            exact = (item.topics.text for item in session.interests if item.topics.exact)
+            wanted = {text for text in exact if text[0] in "uvw"}
+            told = set(self.topic_tables._filters.get(session, ()))
+            require(told == wanted, f"{session.client_id}: subscribes", told, wanted)
 
     def check_cache(self, store):
         """Check that memory and store agree."""

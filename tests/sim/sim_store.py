@@ -8,6 +8,7 @@ import re
 
 from app.core.errors import Code, Error
 from app.core.events import DELETE, RETAINED
+from app.core.tables import Table
 from app.store.memory import MemoryStore
 from app.store.records import logged
 
@@ -50,7 +51,7 @@ class SimStore(MemoryStore):
         self.repeatable = set()
         """Numbers of publishes that may be there twice: QoS 1, sent again."""
         self.gone = []
-        """Each trim: when it was, of which table (None is no table), and up to which number."""
+        """Each trim: when it was, of which source (None is no table), and up to which number."""
         self.changes = {}
         """Topic to [(seq, event or None)]: the states of its record."""
         self.last = {}
@@ -111,13 +112,23 @@ class SimStore(MemoryStore):
             state = None if event.kind == DELETE else event
             self.changes.setdefault(event.topic, []).append((event.seq, state))
 
-    def trim(self, table, keep, now_seconds, limit):
-        done = super().trim(table, keep, now_seconds, limit)
+    def trim(self, source, keep, now_seconds, limit):
+        done = super().trim(source, keep, now_seconds, limit)
         if done:
             self.trims += 1
-            self.gone.append((self._now(), table and table.name, self._part(table).trimmed))
-            self._trace(f"trim {table.name if table else '-'} {done}")
+            self.gone.append((self._now(), source, self.trimmed(source)))
+            self._trace(f"trim {source.name if isinstance(source, Table) else source} {done}")
         return done
+
+    def define(self, table):
+        super().define(table)
+        self._trace(f"define {table.name}")
+
+    def drop(self, table):
+        held = self.figures(table.branch)
+        super().drop(table)
+        assert not (held.events or held.records), f"dropped with what it held: {table} {held}"
+        self._trace(f"drop {table.name}")
 
     def state(self, topic, seq):
         """Return the event that made the record at a topic as of a position; None for no record."""

@@ -35,6 +35,7 @@ from sim_writers import Looker, Writer, must_log
 
 from app.broker.handlers import HANDLERS
 from app.core.errors import Code, Error
+from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter
 from app.engine.write import Receipt
 from app.mqtt.packets import Disconnect
@@ -118,6 +119,8 @@ class World:
         self.store = SimStore(self.rng, self.trace, loop.time)
         self.durable = self.rng.choice((None, TopicFilter("v/#"), TopicFilter("#")))
         """What a durable session that is away will ask the log for."""
+        self.keeps_undeclared = self.fork("undeclared").random() < 0.5
+        """Whether undeclared topics have tables, and all that is said there is logged."""
         self.server = None
         self.residents = []
         self.kills = []
@@ -241,7 +244,9 @@ class World:
             attempt = self.attempts.get(number_of(event.payload, event.properties))
             if attempt is not None and (attempt.logged is LATER or attempt.sends > 1):
                 wanted = self.wanted(event.topic)
-                attempt.submitted(must_log(event.topic, event.kind, event.qos, wanted))
+                undeclared = self.keeps_undeclared
+                logged = must_log(event.topic, event.kind, event.qos, wanted, undeclared=undeclared)
+                attempt.submitted(logged)
             return submit(event, *arguments, **more)
 
         server.engine.submit = submitted
@@ -286,7 +291,8 @@ class World:
         if rng.random() < 0.5:
             await server.retention.sweep()
             return
-        table = rng.choice((*TABLES, None))
+        branches = map(Branch, "uvw") if self.keeps_undeclared else ()
+        table = rng.choice((*TABLES, None, *branches))
         keep = Keep(events=rng.randrange(1, 8))
         await server.engine.committer.trim(table, keep, self.now(), 1_000)
 
@@ -328,6 +334,7 @@ class World:
         check_facts(self.store, self.attempts)
         check_history(self.store, self.attempts)
         check_fold(self.store, TABLES)
+        self.server.check_topic_tables(self.store)
         self.server.check_cache(self.store)
 
     async def leave(self, others):

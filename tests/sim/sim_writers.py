@@ -20,12 +20,15 @@ TOPICS = (
 COLLECTIONS = {"Dog", "Note", "Counter", "Lease"}
 
 
-def must_log(topic, kind, qos, wanted):
+def must_log(topic, kind, qos, wanted, *, undeclared):
     """Tell what goes into the log: the definition, once more; None if nobody can know.
 
-    ``wanted``: whether a durable session asks for the topic.
+    ``wanted``: whether a durable session asks for the topic; ``undeclared``: whether all that is
+    said at undeclared topics does.
     """
     table = topic.split("/")[0]
+    if undeclared and table not in COLLECTIONS:
+        return True
     if kind != MESSAGE or table in {"Dog", "Counter", "Lease"} or (table == "Note" and qos > 0):
         return True
     return wanted if qos > 0 else False
@@ -87,7 +90,9 @@ class Writer:
         event = Event(
             topic, kind, payload, None, qos, kind != MESSAGE, None, self.name, properties or None
         )
-        logged = must_log(topic, kind, qos, self.world.wanted(topic))
+        world = self.world
+        wanted, undeclared = world.wanted(topic), world.keeps_undeclared
+        logged = must_log(topic, kind, qos, wanted, undeclared=undeclared)
         self.world.attempt(n, self.name, logged, patch=patch, group=group)
         self.writes -= 1
         return n, event
