@@ -51,7 +51,8 @@ from app.engine.retained_rows import retained_rows
 from app.engine.retainer import SERVERS, Retained, clear_regularly
 from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_table_rows import PATH, topic_table_rows
+from app.engine.topic_table_rows import PATH as TABLES
+from app.engine.topic_table_rows import topic_table_rows
 from app.engine.topic_tables import OWNER as TOPIC_TABLES
 from app.engine.topic_tables import TopicTables
 from app.gateway.gateway import Gateway
@@ -181,7 +182,7 @@ class Application:
         self.topic_tables = TopicTables(
             store, committer, self.registry, self.config.topics.settings(keep), self._now
         )
-        self.registry.add(PATH, topic_table_rows(self.topic_tables))
+        self.registry.add(TABLES, topic_table_rows(self.topic_tables))
         self.engine = Engine(
             self.registry,
             bus,
