@@ -21,7 +21,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("defined", ["before", "while", "after", "come and go"])
-async def test_f1_one_that_falls_behind_gets_everything_once(text, defined):
+async def test_f3_one_that_falls_behind_gets_everything_once(text, defined):
     """The table is made before it begins, while it is behind, or after it has read a part."""
     world = World()
     if defined == "before":
@@ -50,7 +50,7 @@ async def test_f1_one_that_falls_behind_gets_everything_once(text, defined):
 
 
 @pytest.mark.parametrize("text", FILTERS)
-async def test_f7_what_was_dropped_before_it_was_read_is_told(text):
+async def test_f14_what_was_dropped_before_it_was_read_is_told(text):
     """Whoever could have wanted it starts anew, and nobody else does."""
     world = World()
     for table in TABLES[:3]:

@@ -6,6 +6,7 @@ from store_cases import DOG
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PUT
 from app.core.topic_tables import Branch, TopicTable
+from app.core.topics import TopicFilter
 from app.store.store import Figures, Keep
 
 ALL = 10**6
@@ -21,7 +22,7 @@ def seqs(store, *sources, after=0, limit=ALL):
 class TopicTableConformance:
     """What every store does with topic tables."""
 
-    def test_f1_messages_are_the_part_of_their_branch(self, store, writer):
+    def test_f3_messages_are_the_part_of_their_branch(self, store, writer):
         for table in (HOME, SINGLE):
             store.define(table)
         topics = ["home/a", "home", "yard/a", "home/b/c", "homes/a", "/home/a"]
@@ -126,6 +127,19 @@ class TopicTableConformance:
         store.trim(HOME.branch, Keep(seconds=1), 1e9, ALL)
         assert store.figures(HOME.branch).bytes == 0
 
+    def test_e8_one_iterator_over_all_retained_messages(self, store, writer):
+        """In topic order, whoever wrote them and whatever table counts them (E7)."""
+        store.define(HOME)
+        topics = ["yard/b", "home/b", "a", "home/a", "yard/a", "home", "b/c"]
+        for number, topic in enumerate(topics):
+            store.commit([writer.event(topic, PUT, client=f"c{number}")])
+        store.define(YARD)
+        found, after = [], ""
+        while page := store.scan(None, TopicFilter("#"), after, 2).records:
+            found += [record.topic for record in page]
+            after = found[-1]
+        assert found == sorted(topics)
+
     # -- trimming and dropping
 
     def test_trim_of_a_branch_is_of_its_table_alone(self, store, writer):
@@ -147,7 +161,7 @@ class TopicTableConformance:
         assert store.trim(None, Keep(events=1), 0, ALL) == 2
         assert [store.trimmed(source) for source in (HOME.branch, YARD.branch)] == [1, 2]
 
-    def test_f7_drop_ends_the_events_and_says_so(self, place, store, writer):
+    def test_f14_drop_ends_the_events_and_says_so(self, place, store, writer):
         store.define(HOME)
         store.define(YARD)
         store.commit([writer.event("home/a", PUT), writer.event("yard/a"), writer.event("home/b")])

@@ -143,7 +143,7 @@ def test_a_file_of_the_first_format_goes_on(place):
 
 
 def test_a_start_counts_nothing(place):
-    """F8, E1: it takes what it knows, however many records there are."""
+    """F6, E1: it takes what it knows, however many records there are."""
     store, writer = place.start(), Writer()
     store.define(HOME)
     store.commit([writer.event(f"home/{n}", PUT) for n in range(9)])
@@ -162,6 +162,20 @@ def test_a_changed_schema_counts_anew(place):
     for tables, mixed in (([*closed, opened], False), (TABLES, True)):
         part = place.start(tables)._parts.tables["Dog"]
         assert (part.count, part.mixed) == (2, mixed)
+
+
+def test_e5_one_entry_for_each_topic_and_no_more(place):
+    """Compact by itself: the file has room for each topic once, however often it is written."""
+    store, writer = place.start(), Writer()
+    store.define(HOME)
+    pages = []
+    for _ in range(30):
+        store.commit([writer.event(f"home/{n}", PUT, b"x" * 100) for n in range(300)])
+        store.trim(HOME.branch, Keep(events=1), 0, ALL)
+        pages += place.sql("PRAGMA page_count")[0]
+    assert place.sql("SELECT count(*), count(DISTINCT topic) FROM rowcast_topics") == [(300, 300)]
+    assert store.count(HOME.branch) == 300
+    assert max(pages) <= pages[1] * 1.3
 
 
 # -- what is known of dropped tables ---------------------------------------------------------------
