@@ -418,10 +418,8 @@ class Engine:
 
     def close(self, subscription: Subscription) -> None:
         """End a subscription: nothing of it is left on the bus."""
-        if not subscription.closed:
-            self.views.leave_all(subscription)
-            for interest in subscription:
-                self.hooks.unsubscribed(subscription.caller, interest.topics.text)
+        for interest in self.views.leave_all(subscription):
+            self.hooks.unsubscribed(subscription.caller, interest.topics.text)
         if self.topic_tables is not None:
             self.topic_tables.gone(subscription.owner)
         subscription.close()

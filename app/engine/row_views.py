@@ -105,15 +105,18 @@ class Views:
         if not watcher.interests.rows or not self._needed(watcher, topics, interest):
             self.bus.remove(topics, watcher)
 
-    def leave_all(self, watcher: Watcher) -> None:
-        """Take all interests of a subscription that ends off the bus."""
+    def leave_all(self, watcher: Watcher) -> list[Interest]:
+        """Take all interests of a subscription that ends off the bus; return those that were on."""
+        left = []
         for interest in watcher.interests:
             name = _named(interest.topics)
             if name:
                 self._forget(name, watcher, interest.topics.text)
                 if interest.rows is not None and interest.rows.source is not None:
                     self.bus.remove(interest.rows.source, watcher)
-            self.bus.remove(interest.topics, watcher)
+            if self.bus.remove(interest.topics, watcher):
+                left.append(interest)
+        return left
 
     def _forget(self, name: str, watcher: Watcher, text: str) -> None:
         watchers = self._watchers.get(name, {})

@@ -23,3 +23,15 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     events = [event for event, _ in subscription.take(10)]
     gaps = [event.count for event in events if event.kind == GAP]
     assert (lost, [lost] if lost else []) == (subscription.account.total, gaps)
+
+
+async def test_what_ended_by_itself_is_taken_off_the_bus():
+    """C2: its page could not be read; the engine is told that it is over afterwards, once."""
+    room, heard = Room(), []
+    room.engine.hooks.on("unsubscribe", lambda texts, _who: heard.extend(texts))
+    subscription = Subscription(room.reader, "me")
+    room.engine.watch(subscription, Interest(TopicFilter("u/#")), ANN, current=False)
+    subscription.close()
+    for _ in range(2):
+        room.engine.close(subscription)
+    assert (0, ["u/#"]) == (room.engine.bus.subscriptions, heard)
