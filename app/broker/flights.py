@@ -195,7 +195,9 @@ def _pubrel(client: "Client", packet_id: int) -> bytes:
 
 def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:
     """Note what is not sent again; what hooks keep from the client is no gap."""
-    if sent is None or (sent.event is None and client.broker.engine.hooks.delivering):
+    if sent is None or (
+        sent.event is None and (not sent.seq or client.broker.engine.hooks.delivering)
+    ):
         return
     why = Why.TRIMMED if sent.event is None else Why.TOO_LARGE if parts[0] else Why.UNSENDABLE
     event = sent.event or Event(sent.topic, MESSAGE, b"", seq=sent.seq)

@@ -262,7 +262,8 @@ class Keeper:
         for packet_id in changed:
             flight = session.window.flight(packet_id)
             sent = sent_of(flight) if flight is not None else None
-            if flight is not None and sent is not None and sent.seq:
+            # A mark with QoS 2 cannot be sent again, but a kill must not forget its identifier.
+            if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
                 saved.add(packet_id)
                 value = encode(_facts_of_flight(flight, sent), CBOR)
                 yield Change(owner, f"{OUT}{packet_id}", value)

@@ -4,6 +4,7 @@ import pytest
 from broker_world import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 
 from app.core.errors import Code, Error
+from app.core.topic_tables import Branch
 from app.mqtt.packets import Pubcomp, Pubrel, Will
 from app.store.store import Keep
 
@@ -225,7 +226,7 @@ async def test_what_the_log_has_no_more_holds_no_identifier(world):
     speaker.publish("a", b"next", 2, packet_id=2)
     await world.pass_time(1)
     there = await world.killed()
-    there.store.trim(None, Keep(events=1), world.now, 100)
+    there.store.trim(Branch(None), Keep(events=1), world.now, 100)
     again = await connected(there)
     pubrel = next(item for item in [*again.later, *await again.hear()] if type(item) is Pubrel)
     assert held.packet_id == pubrel.packet_id

@@ -7,6 +7,7 @@ from broker_world import OTHER, Puback, Publish, World, payloads, topics, users
 
 from app.core.events import MESSAGE, PUT, Event
 from app.engine.hook import Hook
+from app.mqtt.packets import Pubcomp, Pubrel
 
 ASKS = users(("gaps", "true"))
 BIG, SMALL = b"x" * 500, b"small"
@@ -193,6 +194,22 @@ async def test_what_is_owed_survives_a_restart_of_the_server():
     peer = world.peer()
     await peer.connect("s", **lasting())
     assert [("away", 2)] == told([*peer.later, *await peer.hear()])
+
+
+async def test_a_gap_with_qos_2_holds_no_identifier_over_a_kill():
+    """MQTT-4.3.3-8: it is not sent again, but its client may hold its identifier."""
+    world = World()
+    limits = {"maximum_packet_size": 300}
+    peer = await world.subscribed("a", qos=2, connect=lasting(**limits), properties=ASKS)
+    await world.say("a", BIG)
+    (gap,) = await peer.hear()
+    assert 2 == gap.qos
+    world = await world.killed()
+    peer = world.peer()
+    await peer.connect("s", **lasting(**limits))
+    assert [Pubrel(gap.packet_id)] == [*peer.later, *await peer.hear()]
+    assert [] == await peer.ask(Pubcomp(gap.packet_id))
+    assert 0 == len(world.broker.sessions.get("s").window)
 
 
 class Hides(Hook):
