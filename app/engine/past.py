@@ -24,6 +24,7 @@ from app.engine.moments import Moment, forgotten, moment_of, position_of
 from app.engine.places import Place, place_of
 from app.engine.reader import Reader
 from app.engine.rights import check_read
+from app.engine.row_reads import find_row
 
 Wanted = Callable[[Event], bool]
 
@@ -67,7 +68,7 @@ class Past:
     ) -> Window:
         """Return what happened from one moment to another; raises INVALID, DENIED, GONE."""
         self.authorise(topics, caller)
-        reader, source = self._reader, source_of(topics, table)
+        reader, source = self._reader, self._source(topics, table)
         until = await position_of(reader, source, end) if end else reader.announced()
         after = await position_of(reader, source, start) if start else 0
         if start and end and _is_reversed(start, end, after, until):
@@ -112,8 +113,16 @@ class Past:
                 return
             after = page[-1].seq
 
+    def _source(self, topics: TopicFilter, table: Table | None) -> Source:
+        rows = self._reader.rows(topics)
+        return source_of(topics, table) if rows is None else rows.view.branch
+
+    def _names_a_topic(self, topics: TopicFilter) -> bool:
+        """Tell whether a filter is one topic, of which the log can be asked by name."""
+        return topics.exact and self._reader.rows(topics) is None
+
     async def _page(self, window: Window, after: int) -> list[Event]:
-        if window.topics.exact:
+        if self._names_a_topic(window.topics):
             topic = window.topics.text
             return await self._reader.follow(window.source, topic, after, HISTORY_PAGE_EVENTS)
         return await self._reader.read(after, HISTORY_PAGE_EVENTS, [window.source])
@@ -121,6 +130,10 @@ class Past:
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
         topics, after, until = window.topics, window.after, window.until
         inside = [event for event in page if after < event.seq <= until]
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            seen = [row for event in inside if (row := rows.row(event)) is not None]
+            return [row for row in seen if self._hooks.may_see(caller, row)]
         if topics.exact:
             return [event for event in inside if event.topic == topics.text]
         parent = topics.prefix  # which "home/#" selects too, and which is of another branch
@@ -131,6 +144,9 @@ class Past:
 
     async def known(self, topics: TopicFilter, table: Table | None) -> bool:
         """Tell whether there is or was anything at a topic, as far as the log reaches."""
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            return await find_row(self._reader, rows.view, rows.row_id) is not None
         if await self._reader.get(table, topics.text) is not None:
             return True
         return bool(await self._reader.history(source_of(topics, table), topics.text, 1))
@@ -139,7 +155,7 @@ class Past:
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
     ) -> list[Event]:
         """Return the last events of a window that are wanted, oldest first."""
-        if window.topics.exact and wanted is None:
+        if self._names_a_topic(window.topics) and wanted is None:
             events = await self._reader.history(window.source, window.topics.text, count)
             if not events or events[-1].seq <= window.until:
                 return [event for event in events if event.seq > window.after]
@@ -169,6 +185,7 @@ class Past:
         """Return the record that was at a topic; raises NOT_FOUND, DENIED, GONE."""
         topics = TopicFilter(topic)
         self.authorise(topics, caller)
+        self._check_changes(topics)
         source = source_of(topics, table)
         position = await position_of(self._reader, source, moment.later(1), kept=False)
         record = await self._asof.record(table, topic, position)
@@ -177,8 +194,19 @@ class Past:
             raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
         return record
 
+    def _check_changes(self, topics: TopicFilter) -> None:
+        """Raise where there is nothing but rows: they are as they always were."""
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            raise Error(
+                Code.INVALID,
+                f"the rows of {rows.view.table.name} do not change; ask for those up to a time with"
+                " to=, or for the retained message at its own topic",
+            )
+
     async def position(self, table: Table, moment: Moment) -> int:
         """Return the position that a table is read at, as of a moment; all of it is before."""
+        self._check_changes(TopicFilter(table.topic("#")))
         return await position_of(self._reader, table, moment.later(1), kept=False)
 
     async def records(

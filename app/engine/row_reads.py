@@ -57,7 +57,7 @@ class RowReads:
 
     async def record(self, view: View, row_id: str) -> Row | None:
         """Return one row."""
-        return await _record(self._reader, view, row_id)
+        return await find_row(self._reader, view, row_id)
 
     async def search(self, view: View, query: Query, let: Let | None) -> Page:
         """Return one page of a query's answer; raises INVALID for a sort of too many rows.
@@ -244,7 +244,8 @@ def _is_row_of(view: View, event: Event) -> bool:
     return event.table is None and view.branch.has(event.topic)
 
 
-async def _record(reader: Reader, view: View, row_id: str) -> Row | None:
+async def find_row(reader: Reader, view: View, row_id: str) -> Row | None:
+    """Return one row by its id."""
     if isinstance(view, MetricsView):
         if not ALL_SYSTEM.matches(row_id) or row_id == "$SYS":
             return None
@@ -270,7 +271,7 @@ async def current_rows(reader: Reader, rows: RowFilter, after: str, limit: int) 
     if rows.source is None or (isinstance(view, LogView) and not rows.exact):
         return Page(position, [])
     if isinstance(view, LogView):
-        row = None if after else await _record(reader, view, rows.row_id)
+        row = None if after else await find_row(reader, view, rows.row_id)
         return Page(position, [row] if row is not None else [])
     prefix = f"{view.table.name}/"
     page = await reader.scan(None, rows.source, after.removeprefix(prefix), limit)

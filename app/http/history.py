@@ -31,6 +31,7 @@ from app.core.topics import TopicFilter
 from app.core.values import parse_id
 from app.engine.past import Window
 from app.engine.series import Series
+from app.engine.topic_rows import Row
 from app.http.asgi import HeaderList
 from app.http.offers import not_offered
 from app.http.periods import Period
@@ -202,7 +203,8 @@ class Answer:
         async for page in self._pages():
             for event in page:
                 if event.kind != DELETE:
-                    series.add(event.topic, event.version, contents.value(event))
+                    topic = event.about if isinstance(event, Row) else event.topic
+                    series.add(topic, event.version, contents.value(event))
         rows = list(series.rows())
         if self.period.last:
             rows = rows[-self.period.last :]

@@ -11,7 +11,7 @@ import pytest
 from app.codecs import decode
 from app.mqtt.packets import Publish
 from app.mqtt.reasons import Reason
-from serving import Server
+from serving import Server, wait_until
 from talking import Events, Mqtt, open_websocket, query, told
 
 COLUMNS = ["id", "topic", "payload", "qos", "retain", "timestamp", "client_id"]
@@ -253,3 +253,44 @@ def test_rows_survive_a_kill(tmp_path):
                 assert message.payload == wanted.payload
                 message = reader.message()
             assert parsed(message)["payload"] == {"n": 2}
+
+
+def test_the_past_of_rows(server):
+    """B13, E25: a window of rows, the last ones, and their numbers by topic."""
+    say(server, "past/a", b'{"n":1}', b'{"n":3}')
+    say(server, "past/b", b'{"n":5}')
+    whole = rows(server, "/mqtt_past/?from=-1h")
+    assert [entry["value"]["payload"]["n"] for entry in whole] == [1, 3, 5]
+    assert whole[0]["topic"] == f"mqtt_past/{whole[0]['value']['id']}"
+    last = rows(server, "/mqtt_past/?last=1&topic=past/a")
+    assert [entry["value"]["payload"] for entry in last] == [{"n": 3}]
+    path = "/mqtt_past/?from=-1h&every=1d&fn=avg,count&select=payload.n"
+    buckets = rows(server, path)
+    found = {bucket["topic"]: next(iter(bucket["values"].values()))["avg"] for bucket in buckets}
+    assert found == {"past/a": 2, "past/b": 5}
+    one = rows(server, f"/{whole[0]['topic']}?from=0")
+    assert [entry["value"] for entry in one] == [whole[0]["value"]]
+    for path in ("/mqtt_past/?asof=now", f"/{whole[0]['topic']}?asof=now"):
+        answer = server.request("GET", path)
+        assert (answer.status_code, "do not change" in answer.json()["detail"]) == (400, True)
+
+
+def test_what_the_server_tells_of_itself(server):
+    """F1, F22: over REST, as events and over MQTT, by topic, with numbers as numbers."""
+    path = "mqtt_sys_metrics/$SYS/broker/uptime"
+    first = wait_until(lambda: server.request("GET", f"/{path}").json(), "there is an uptime")
+    assert list(first) == ["id", "topic", "value", "timestamp"]
+    assert first["id"] == first["topic"] == "$SYS/broker/uptime"
+    encoded = server.request("GET", "/mqtt_sys_metrics/%24SYS%2Fbroker%2Fuptime")
+    assert encoded.json()["id"] == first["id"]
+    many = rows(server, "/mqtt_sys_metrics/?value=ge=0&topic=sw=$SYS/broker/clients/")
+    assert {type(row["value"]) for row in many} <= {int, float}
+    assert "$SYS/broker/clients/connected" in {row["id"] for row in many}
+    assert rows(server, "/mqtt_sys_metrics/?count=true")["count"] >= len(many)
+    wanted = "mqtt_sys_metrics/$SYS/broker/clients/connected"
+    with Events(server, f"/{wanted}") as stream, Mqtt(server.mqtt_port) as watcher:
+        assert [event.fields["topic"] for event in stream.until_current()] == [wanted]
+        watcher.subscribe(wanted)
+        assert (watcher.message().retain, watcher.message().topic) == (True, wanted)
+        assert type(stream.next().value["value"]) is int
+    assert server.request("PUT", f"/{path}", json={}).status_code == 405
