@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from sqlite3 import Cursor
-from typing import Any, Final
+from typing import Final, cast
 
 from app.core.clock import seconds_of
 from app.core.events import MESSAGE, Event
@@ -25,6 +25,10 @@ from app.store.sql_statements import LOG_COLUMNS
 from app.store.sql_tables import LOG, META, TABLES
 from app.store.store import Keep
 
+_LogRow = tuple[
+    int, int, str, str, int, int, int, str, str | None, bytes | str, float | None, str | None
+]
+"""A row of LOG_COLUMNS, as the table declares them."""
 _SEQ: Final = itemgetter(0)
 _SELECT: Final = f"SELECT {LOG_COLUMNS} FROM {LOG}"
 HEAD: Final = (
@@ -94,9 +98,10 @@ class LogReader:
         row = max((row for row in found if row is not None), key=_SEQ, default=None)
         return None if row is None else self._event(row)
 
-    def _event(self, row: tuple[Any, ...]) -> Event:
-        seq, table_id, local, kind, version, qos, retain, client = row[:8]
-        content_type, payload, expires, properties = row[8:]
+    def _event(self, row: Row) -> Event:
+        known = cast("_LogRow", row)
+        seq, table_id, local, kind, version, qos, retain, client = known[:8]
+        content_type, payload, expires, properties = known[8:]
         part = self._parts.get(table_id)
         if part is None:
             table, prefix = None, self._former.get(table_id, "")
@@ -106,7 +111,7 @@ class LogReader:
         return Event(
             prefix + local,
             kind,
-            payload if type(payload) is bytes else payload.encode(),
+            payload if isinstance(payload, bytes) else payload.encode(),
             content_type,
             qos,
             retain == 1,

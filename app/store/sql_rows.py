@@ -19,7 +19,7 @@ This module knows columns, not statements.
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from app.codecs import json_text
 from app.core.events import MISSING, PUT, Event, Record
@@ -130,6 +130,12 @@ def properties_of(cell: object) -> dict[str, object] | None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
+_TopicRow = tuple[
+    str, int, int, str, int, bytes, str | None, float | None, str | None
+]
+"""A row of ``TopicRows.columns``, as the table declares them."""
+
+
 class TopicRows:
     """Current values of undeclared topics: bytes and what came with them."""
 
@@ -166,9 +172,11 @@ class TopicRows:
         """Return the value that a query sees: none, because nothing is decoded."""
         return None
 
-    def record(self, row: tuple[Any, ...]) -> Record:
+    def record(self, row: Row) -> Record:
         """Return the record that a row keeps."""
-        topic, seq, version, client, qos, payload, content_type, expires, properties = row
+        topic, seq, version, client, qos, payload, content_type, expires, properties = cast(
+            "_TopicRow", row
+        )
         return Event(
             topic,
             PUT,
