@@ -18,7 +18,7 @@ from app.broker.keeper import Keeper
 from app.broker.recall import Facts, read_sessions, read_wills
 from app.broker.refusing import Refusals
 from app.broker.session import NEVER, Session, Sessions
-from app.broker.session_rows import PATH, session_rows
+from app.broker.session_rows import PATH, session_rows, tell
 from app.broker.settings import BrokerSettings
 from app.broker.sharing import Sharing
 from app.broker.traffic import Observer, Silence, Tally
@@ -126,6 +126,7 @@ class Broker:
             session.position, session.filters = self.engine.suspend(subscription)
             session.subscription = None
             accounts.begin_absence(self, session, subscription)
+        tell(self, session, "disconnected")
         if not session.durable or self.sessions.get(session.client_id) is not session:
             self.end(session)
             return

@@ -7,6 +7,7 @@ other door has: connections that begin with a packet, sessions, and the reasons 
 from typing import TYPE_CHECKING
 
 from app.broker.forms import DOOR
+from app.broker.session_rows import tell
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.engine.hook import Refusal
@@ -52,6 +53,10 @@ def entered(client: "Client", caller: Caller, *, present: bool) -> None:
     hooks = client.broker.engine.hooks
     client.broker.entered.add(client)
     client.broker.observer.on_connect(caller.client_id)
+    if client.session is not None:
+        if not present:
+            tell(client.broker, client.session, "registered")
+        tell(client.broker, client.session, "connected")
     (hooks.session_resumed if present else hooks.session_created)(caller)
     hooks.connected(caller)
 
@@ -125,3 +130,4 @@ def ended(broker: "Broker", session: "Session") -> None:
     for text in _filters(session):
         broker.observer.on_unsubscribe(session.client_id, text)
     broker.observer.changed()
+    tell(broker, session, "ended")

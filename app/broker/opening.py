@@ -19,6 +19,7 @@ from app.broker.hooking import reason_of
 from app.broker.messages import user_properties
 from app.broker.rewrite import rewritten_submit
 from app.broker.session import ANONYMOUS, NEVER, Session
+from app.broker.session_rows import tell
 from app.broker.sharing import Sharing
 from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
@@ -192,6 +193,8 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
         )
     if old is not None and old.client is not None:
         broker.takeovers += 1
+        old.takeovers += 1
+        tell(broker, old, "taken_over")
         old.client.disconnect(
             Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
         )

@@ -39,8 +39,10 @@ ANONYMOUS = Caller().user
 class Session:
     """One client's state. Times are in seconds since 1970; ``expires_at`` is None while connected.
 
-    Of ``window``'s flights all those of QoS 2, and those of a durable session, carry what it takes
-    to send them again (``flights.Sent``).
+    ``happened`` is what was last told of it (``session_rows.tell``), ``takeovers`` how often
+    another connection took it over; ``orders`` counts sendings, so that the order of flights can
+    be written down. Of ``window``'s flights all those of QoS 2, and those of a durable session,
+    carry what it takes to send them again (``flights.Sent``).
     """
 
     __slots__ = (
@@ -54,6 +56,7 @@ class Session:
         "expiry_seconds",
         "filters",
         "gaps",
+        "happened",
         "holes",
         "inbound",
         "kept",
@@ -67,6 +70,7 @@ class Session:
         "saved_place",
         "sharing",
         "subscription",
+        "takeovers",
         "unsaved",
         "user",
         "will",
@@ -105,8 +109,7 @@ class Session:
         """Identifiers of QoS 2 publishes that were taken and not released (MQTT-4.3.3-10)."""
         self.resend: deque[int] = deque()
         """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
-        self.orders = 0
-        """Counts sendings, so that the order of flights can be written down."""
+        self.happened, self.takeovers, self.orders = "restored", 0, 0
         self.gaps = Gaps()
         """What this client was not sent."""
         self.away: Away | None = None

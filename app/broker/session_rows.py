@@ -63,17 +63,25 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
     return SessionRows
 
 
+def tell(broker: "Broker", session: Session, happened: str) -> None:
+    """Tell who watches what happened to a session (FEATURES E15)."""
+    session.happened = happened
+    broker.engine.live.changed(PATH, session.client_id, happened)
+
+
 def _row(broker: "Broker", session: Session, most: int) -> Facts:
     client, window, subscriptions = session.client, session.window, _subscriptions(session)
     head, place, ends = broker.engine.committer.announced, session.place, session.expires_at
     return {
         "client_id": session.client_id,
+        "event": session.happened,
         "connected": client is not None,
         "user": session.user,
         **_connection(broker, client),
         "clean_start": client.clean_start if client is not None else None,
         "properties": _properties(session, client),
         "created": time_text(session.created_at),
+        "takeovers": session.takeovers,
         "expires_at": None if ends == math.inf else time_text(ends),
         "position": broker.engine.cursor(place),
         "lag": max(0, head - place),

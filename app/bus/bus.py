@@ -47,3 +47,15 @@ class Bus(Matches[Subscriber]):
                 log.exception("a subscriber failed to take an event of %r", event.topic)
         if not event.seq and self.absences:
             self.absences.miss(event)
+
+    def named(self, path: str, rest: str) -> tuple[Subscriber, ...]:
+        """Return those whose filters name a path without wildcards, and select what is below it."""
+        return self._trie.match_named(path, rest)
+
+    def show(self, event: Event, path: str) -> None:
+        """Offer the event to those alone whose filters name the path that it is below."""
+        for subscriber in self.named(path, event.topic[len(path) + 1 :]):
+            try:
+                subscriber.offer(event)
+            except Exception:
+                log.exception("a subscriber failed to take a row at %r", event.topic)

@@ -78,10 +78,28 @@ class Trie(Generic[S]):
             found.update(node.subscribers)
         return tuple(found)
 
+    def match_named(self, path: str, rest: str) -> tuple[S, ...]:
+        """Return each subscriber with a filter that names a path, and selects the rest below it."""
+        node = self._root
+        for level in path.split("/"):
+            child = node.children.get(level)
+            if child is None:
+                return ()
+            node = child
+        found: dict[S, None] = {}
+        for wanted in self._nodes_below(node, rest, wild=True):
+            found.update(wanted.subscribers)
+        return tuple(found)
+
     def _nodes(self, topic: str) -> Iterator[Node[S]]:
-        """Walk level by level over all the nodes that agree with the topic so far."""
-        nodes = [self._root]
+        """Walk over all the nodes that agree with a topic."""
         wild = topic[:1] != "$"  # MQTT-4.7.2-1: no wildcard for the first level of $-topics
+        return self._nodes_below(self._root, topic, wild=wild)
+
+    @staticmethod
+    def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> Iterator[Node[S]]:
+        """Walk level by level over all the nodes below one that agree with the topic so far."""
+        nodes = [root]
         for level in topic.split("/"):
             following: list[Node[S]] = []
             for node in nodes:

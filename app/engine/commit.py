@@ -152,6 +152,10 @@ class Committer:
         """
         self._bus.publish(event)
 
+    def show(self, event: Event, path: str) -> None:
+        """Announce what nobody keeps, to those alone whose filters name the path it is below."""
+        self._bus.show(event, path)
+
     async def settle(self) -> None:
         """Wait until nothing waits: everything submitted or to be kept is answered."""
         while self._waiting or self._running is not None:

@@ -143,12 +143,15 @@ class Delayed:
         self._bytes += size
 
     def _forget(self, waiting: Waiting) -> None:
+        """Note that it waits no more; who watches is told, unless it never did."""
+        self._engine.live.changed(ROWS, waiting.name, "over")
         self._count -= 1
         self._bytes -= len(waiting.fact)
 
     def _add(self, waiting: Waiting) -> None:
         self._waiting[waiting.name] = waiting
         self._names[waiting.number] = waiting.name
+        self._engine.live.changed(ROWS, waiting.name, "waiting")
         heappush(self._heap, (waiting.due, waiting.number))
         self._arm()
 

@@ -42,6 +42,7 @@ from app.engine.gate import Gate
 from app.engine.group_table import Groups
 from app.engine.handover import Handover
 from app.engine.hooks import Hooks
+from app.engine.live_rows import LiveRows
 from app.engine.passage import Passage
 from app.engine.past import Past
 from app.engine.readable import Readable
@@ -95,6 +96,7 @@ class Engine:
         kept = topic_tables if registry.logged else None
         self.admission = Admission(now, payload_bytes_max, self.durable, self.seen, kept)
         self._creation = Creation(self)
+        self.live = LiveRows(self)
         self.delayed = Delayed(self, now)
         self._passage = Passage(self)
         self._handover = Handover(self)
@@ -102,8 +104,7 @@ class Engine:
         for client in self.hooks.clients:
             client.bind(self)
 
-    # -- positions
-    # -------------------------------------------------------------------------------------
+    # -- positions ---------------------------------------------------------------------------------
 
     def cursor(self, seq: int) -> str:
         """Return the token that names a position in this log."""
@@ -114,8 +115,7 @@ class Engine:
         """Return the token of the newest announced position."""
         return self.cursor(self.committer.announced)
 
-    # -- write
-    # -----------------------------------------------------------------------------------------
+    # -- write -------------------------------------------------------------------------------------
 
     def submit(
         self,
@@ -211,8 +211,7 @@ class Engine:
             self.submit(event, caller, resolver(future))
         return list(await asyncio.gather(*futures))
 
-    # -- resources
-    # -------------------------------------------------------------------------------------
+    # -- resources ---------------------------------------------------------------------------------
 
     def resource(self, topic: str, caller: Caller) -> Resource | None:
         """Return an instance of the resource class at a topic, if one is there."""
@@ -270,8 +269,7 @@ class Engine:
         event = Event(topic, PUT, encode(value, JSON), JSON, 1, True)
         return await self.create(topic, event, caller)
 
-    # -- read
-    # ------------------------------------------------------------------------------------------
+    # -- read --------------------------------------------------------------------------------------
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
@@ -323,8 +321,7 @@ class Engine:
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
 
-    # -- watch
-    # -----------------------------------------------------------------------------------------
+    # -- watch -------------------------------------------------------------------------------------
 
     def watch(
         self,

@@ -9,7 +9,7 @@ They know nothing of queues or of who reads; the subscription decides when a pag
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 from app.core.events import CURRENT, SNAPSHOT, Event, Record
 from app.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
@@ -39,7 +39,7 @@ class Snapshot:
     begins. It goes on after ``interest.current``, where an earlier one was broken off.
     """
 
-    __slots__ = ("_after", "_supplied", "_tables", "done", "interest", "limit")
+    __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
 
     def __init__(self, interest: Interest, limit: int | None) -> None:
         self.interest = interest
@@ -48,6 +48,8 @@ class Snapshot:
         self._after = interest.current or ""
         self._supplied: frozenset[str] | None = None
         """Topics whose records are not the store's; None until that was asked."""
+        self._live: AsyncIterator[list[Event]] | None = None
+        """The system rows that it selects; None until they were asked for."""
         self._tables: deque[Table | None] = deque(_tables(interest.sources))
         if self._after and interest.rows is None:
             self._skip()
@@ -66,7 +68,9 @@ class Snapshot:
         interest = self.interest
         if self.limit is None:
             self.limit = max(position, interest.floor)
-        pairs: list[Pair] = []
+        pairs = await self._live_rows(reader)
+        if pairs:
+            return pairs
         wants_rows = interest.rows is not None
         if self._tables and self._tables[0] is None and self._supplied is None and not wants_rows:
             pairs = await self._first(reader)
@@ -96,6 +100,14 @@ class Snapshot:
         table = self._tables[0]
         most = SCAN_PAGE_RECORDS if table is not None else reader.scan_records
         return await reader.scan(table, interest.topics, after, most)
+
+    async def _live_rows(self, reader: Reader) -> list[Pair]:
+        """Return the next page of system rows; none of them is in the store."""
+        if self._live is None:
+            self._live = reader.live(self.interest.topics)
+        nothing: list[Event] = []
+        page = await anext(self._live, nothing)
+        return [(snapshot_of(row), self.interest) for row in page]
 
     async def _first(self, reader: Reader) -> list[Pair]:
         """Return what somebody else keeps of undeclared topics: that comes before the store's."""

@@ -5,7 +5,7 @@ callers: the engine has asked before it comes here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -56,6 +56,8 @@ class Reader:
         """The topic tables whose rows can be read."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
+        self.live: Callable[[TopicFilter], AsyncIterator[list[Event]]] = _no_rows
+        """Gives the system rows that a filter selects, in pages."""
         self.scan_records = SCAN_PAGE_RECORDS
         """Retained messages that are read at a time (``retainer.batch_read_number``, E19)."""
         self.delivery_rate = 0.0
@@ -255,6 +257,12 @@ class Reader:
     async def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return records whose time is over."""
         return await self._run(lambda: self._store.expired(now_seconds, limit))
+
+
+async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:
+    """Give nothing."""
+    return
+    yield []
 
 
 def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:

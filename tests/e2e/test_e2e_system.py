@@ -7,7 +7,7 @@ import pytest
 from app.mqtt.packets import Disconnect
 from app.mqtt.reasons import Reason
 from serving import Server
-from talking import Mqtt, open_websocket
+from talking import Events, Mqtt, open_websocket
 
 LASTING = {"session_expiry_interval": 600}
 
@@ -73,6 +73,31 @@ def test_retained_messages_are_listed_read_and_cleared_by_rest(server):
     assert 1 == server.request("POST", path, content=b'{"clear":"home/#"}').json()["count"]
     assert [] == server.request("GET", f"{path}?filter=home/%23").json()
     assert 400 == server.request("POST", path, json={"clear": 1}).status_code
+
+
+def test_sessions_are_watched_by_sse(server):
+    """E15: as they are, and then what happens."""
+    with Mqtt(server.mqtt_port, client_id="before"), Events(server, "/$SYS/sessions/") as stream:
+        topics = [event.fields["topic"] for event in stream.until_current()]
+        with Mqtt(server.mqtt_port, client_id="after"):
+            told = [stream.next() for _ in range(2)]
+        told += [stream.next() for _ in range(2)]
+    assert "$SYS/sessions/before" in topics
+    assert {"$SYS/sessions/after"} == {event.fields["topic"] for event in told}
+    assert ["put", "put", "put", "delete"] == [event.kind for event in told]
+    values = [event.value["event"] for event in told[:3]]
+    assert ["registered", "connected", "disconnected"] == values
+
+
+def test_sessions_are_watched_by_websocket(server):
+    """E15: one of them."""
+    with open_websocket(server, "/") as socket:
+        socket.send(json.dumps({"id": 1, "op": "subscribe", "topic": "$SYS/sessions/one"}))
+        with Mqtt(server.mqtt_port, client_id="one"):
+            heard = [json.loads(socket.recv())]
+            while heard[-1].get("value", {}).get("event") != "connected":
+                heard.append(json.loads(socket.recv()))
+    assert {"$SYS/sessions/one"} == {event["topic"] for event in heard if event.get("value")}
 
 
 def delayed_rows(server):
