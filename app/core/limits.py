@@ -154,6 +154,10 @@ STORE_VIEW_CHANGES_MAX = 200
 STORE_FORMER_BRANCHES_MAX = 10_000
 """Branches of which is known up to where their dropped tables' events are gone, about 2 MB; the
 oldest are then known together, so that a reader may start anew where nothing of its was lost."""
+SCAN_BRANCH_SAMPLE_ROWS = 64
+"""Keys that a scan looks at to see what the tree is like: some twenty microseconds."""
+SCAN_BRANCH_SAMPLE_MAX = 8
+"""Branches among them up to which two seeks for each are quicker than a look at every row."""
 STORE_WORKING_ROWS_MAX = 1_000
 """Rows changed in one step when a schema change moves values; bounds memory, not the
 transaction."""

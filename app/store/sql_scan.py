@@ -19,6 +19,7 @@ from typing import cast
 from app.core.limits import SCAN_SIFT_MISSES, SCAN_SIFT_ROWS
 from app.core.topics import TopicFilter
 from app.store.records import Key, Layout, is_after
+from app.store.sql_branches import is_branched, scan_branches
 from app.store.sql_commit import Part
 from app.store.sql_rows import Row
 from app.store.sql_tables import quoted
@@ -34,6 +35,8 @@ def scan(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterato
         return _scan_integers(cursor, part, topics, after)
     if topics.exact:
         return _scan_one(cursor, part, topics, after)
+    if is_branched(cursor, part, topics, after):
+        return scan_branches(cursor, part, topics, after)
     return _scan_texts(cursor, part, topics, after)
 
 

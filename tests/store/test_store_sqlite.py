@@ -294,7 +294,7 @@ def test_scan_costs_what_it_returns(place, shape):
     connection.close()
     found = store.scan(None, TopicFilter("t/+/c"), "", 1)
     assert [record.topic for record in found.records] == [last]
-    assert len(steps) * 100 < branches * 50
+    assert len(steps) * 100 < branches * 150  # two seeks for each branch, a few rows sifted
 
 
 # -- indexes ---------------------------------------------------------------------------------------
