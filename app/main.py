@@ -29,6 +29,7 @@ from app.broker.wills import WILLS
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
+from app.core.errors import Error
 from app.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
     COLLECTOR_YOUNG_OBJECTS,
@@ -62,9 +63,10 @@ from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
-from app.measures import count_records, watch_broker
+from app.measures import count_records, watch_broker, watch_store
 from app.metrics.metrics import Metrics
-from app.metrics.sys_tree import SysTree
+from app.metrics.sys_tree import KEPT, SysTree
+from app.metrics.sys_tree import TABLE as SYS_TABLE
 from app.mqtt_limits import auto_subscriptions, rewriting
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
@@ -136,7 +138,9 @@ class Application:
             count_records(self.engine, self.metrics)
             self.metrics.retained = await self._on_writer(self._count_records)
             facts = await self._on_writer(self.store.states, TOPIC_TABLES)
-            self.topic_tables.restore(self.store.topic_tables(), facts)
+            await self._on_writer(self._define_metrics)
+            stored = [table for table in self.store.topic_tables() if table != SYS_TABLE]
+            self.topic_tables.restore(stored, facts)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
@@ -178,10 +182,10 @@ class Application:
         )
         kept = self.config.log
         keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
-        settings = RetentionSettings(keep, kept.sweep_seconds)
-        self.topic_tables = TopicTables(
-            store, committer, self.registry, self.config.topics.settings(keep), self._now
-        )
+        topics = self.config.topics.settings(keep)
+        metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
+        settings = RetentionSettings(keep, kept.sweep_seconds, (metrics,))
+        self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.registry.add(TABLES, topic_table_rows(self.topic_tables))
         self.engine = Engine(
             self.registry,
@@ -196,7 +200,15 @@ class Application:
         self._closing.push_async_callback(self.engine.stop)
         self._retain()
         self.broker = self._make_broker()
-        self._run(Retention(self.engine, tables, settings, self._now).run())
+        self.retention = Retention(self.engine, tables, settings, self._now)
+        self._run(self.retention.run())
+
+    def _define_metrics(self) -> None:
+        """Give the metrics their table; without it, their past is among that of other topics."""
+        try:
+            self.store.define(SYS_TABLE)
+        except Error as error:
+            log.warning("the past of $SYS has no table until the next start: %s", error.message)
 
     def _count_records(self) -> int:
         return sum(map(self.store.count, (*self.schema.tables, None)))
@@ -204,6 +216,7 @@ class Application:
     def _report_metrics(self) -> None:
         """Tell under ``$SYS/broker`` what is counted."""
         watch_broker(self.broker, self.metrics)
+        watch_store(self.store, self.schema.tables, self.metrics)
         interval_seconds = self.config.mqtt.sys_interval
         if interval_seconds:
             tree = SysTree(self.engine, self.metrics, interval_seconds)

@@ -1,11 +1,16 @@
 """What is measured: brings the metrics together with those who count, none of which knows them."""
 
+from collections.abc import Sequence
+
 from app.broker.broker import Broker
 from app.core.events import DELETE, RETAINED
+from app.core.tables import Table
 from app.engine.engine import Engine
 from app.engine.gaps import Why
 from app.engine.write import Receipt
 from app.metrics.metrics import Metrics
+from app.metrics.sys_tree import TABLE
+from app.store.store import Store
 
 
 def count_records(engine: Engine, metrics: Metrics) -> None:
@@ -46,6 +51,20 @@ def watch_broker(broker: Broker, metrics: Metrics) -> None:
         holding.dropped = slow + broker.dropped_waiting
 
     def survey() -> None:
-        metrics.holding.in_flight = sum(len(session.window) for session in broker.sessions)
+        holding = metrics.holding
+        holding.in_flight = sum(len(session.window) for session in broker.sessions)
 
-    metrics.look, metrics.survey = look, survey
+    metrics.look = look
+    metrics.surveys.append(survey)
+
+
+def watch_store(store: Store, tables: Sequence[Table], metrics: Metrics) -> None:
+    """Let the metrics look at how much is in the log, without their own past."""
+
+    def survey() -> None:
+        found = [store.figures(source) for source in (*tables, None)]
+        own = store.figures(TABLE.branch)
+        metrics.holding.stored = sum(item.events for item in found) - own.events
+        metrics.holding.stored_bytes = sum(item.bytes for item in found) - own.bytes
+
+    metrics.surveys.append(survey)

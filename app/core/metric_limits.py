@@ -11,3 +11,9 @@ REPORT_RETRY_SECONDS = 5.0
 """Until a metric that the disk refused is written again: a full disk is not hammered."""
 REPORT_LOG_SECONDS = 60.0
 """Between two complaints that the disk takes no metrics."""
+SYS_HISTORY_SECONDS = 24 * 3600.0
+"""Age of the metrics' past: a day shows what an operator asks about; longer is a setting."""
+SYS_HISTORY_EVENTS = 500_000
+"""Events of it: what a server writes in a day whose traffic never rests."""
+SYS_HISTORY_BYTES = 64 * 1024 * 1024
+"""Payload bytes of it: dead letters of bridges are among them."""

@@ -29,6 +29,8 @@ class RetentionSettings:
 
     keep: Keep
     sweep_seconds: float
+    others: Sequence[tuple[Source, Keep]] = ()
+    """What is kept of parts that are neither a declared table's nor a topic table's."""
 
 
 class Retention:
@@ -65,6 +67,8 @@ class Retention:
         trimmed = 0
         for table in self._tables:
             trimmed += await self._trim(table, self._keep(table))
+        for source, keep in self._settings.others:
+            trimmed += await self._trim(source, keep)
         topic_tables = self._engine.topic_tables
         for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
             trimmed += await self._trim(branch, keep)

@@ -66,8 +66,8 @@ class Metrics:
         """Called when there was some after the last look."""
         self.look: Callable[[], None] = _nothing
         """Brings ``wire`` and ``holding`` up to date, as far as that costs little."""
-        self.survey: Callable[[], None] = _nothing
-        """Brings all of ``holding`` up to date; asked once for each round of system figures."""
+        self.surveys: list[Callable[[], None]] = []
+        """Bring the rest of ``holding`` up to date, for each round of system figures."""
         self.wire = Wire()
         self.holding = Holding()
         self.connected = self.maximum = 0
@@ -131,7 +131,8 @@ class Metrics:
     def update_system_metrics(self) -> None:
         """Bring up to date what changes without anything happening: uptime, heap, loads."""
         self.look()
-        self.survey()
+        for survey in self.surveys:
+            survey()
         seconds = max(0.0, self._now() - self.started)
         self.uptime_seconds = floor(seconds)
         self.heap.measure()

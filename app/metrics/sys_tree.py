@@ -11,12 +11,19 @@ from typing import Final
 from app.core.callers import ALL, Caller
 from app.core.errors import Error
 from app.core.events import PUT, Event
+from app.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HISTORY_SECONDS
+from app.core.topic_tables import METRICS, Branch, TopicTable
 from app.engine.engine import Engine
 from app.engine.write import Outcome
 from app.metrics.metrics import Metrics
 from app.metrics.reporter import Reporter, Written
 from app.metrics.tree import LIVE, SYSTEM, fixed, readings
+from app.store.store import Keep
 
+TABLE: Final = TopicTable(METRICS, Branch("$SYS"))
+"""Their topic table: it is made at the start, and never dropped (FEATURES F1, F2)."""
+KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
+"""How much of their past is kept."""
 QOS: Final = 2
 """As in Mosquitto: a subscriber gets them with what it asked for."""
 WRITER: Final = Caller(user="$server", grants=ALL)

@@ -130,9 +130,7 @@ def properties_of(cell: object) -> dict[str, object] | None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-_TopicRow = tuple[
-    str, int, int, str, int, bytes, str | None, float | None, str | None
-]
+_TopicRow = tuple[str, int, int, str, int, bytes, str | None, float | None, str | None]
 """A row of ``TopicRows.columns``, as the table declares them."""
 
 

@@ -8,6 +8,8 @@ import pytest
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PUT, Event
+from app.core.topic_tables import Branch
+from app.metrics.sys_tree import TABLE
 from app.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
@@ -198,3 +200,45 @@ async def test_an_interval_of_nothing_writes_nothing(tmp_path):
         app.metrics.on_connect("a")
         assert None is await text(app, "clients/connected")
         assert 0 == app.engine.committer.commits
+
+
+async def test_the_table_of_metrics_is_there_from_the_start_and_stays(tmp_path):
+    """F1, F2, F27: its past is a part of the log of its own; a sweep drops no table of it."""
+    for _ in range(2):
+        async with application(tmp_path) as app:
+            assert TABLE in app.store.topic_tables()
+            await until(app, "clients/connected", "0")
+            await app.topic_tables.clean()
+            assert TABLE in app.store.topic_tables()
+            assert app.store.figures(TABLE.branch).events > 0
+
+
+async def test_the_past_of_a_metric_is_read_like_any_other(tmp_path):
+    """F27: every value that was told, newest last."""
+    async with application(tmp_path) as app:
+        for number in range(3):
+            app.metrics.on_connect(str(number))
+            await until(app, "clients/maximum", str(number + 1))
+        events = await app.engine.reader.history(TABLE.branch, f"{ROOT}clients/maximum", limit=10)
+    assert {b"1", b"2", b"3"} <= {event.payload for event in events}
+
+
+async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
+    """F27: it crowds out nothing else; the limits are those of a topic table's settings."""
+    settings = {"topics.tables": {"mqtt_sys_metrics": {"keep_events": 10}}}
+    async with application(tmp_path, settings=settings) as app:
+        await app.engine.write(Event("home/t", PUT, b"1", None, 1, True), ANN)
+        await until(app, "clients/connected", "0")
+        await app.retention.sweep()
+        assert app.store.figures(TABLE.branch).events <= 10
+        assert 1 == app.store.figures(Branch("home")).events
+        assert "0" == await text(app, "clients/connected")
+
+
+async def test_what_is_stored_is_told_without_the_metrics_own_past(tmp_path):
+    """F24: else an idle server would have news of itself for ever."""
+    async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
+        await app.engine.write(Event("home/t", PUT, b"12345", None, 1, True), ANN)
+        app.metrics.update_system_metrics()
+        holding = app.metrics.holding
+    assert (1, 5) == (holding.stored, holding.stored_bytes)
