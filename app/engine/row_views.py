@@ -107,15 +107,13 @@ class Views:
 
     def leave_all(self, watcher: Watcher) -> list[Interest]:
         """Take all interests of a subscription that ends off the bus; return those that were on."""
-        left = []
+        left = [item for item in watcher.interests if self.bus.remove(item.topics, watcher)]
         for interest in watcher.interests:
             name = _named(interest.topics)
             if name:
                 self._forget(name, watcher, interest.topics.text)
-                if interest.rows is not None and interest.rows.source is not None:
-                    self.bus.remove(interest.rows.source, watcher)
-            if self.bus.remove(interest.topics, watcher):
-                left.append(interest)
+            if interest.rows is not None and interest.rows.source is not None:
+                self.bus.remove(interest.rows.source, watcher)
         return left
 
     def _forget(self, name: str, watcher: Watcher, text: str) -> None:

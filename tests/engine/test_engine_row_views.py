@@ -165,6 +165,17 @@ async def test_ending_one_of_two_leaves_the_other(room, ended):
     assert not room.bus.subscriptions
 
 
+async def test_every_filter_that_ends_is_told(room):
+    """G18: also one of which rows had a part."""
+    ended = []
+    room.engine.hooks.unsubscribed = lambda _caller, text: ended.append(text)
+    for filters in (("mqtt_home/#", "home/#"), ("home/#", "mqtt_home/#")):
+        await room.say("home/t", b"1")
+        room.engine.close(watch(room, *filters))
+        assert ended == list(filters)
+        ended.clear()
+
+
 async def test_what_is_for_nobody_is_passed_over(room):
     """M1: the branch's filter matches more than the branch; that holds nothing up."""
     live = watch(room, "mqtt_home/#")
