@@ -30,6 +30,7 @@ from app.core.limits import (
 from app.engine.engine import Engine
 from app.engine.interests import Interest
 from app.engine.subscription import Subscription
+from app.engine.topic_rows import Row
 from app.engine.write import Outcome
 from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
@@ -209,7 +210,14 @@ class Bridge:
             if event is None:
                 self._drop(item.seq, "it is no longer in the log")
             else:
-                self.outbox.fill(item, event)
+                self.outbox.fill(item, self._as_taken(event))
+
+    def _as_taken(self, event: Event) -> Event:
+        """Return an event of the log as it goes out: itself if that is wanted, else a row."""
+        if self._route(event) is not None:
+            return event
+        rows = (self._engine.reader.seeing(item.topics)(event) for item in self.plan.out)
+        return next((row for row in rows if row is not None), event)
 
     def _take(self) -> None:
         """Take events from the cursor as far as there is room."""
@@ -217,6 +225,8 @@ class Bridge:
         for event, interest in self.subscription.take(room) if room else ():
             if event.kind in {GAP, RESET}:
                 self._tell_loss(event)
+            elif isinstance(event, Row) and event.leads:
+                continue  # the event itself goes out: each goes once
             elif is_news(event) and interest is not None:
                 self.outbox.take(event, again=0 < event.seq <= self._seen)
                 self.newest = event.version or self.newest

@@ -1,5 +1,6 @@
 """A server bridged to a real Mosquitto: nothing is lost, and the order is kept (H1-H26)."""
 
+import json
 import shutil
 
 import pytest
@@ -67,6 +68,27 @@ async def test_the_timeline_of_the_source(broker, folder):
     assert [b"#3", b"t10"] == heard[-2:]
     assert sorted(heard) == heard
     assert 5 == world.bridge.sent
+
+
+async def test_rows_go_there(broker, folder):
+    """F3, H26: a topic table's rows, also those that waited over a restart; each event once."""
+    plan = to(broker, "mqtt_u/#", "v/#", "mqtt_v/#")
+    async with server(folder, plan) as world:
+        await world.idle()
+        broker.kill()
+        await world.until(lambda: not world.bridge.connected)
+        for n in range(3):
+            await world.say("u/x", b"%d" % n)
+            await world.say("v/x", b"%d" % n)
+    broker.start()
+    async with reading(broker) as reader, server(folder, plan) as world:
+        await world.say("u/x", b"3")
+        heard = await reader.wait(7)
+        await world.idle()
+    assert [payload for topic, payload in heard if topic == "v/x"] == [b"0", b"1", b"2"]
+    rows = [json.loads(payload) for topic, payload in heard if topic.startswith("mqtt_u/")]
+    assert [row["payload"] for row in rows] == [0, 1, 2, 3]
+    assert len(reader.heard) == 7
 
 
 async def test_what_waits_survives_a_restart(broker, folder):
