@@ -54,6 +54,17 @@ _OUTCOMES: Final[Document] = {
         },
     },
 }
+_PAST: Final = {
+    "from": "History: from this time, or after this cursor; -1h is an hour ago.",
+    "to": "History: before this time, or up to this cursor.",
+    "last": "History: so many of the last events.",
+    "limit": "History: so many of the first events, with a link to what follows.",
+    "every": "Series: the length of a bucket, such as 1m.",
+    "fn": "Series: of avg, max, min, count, sum, first, last, joined by commas.",
+    "select": "History and series: attributes, joined by commas.",
+    "asof": "Records as they were at this time or cursor.",
+}
+"""What a GET may say of the past; where a table declares such a name, with _ before it."""
 _PARAMETERS: Final[Document] = {
     "id": {
         "name": "id",
@@ -105,6 +116,9 @@ _PARAMETERS: Final[Document] = {
         "description": "ETags, none of which the record may have; * for no record.",
         "schema": {"type": "string"},
     },
+} | {
+    name: {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+    for name, text in _PAST.items()
 }
 _HEADERS: Final[Document] = {
     "ETag": {
@@ -269,7 +283,7 @@ def _list(table: Table, example: str = _EXAMPLE) -> Document:
         "list", table, {"200": _answer("The records that the query selects.", rows)}
     )
     operation["description"] = f"The query follows the question mark, such as {example}."
-    operation["parameters"] = [_parameter("meta"), _parameter("count")]
+    operation["parameters"] = [*map(_parameter, ("meta", "count", *_PAST))]
     return operation
 
 
@@ -303,7 +317,7 @@ def _put_batch(table: Table) -> Document:
 
 def _get(table: Table) -> Document:
     operation = _operation("get", table, {"200": _answer("The record.", _ref(table.name))})
-    operation["parameters"] = [_parameter("meta"), _parameter("ifNoneMatch")]
+    operation["parameters"] = [*map(_parameter, ("meta", "ifNoneMatch", *_PAST))]
     return operation
 
 

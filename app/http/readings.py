@@ -27,7 +27,7 @@ def readings(topic: str, table: Table | None) -> Iterator[Reading]:
     stem, dot, suffix = name.rpartition(".")
     codec = by_suffix(suffix) if dot else None
     media_type = None
-    if codec is not None and (stem or (table is not None and base)):
+    if codec is not None and (stem or base):
         name, media_type = stem, codec.media_type
         yield Reading(base + name, (), media_type)
     if table is None:

@@ -139,6 +139,8 @@ async def test_csv_has_a_column_for_each_attribute(rest):
     assert expected == list(rows[0])[:7]
     assert ["0", "1", "2", "3", "50", ""] == [row["age"] for row in rows]
     assert ["put"] * 4 + ["patch", "delete"] == [row["_op"] for row in rows]
+    below = (await rest.get("/home/.csv?from=0")).body.decode()
+    assert ["20", "21.5"] == [row["value"] for row in csv.DictReader(io.StringIO(below))][:2]
     plain = (await rest.get("/home/temp?from=0", accept="text/csv")).body.decode()
     assert ["20", "21.5"] == [row["value"] for row in csv.DictReader(io.StringIO(plain))]
 
