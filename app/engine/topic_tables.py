@@ -265,7 +265,8 @@ class TopicTables:
 
     def _add(self, level: str | None) -> Entry:
         """Note a new table; it is made on disk by whoever needs it first."""
-        taken = self._declared | self._by_name.keys()
+        levels = {level for level in self._entries if level}  # rows would hide what is said there
+        taken = self._declared | self._by_name.keys() | levels
         branch = Branch(level)
         entry = self._put(TopicTable(name_of_branch(branch, taken), branch), self._now())
         fact = Change(OWNER + entry.table.name, CREATED, repr(entry.created_at).encode())

@@ -211,6 +211,17 @@ async def test_a_declared_table_below_the_level_is_no_row(room):
     assert await taken(live) == []
 
 
+async def test_no_table_hides_topics_that_are_in_use(room):
+    """X3: a client may have topics whose first level is the name that a table would get."""
+    await room.put("mqtt_home/x", b"1")
+    await room.say("home/t", b"2")
+    assert room.registry.route("mqtt_home/x").entry is None
+    await room.put("mqtt_home/x", b"3")
+    names = sorted(entry.table.name for entry in room.topic_tables)
+    assert names[1] == "mqtt_mqtt_home"
+    assert names[0].startswith("mqtt_home_")
+
+
 # -- what may be read ------------------------------------------------------------------------------
 
 
