@@ -114,3 +114,19 @@ async def test_rows_cannot_be_published(world):
     (answer,) = await peer.ask(Publish("mqtt_home/x", b"1", 1, True, packet_id=1))
     assert answer.reason >= 0x80
     assert "publish to a topic such as 'home/...'" in answer.properties["reason_string"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [({"last": "2"}, [2, 3]), ({"stream-offset": "first"}, [1, 2, 3])]
+)
+async def test_a_subscription_may_begin_in_the_past(world, asked, shown):
+    """C24, E25: with the last rows, or as a stream."""
+    with_table(world)
+    writer = await world.connected("p")
+    for n in range(1, 4):
+        await writer.ask(Publish("home/t", b"%d" % n, 1, packet_id=n))
+    peer = await world.connected("s")
+    text = "$stream/mqtt_home/+" if "stream-offset" in asked else "mqtt_home/+"
+    await peer.subscribe(text, properties=users(*asked.items()))
+    heard = [item for item in [*peer.later, *await peer.hear()] if "mqtt_home" in item.topic]
+    assert [json.loads(item.payload)["payload"] for item in heard] == shown
