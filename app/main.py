@@ -40,6 +40,7 @@ from app.doors import Doors
 from app.engine.backlog import Overflow
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
+from app.engine.deadlines import Deadlines
 from app.engine.delayed import OWNER as DELAYED
 from app.engine.engine import Engine
 from app.engine.group_table import OWNER as GROUPS
@@ -145,6 +146,9 @@ class Application:
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
             self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
+            deadlines = Deadlines(self.engine, self.schema.tables, self._now)
+            self._closing.callback(deadlines.stop)
+            self._run(deadlines.start())
             self._report_metrics()
             await self.doors.prepare(self._readers)
             await self.doors.open_http(self._make_edge())

@@ -24,6 +24,16 @@ SUBSCRIPTION_QUEUE_BYTES_MAX = 8 * 1024 * 1024
 GAP_MARKS_TOGETHER_MAX = 8
 """Marks of lost events, each for other interests, that follow one another in a full queue; beyond
 it one mark counts for all interests."""
+DEADLINE_SECONDS_MIN = 0.1
+"""The shortest deadline: below, the silence would be the server's own turn."""
+DEADLINE_RECORDS_MAX = 1_000_000
+"""Records that are awaited at once: some 200 MB with their topics."""
+DEADLINE_LOOKS_PER_TURN = 256
+"""Awaited records that are looked at in one turn: a millisecond, so that others have theirs."""
+DEADLINE_RETRY_SECONDS = 1.0
+"""Until it is tried again to tell of a late record, when the disk refused."""
+DEADLINE_TIMER_SECONDS_MAX = 60.0
+"""The longest wait for a deadline: by then a wall clock that was set is noticed."""
 LOG_PAGE_EVENTS = 512
 """Events read from the log at a time by a reader that is behind: a few hundred microseconds."""
 LOG_CACHE_EVENTS_MAX = 16_384

@@ -6,6 +6,7 @@ underscore. How a door is asked, and how it tells, is the door's.
 
 from app.core.clock import milliseconds_of
 from app.core.events import PUT, SNAPSHOT, Event, Record
+from app.core.freshness import STALE, is_stale
 
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")
 """What is told, in this order."""
@@ -24,10 +25,17 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     return dict(zip(NAMES, told, strict=True))
 
 
-def with_meta(value: object, record: Record, epoch: str) -> dict[str, object]:
+def with_meta(
+    value: object, record: Record, epoch: str, now_seconds: float | None = None
+) -> dict[str, object]:
     """Return a record's value with its metadata; what is no object is under ``value``.
 
-    ``_op`` is ``put``: a record is a whole value, whether a put or a patch made it.
+    ``_op`` is ``put``: a record is a whole value, whether a put or a patch made it. With the time,
+    also whether a record with a deadline is stale then.
     """
     known = value if isinstance(value, dict) else {"value": value}
-    return known | meta_of(record, epoch) | {"_op": PUT}
+    told = known | meta_of(record, epoch) | {"_op": PUT}
+    table = record.table
+    if now_seconds is not None and table is not None and table.deadline_seconds:
+        told[STALE] = is_stale(table, record.version, now_seconds)
+    return told

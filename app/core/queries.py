@@ -86,3 +86,7 @@ class Query:
     limit: int | None = None
     offset: int = 0
     after: str | None = None
+    stale: bool | None = None
+    """Only records that are stale (``_stale=true``), or only fresh ones; None: both."""
+    stale_below: int = 0
+    """The version below which records are stale: the reader of the query fills it in."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from app.core.freshness import STALE
 from app.core.limits import QUERY_DEPTH_MAX
 from app.core.queries import Operator
 from app.core.scalars import CONVERT, LONG_MAX, LONG_MIN, Mismatch
@@ -55,6 +56,11 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
         raise Unreadable(f"{shown(name)} is not the name of an attribute")
     if len(path) > QUERY_DEPTH_MAX:
         raise Unreadable(f"{shown(name)} is more than {QUERY_DEPTH_MAX} keys deep")
+    if path == (STALE,):
+        raise Unreadable(
+            f"{STALE} is true or false, joined to the rest by '&', and not in a group; it asks for "
+            "records of a table with @deadline"
+        )
     if path == ("$id",):
         key = table.primary_key
         return Target(path, key.type if key and key.type is not Type.ANY else Type.ID)

@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from app.core.errors import Code, Error
+from app.core.freshness import STALE
 from app.core.limits import QUERY_CONDITIONS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_CHARS_MAX
 from app.core.queries import Condition, Group, Operator, Query
 from app.core.query_functions import read_limit, read_select, read_sort
@@ -33,6 +34,7 @@ from app.core.tables import Table
 from app.core.values import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
+_STALE: Final = re.compile(rf"{STALE}==?(true|false)(?=&|$)")
 _FUNCTION: Final = re.compile(r"([A-Za-z-]+)(?:\(|%28)")
 _ARGUMENT: Final = re.compile(r"(.*?)(?:\)|%29)", re.DOTALL)
 _OPEN: Final = re.compile(r"[(\[]|%28|%5[Bb]")
@@ -94,6 +96,7 @@ class _Reader:
         self._conditions = 0
         self._functions: dict[str, tuple[str, int]] = {}
         self.start = 0
+        self._stale: bool | None = None
 
     def query(self) -> Query:
         where = self._level(_Level("", 0))
@@ -105,7 +108,7 @@ class _Reader:
         after = self._argument("after")
         if after == "" or (after and offset):
             raise Unreadable("after(...) takes a page token, and beside it only limit(count)")
-        return Query(where, select, sort, limit, offset, after)
+        return Query(where, select, sort, limit, offset, after, self._stale)
 
     def _argument(self, name: str) -> str | None:
         argument, self.start = self._functions.get(name, (None, 0))
@@ -158,7 +161,7 @@ class _Reader:
         """Read a function, if one is here."""
         match = _FUNCTION.match(self._text, self._position)
         if match is None:
-            return False
+            return self._table.deadline_seconds > 0 and self._staleness(level)
         name = match[1]
         if name not in _FUNCTIONS:
             raise Unreadable(f"there is no function {name}(){did_you_mean(name, _FUNCTIONS)}")
@@ -171,6 +174,18 @@ class _Reader:
             raise Unreadable("a function is joined to the rest by '&', not '|'")
         self._functions[name] = (self._decode(argument[1]), self._position)
         self._position = argument.end()
+        level.last, level.pending = "function", ""
+        return True
+
+    def _staleness(self, level: _Level) -> bool:
+        """Read ``_stale=true``, which is about the time of a record and not about its value."""
+        match = _STALE.match(self._text, self._position)
+        if match is None:
+            return False
+        if level.pending == "|":
+            raise Unreadable(f"{STALE} is joined to the rest by '&', not '|'")
+        self._stale = match[1] == "true"
+        self._position = match.end()
         level.last, level.pending = "function", ""
         return True
 

@@ -102,6 +102,8 @@ class Table:
     """How many of its last events the log keeps; 0 means no limit of its own."""
     history_bytes: int = 0
     """How many bytes of payload of its last events; 0 means no limit of its own."""
+    deadline_seconds: float = 0
+    """A record that is not written for so long is stale; 0 is never (FEATURES M4)."""
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""

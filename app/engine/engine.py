@@ -106,6 +106,10 @@ class Engine:
 
     # -- positions ---------------------------------------------------------------------------------
 
+    def now(self) -> float:
+        """Return the time in seconds since 1970 (UTC)."""
+        return self._now()
+
     def cursor(self, seq: int) -> str:
         """Return the token that names a position in this log."""
         return f"{self.reader.epoch}:{seq}"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event, Record
+from app.core.freshness import told_of
 from app.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
 from app.core.suggestions import did_you_mean
 from app.core.topics import TopicFilter
@@ -258,6 +259,7 @@ class Hooks:
         """Tell whether all agree that the caller is given what is at a topic (G6, G15)."""
         if caller.door == "server":
             return True
+        topic = told_of(topic) or topic  # of its silence knows who may know of it
         for call in self._calls["can_read"]:
             try:
                 if not call(caller, topic):

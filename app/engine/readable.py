@@ -11,6 +11,7 @@ from dataclasses import replace
 from app.core.callers import Caller
 from app.core.clock import WallClock, version_of
 from app.core.events import Record
+from app.core.freshness import bound
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
@@ -52,13 +53,19 @@ class Readable:
         view = self._view(table)
         if view is not None:
             return await self._rows.search(view, query, self._let(caller))
-        page = await self._reader.search(table, query)
+        page = await self._reader.search(table, self._timed(table, query))
         if not self._hooks.reading:
             return page
         may_read = self._hooks.may_read
         return replace(
             page, records=[item for item in page.records if may_read(caller, item.topic)]
         )
+
+    def _timed(self, table: Table, query: Query) -> Query:
+        """Return a query that knows what is stale now, if it asks."""
+        if query.stale is None:
+            return query
+        return replace(query, stale_below=bound(table, self._now()))
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records of a query's answer the caller is given.
@@ -69,13 +76,12 @@ class Readable:
         if view is not None:
             return await self._rows.count(view, query, self._let(caller))
         if not self._hooks.reading:
-            whole = query.where is None
-            return await (
-                self._reader.count(table) if whole else self._reader.matching(table, query)
-            )
+            if query.where is None and query.stale is None:
+                return await self._reader.count(table)
+            return await self._reader.matching(table, self._timed(table, query))
         count, after = 0, query.after
         while True:
-            part = Query(query.where, limit=SCAN_PAGE_RECORDS, after=after)
+            part = Query(query.where, None, (), SCAN_PAGE_RECORDS, 0, after, query.stale)
             page = await self.search(table, part, caller)
             count += len(page.records)
             after = page.after

@@ -5,12 +5,14 @@ and the answer says so (FEATURES C10, C11). The last events, or those since a ti
 too, so they come through the same door as everything that follows, without a seam.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.core.callers import Caller
 from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
+from app.core.freshness import STALE_PREFIX
+from app.core.tables import Table
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
@@ -65,6 +67,7 @@ async def begin(
     for interest in interests:
         await engine.authorise_waiting(interest, caller)
     reader = engine.reader
+    interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
     position, broken = None, ""
     if place.since is not None:
@@ -80,6 +83,17 @@ async def begin(
     return Beginning(
         announced if position is None else position, place.since is not None and not broken
     )
+
+
+def _with_silence(reader: Reader, interests: Sequence[Interest]) -> Iterator[Interest]:
+    """Give interests, and beside those in tables with a deadline the silence there (M4)."""
+    for interest in interests:
+        yield interest
+        sources = reader.sources(interest.topics)
+        if any(isinstance(item, Table) and item.deadline_seconds for item in sources):
+            beside = TopicFilter(STALE_PREFIX + interest.topics.text)
+            yield Interest(beside, identifiers=interest.identifiers, marks=interest.marks)
+            interest.marks = False  # the mark comes after both
 
 
 async def _broken(reader: Reader, token: str, sources: list[Source]) -> str:

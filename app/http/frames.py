@@ -12,13 +12,18 @@ from typing import Any, Final
 
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
+from app.core.freshness import STALE_PREFIX
 from app.core.meta import meta_of
 from app.engine.engine import Engine
 from app.engine.gaps import Gap
 from app.engine.topic_rows import Row
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
-NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP})
+STALE: Final = "stale"
+"""A record was not written for longer than its deadline (FEATURES M4)."""
+FRESH: Final = "fresh"
+"""It was written again, or is gone."""
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, STALE, FRESH})
 """Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
@@ -46,6 +51,14 @@ class Once:
         return made
 
 
+def _said(event: Event) -> tuple[str, str]:
+    """Return kind and topic as a reader is told: silence is told of the record itself."""
+    topic = event.topic
+    if topic.startswith(STALE_PREFIX):
+        return (FRESH if event.kind == DELETE else STALE), topic.removeprefix(STALE_PREFIX)
+    return event.kind, topic
+
+
 class Frames:
     """Makes what is sent for an event in one media type."""
 
@@ -62,10 +75,11 @@ class Frames:
         """Return the envelope."""
         if self.media_type == JSON:
             return self._json(event)
+        kind, topic = _said(event)
         members: dict[str, object] = {
             "cursor": self.cursor(event),
-            "topic": event.topic or None,
-            "kind": event.kind,
+            "topic": topic or None,
+            "kind": kind,
             "version": event.version or None,
         }
         if isinstance(event, Gap):
@@ -89,10 +103,11 @@ class Frames:
         A line end in JSON is white space between tokens, so it may become a space.
         """
         cursor = self.cursor(event)
+        kind, topic = _said(event)
         head = b'{"cursor":%b,"topic":%b,"kind":"%b","version":%b' % (
             b'"%b"' % cursor.encode() if cursor else b"null",
-            encode(event.topic, JSON) if event.topic else b"null",
-            event.kind.encode(),
+            encode(topic, JSON) if topic else b"null",
+            kind.encode(),
             str(event.version).encode() if event.version else b"null",
         )
         told = self._told(event)
@@ -129,8 +144,9 @@ class Frames:
     def block(self, event: Event) -> bytes:
         """Return the envelope as a block of lines of an event stream (HTML, 9.2.6)."""
         lines = []
-        if event.kind in NAMED:
-            lines.append(b"event: %b\n" % event.kind.encode())
+        kind, _ = _said(event)
+        if kind in NAMED:
+            lines.append(b"event: %b\n" % kind.encode())
         if event.kind not in {SNAPSHOT, RESET}:  # a cut among these must begin anew
             cursor = self.cursor(event)
             if cursor:

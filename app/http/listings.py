@@ -202,7 +202,8 @@ class Listing:
             value = {key: record_id, "value": value}
         value = project(self.query.select, value, record_id)
         if self.request.parameters.meta:
-            return with_meta(value, record, self.request.engine.reader.epoch)
+            engine = self.request.engine
+            return with_meta(value, record, engine.reader.epoch, engine.now())
         return value
 
     def _columns(self, page: Page) -> list[str]:

@@ -124,7 +124,8 @@ def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: 
     select = _select_of(request.parameters.query, table)
     value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
     if request.parameters.meta:
-        return with_meta(value, record, request.engine.reader.epoch)
+        engine = request.engine
+        return with_meta(value, record, engine.reader.epoch, engine.now())
     return value
 
 

@@ -16,6 +16,7 @@ from app.codecs import CBOR, JSON, MSGPACK, encode, negotiate
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
+from app.core.freshness import STALE_PREFIX
 from app.core.limits import (
     SOCKET_PENDING_COMMANDS_MAX,
     SOCKET_SUBSCRIPTIONS_MAX,
@@ -253,4 +254,7 @@ class Socket(Connection):
     def unsubscribe(self, number: object) -> bool:
         """End a stream; return whether there was one of that number."""
         topics = self._filters.pop(number, None) if type(number) is int else None
-        return topics is not None and self.engine.unwatch(self.subscription, topics)
+        if topics is None:
+            return False
+        self.engine.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
+        return self.engine.unwatch(self.subscription, topics)

@@ -5,12 +5,13 @@ URLs at once.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from graphql import Node, ObjectTypeDefinitionNode
+from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
 
 from app.core.errors import Error
-from app.core.limits import IDENTIFIER_CHARS_MAX
+from app.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
 from app.core.tables import Logs, Table
 from app.core.topics import check_topic
 from app.schema.arguments import Arguments
@@ -45,6 +46,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         history_seconds=settings.seconds("history") or 0,
         history_events=settings.count("maxCount") or 0,
         history_bytes=settings.size("maxBytes") or 0,
+        deadline_seconds=_deadline(words, problems),
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
@@ -80,6 +82,22 @@ def _hidden_from(exports: Arguments | None) -> frozenset[str]:
     if exports is None:
         return frozenset()
     return frozenset(door for door in _DOORS if exports.boolean(door) is False)
+
+
+def _deadline(words: Mapping[str, DirectiveNode], problems: Problems) -> float:
+    """Return after which silence a record is stale; 0 for never."""
+    node = words.get("deadline")
+    if node is None:
+        return 0
+    if "export" not in words:
+        problems.at(node, "@deadline needs @export: without, there is no topic to tell it at")
+    after = Arguments(node, problems)
+    seconds = after.seconds("after")
+    if after.value_node("after") is node:
+        problems.at(node, '@deadline needs a time, such as @deadline(after: "30s")')
+    elif seconds is not None and seconds < DEADLINE_SECONDS_MIN:
+        problems.at(after.value_node("after"), f"a deadline is at least {DEADLINE_SECONDS_MIN:g} s")
+    return seconds or 0
 
 
 def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:

@@ -21,6 +21,7 @@ directive @table(
 ) on OBJECT
 directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: Boolean) on OBJECT
 directive @sealed on OBJECT
+directive @deadline(after: String) on OBJECT
 directive @primaryKey on FIELD_DEFINITION
 directive @indexed on FIELD_DEFINITION
 directive @createdTime on FIELD_DEFINITION
@@ -49,6 +50,7 @@ DIRECTIVES: Final = (
     "table",
     "export",
     "sealed",
+    "deadline",
     "primaryKey",
     "indexed",
     "createdTime",

@@ -57,6 +57,15 @@ class _Part:
         return list(self.values.items())
 
 
+def _timely(part: _Part, query: Query) -> list[Row]:
+    """Return the records that are as old as a query asks."""
+    if query.stale is None:
+        return part.rows()
+    below, records = query.stale_below, part.records
+    old = {key for key, record in records.items() if record.version < below}
+    return [row for row in part.rows() if (row[0] in old) is query.stale]
+
+
 class _Topics:
     """What belongs to one topic table; ``since``: up to where the general part may be its own."""
 
@@ -299,14 +308,14 @@ class MemoryStore:
         """Return one page of the query's answer."""
         with self._lock:
             part = self._part(table)
-            page = answer(query, part.rows())
+            page = answer(query, _timely(part, query))
             records = [part.records[key] for key, _ in page.rows]  # type: ignore[index] # a Key
             return Page(self.head(), records, more=bool(page.after), after=page.after)
 
     def matching(self, table: Table, query: Query) -> int:
         """Return how many records the query's conditions select."""
         with self._lock:
-            rows = self._part(table).rows()
+            rows = _timely(self._part(table), query)
             return sum(holds(query.where, value, key) for key, value in rows)
 
     def count(self, source: Source) -> int:

@@ -37,7 +37,7 @@ def search(cursor: Cursor, part: Part, query: Query) -> tuple[list[Row], str]:
 
 def matching(cursor: Cursor, part: Part, query: Query) -> int:
     """Return how many records the conditions select."""
-    selected = Conditions(part).filter(query.where)
+    selected = _selection(part, query)
     if not selected.exact:
         return sum(1 for _ in _selected(cursor, part, query, ""))
     where = f"WHERE {selected.text}" if selected.text else ""
@@ -45,11 +45,21 @@ def matching(cursor: Cursor, part: Part, query: Query) -> int:
     return int(cursor.execute(text, selected.values).fetchone()[0])
 
 
+def _selection(part: Part, query: Query) -> Filter:
+    """Return the conditions: those on values, and that on a record's time, which is exact."""
+    selected = Conditions(part).filter(query.where)
+    if query.stale is None:
+        return selected
+    text = f"{quoted(part.rows.names.version)}{'<' if query.stale else '>='}?"
+    joined = f"({selected.text}) AND {text}" if selected.text else text
+    return Filter(joined, (*selected.values, query.stale_below), selected.exact)
+
+
 def _selected(
     cursor: Cursor, part: Part, query: Query, order: str, beyond: Filter | None = None
 ) -> Iterator[Row]:
     """Return the rows that hold, in an order of SQL."""
-    selected = Conditions(part).filter(query.where)
+    selected = _selection(part, query)
     both = [item for item in (selected, beyond) if item is not None and item.text]
     where = f"WHERE {' AND '.join(item.text for item in both)}" if both else ""
     values = [value for item in both for value in item.values]

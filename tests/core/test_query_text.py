@@ -1,5 +1,6 @@
 """A URL's query string read as a query (FEATURES B6, B7)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -431,3 +432,31 @@ def test_any_text_is_a_query_or_an_error(text):
             error.message.encode()
         else:
             assert isinstance(query, Query)
+
+
+# -- silence ---------------------------------------------------------------------------------------
+
+PULSE = Table("Pulse", "Pulse", (Attribute("n", Type.INT),), deadline_seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "stale", "rest"),
+    [
+        ("_stale=true", True, ""),
+        ("_stale=false", False, ""),
+        ("_stale==true&n=1", True, "n=1"),
+        ("n=1&_stale=true&limit(5)", True, "n=1&limit(5)"),
+        ("[n=1|n=2]&_stale=false", False, "[n=1|n=2]"),
+    ],
+)
+def test_m4_silence_is_asked_for_beside_conditions(text, stale, rest):
+    assert replace(parse_query(rest, PULSE), stale=stale) == parse_query(text, PULSE)
+
+
+@pytest.mark.parametrize("text", ["_stale=1", "[_stale=true|n=1]", "n=1|_stale=true", "_stale>1"])
+def test_m4_silence_is_no_condition(text):
+    assert "_stale" in refusal(text, PULSE)[0]
+
+
+def test_m4_only_a_table_with_a_deadline_knows_silence():
+    assert "@deadline" in refusal("_stale=true", DOG)[0]

@@ -27,6 +27,7 @@ TABLES = (
     Table("Dog", "Dog"),
     Table("Cat", "Cat"),
     Table("Chat", "Chat", logs=Logs.RETAINED),
+    Table("Pulse", "Pulse", deadline_seconds=0.2),
     Table(
         "Sensor",
         "Sensor",

@@ -24,6 +24,10 @@ def problems(text):
 
 
 CASES = {
+    "deadline empty": ("type A @table @export @deadline", 23, "@deadline needs a time", ""),
+    "deadline short": ("type A @table @export @deadline(after: 0)", 40, "a deadline is at", ""),
+    "deadline word": ('type A @table @export @deadline(after: "x")', 40, "after must be", ""),
+    "deadline hidden": ("type A @table @deadline(after: 9)", 15, "@deadline needs @export", ""),
     "directive": ("type A @tabel", 8, "Unknown directive '@tabel'", "table"),
     "argument": ("type A @table(expire: 1)", 15, "Unknown argument 'expire'", ""),
     "argument near": ("type A @table(databse: 1)", 15, "Unknown argument", "database"),

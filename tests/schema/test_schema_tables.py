@@ -115,6 +115,11 @@ def test_settings_of_a_table():
     assert expected == table
 
 
+def test_m4_a_deadline():
+    assert 30 == one('type Sensor @table @export @deadline(after: "30s")').deadline_seconds
+    assert 0 == one("type Sensor @table @export").deadline_seconds
+
+
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [("60", 60), ("1.5", 1.5), ('"90"', 90), ('"45s"', 45), ('"12h"', 43_200), ('"250ms"', 0.25)],

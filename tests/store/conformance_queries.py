@@ -1,5 +1,6 @@
 """The store's interface as tests, its second part: scans and queries."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -140,6 +141,23 @@ class QueryConformance:
         assert "".join(dogs(pack, query)) == expected
         if query.limit is None and not query.offset:
             assert pack.matching(DOG, query) == len(expected)
+
+    @pytest.mark.parametrize("extra", [None, "age", "price"])
+    def test_m4_search_by_the_time_of_the_last_write(self, pack, extra):
+        """With no other condition, one that SQL decides, and one that it does not."""
+        conditions = {"age": (Operator.LE, 3), "price": (Operator.LE, Decimal(11))}
+        with_it = {None: "abcd", "age": "abc", "price": "abc"}[extra]
+        condition = Condition((extra,), *conditions[extra]) if extra else None
+        records = pack.search(DOG, Query()).records
+        versions = {record.topic[-1]: record.version for record in records}
+        below = versions["c"]
+        old = "".join(key for key in with_it if versions[key] < below)
+        new = "".join(key for key in with_it if versions[key] >= below)
+        for stale, expected in ((True, old), (False, new)):
+            query = Query(condition, stale=stale, stale_below=below)
+            assert expected == "".join(dogs(pack, query))
+            assert len(expected) == pack.matching(DOG, query)
+            assert expected[:1] == "".join(dogs(pack, replace(query, limit=1)))
 
     def test_search_joins_conditions(self, pack):
         young = Condition(("age",), Operator.LE, 1)
