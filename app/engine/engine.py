@@ -87,7 +87,7 @@ class Engine:
         self._readable = Readable(reader, self.hooks, now)
         self.past = Past(reader, self.hooks, AsOf(reader, self.contents, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
-        self._now = now
+        self.now = now
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
@@ -105,10 +105,6 @@ class Engine:
             client.bind(self)
 
     # -- positions ---------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """Return the time in seconds since 1970 (UTC)."""
-        return self._now()
 
     def cursor(self, seq: int) -> str:
         """Return the token that names a position in this log."""
@@ -289,7 +285,7 @@ class Engine:
         self.authorise_read(topic, caller)
         route = self.registry.route(topic)
         record = await self._readable.record(route, topic, caller)
-        if record is None or 0 < record.expires_at <= self._now():
+        if record is None or 0 < record.expires_at <= self.now():
             raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
         return record
 

@@ -208,6 +208,7 @@ class Subscription(Standing):
                 position = seq
             elif not event.topic and isinstance(event, Gap):
                 out.append((event, event.interest))
+                room -= 1
                 continue
             interest = only if plain else self.interests.wanting(event, self.client_id)
             if interest is not None:

@@ -258,7 +258,10 @@ class Yard:
         self.chance = chance = random.Random(seed)
         policy = chance.choice((Overflow.DROP_OLDEST, Overflow.DROP_NEWEST))
         most = chance.choice((0, 0, 3, 20))
-        self.world = World(store, session_queue_max=most, session_queue_policy=policy)
+        undeclared = chance.choice(("route", "table"))
+        self.world = World(
+            store, undeclared=undeclared, session_queue_max=most, session_queue_policy=policy
+        )
         queue = chance.choice((2, 5, 50))
         self.world.engine.reader.queue_events = queue
         self.tap = self.world.committer._bus = Tap(self.world.engine.bus)

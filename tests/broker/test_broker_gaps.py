@@ -9,6 +9,18 @@ from app.core.events import MESSAGE, PUT, Event
 from app.engine.hook import Hook
 from app.mqtt.packets import Pubcomp, Pubrel
 
+
+@pytest.fixture
+async def world():
+    """A broker that logs no message at undeclared topics unless a session needs it."""
+    made = World(undeclared="route")
+    yield made
+    for peer in made.peers:
+        peer.lose()
+    await made.broker.stop()
+    await made.engine.stop()
+
+
 ASKS = users(("gaps", "true"))
 BIG, SMALL = b"x" * 500, b"small"
 
@@ -183,7 +195,7 @@ async def test_what_waits_in_the_queue_when_a_connection_ends_is_told_next_time(
 
 
 async def test_what_is_owed_survives_a_restart_of_the_server():
-    world = World()
+    world = World(undeclared="route")
     peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
     peer.lose()
     await world.turn()
