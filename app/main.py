@@ -46,6 +46,7 @@ from app.engine.engine import Engine
 from app.engine.group_table import OWNER as GROUPS
 from app.engine.hooks import Hooks
 from app.engine.loader import load_resources
+from app.engine.producers import OWNER as PRODUCERS
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retained_rows import PATH as RETAINED
@@ -145,6 +146,7 @@ class Application:
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
+            self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
             self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
             deadlines = Deadlines(self.engine, self.schema.tables, self._now)
             self._closing.callback(deadlines.stop)

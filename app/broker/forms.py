@@ -17,6 +17,7 @@ from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.meta import meta_of
 from app.engine.contents import Contents
+from app.engine.producers import MARKS
 from app.engine.stamps import ORIGIN
 from app.engine.topic_rows import Row
 from app.mqtt.aliases import alias_frame, alias_parts
@@ -74,6 +75,9 @@ class Form:
     """Whether bytes are written as they came, and nothing is told but them."""
     no_properties: bytes
     """What stands before the payload when there are no properties."""
+
+
+OURS = (ORIGIN, *MARKS)
 
 
 class Forms:
@@ -218,7 +222,8 @@ class Forms:
             return payload, {}
         properties = dict(event.properties or ())
         properties.pop("message_expiry_interval", None)  # it is told as what remains
-        properties.pop(ORIGIN, None)  # not one of MQTT's
+        for ours in OURS:  # not MQTT's
+            properties.pop(ours, None)
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:

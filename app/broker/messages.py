@@ -9,6 +9,7 @@ from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import CURSORS_IN_CONDITION_MAX
+from app.engine.producers import put_mark, put_path
 from app.engine.stamps import put_stamp
 from app.engine.write import Condition
 from app.mqtt.packets import Will
@@ -73,6 +74,16 @@ def stamp_from(event: Event, properties: Properties) -> None:
     version = given.get("rowcast-version")
     if version is not None:
         put_stamp(event, version, given.get("rowcast-origin", ""))
+
+
+def mark_from(event: Event, properties: Properties) -> None:
+    """Read the user properties ``rowcast-producer``, ``-low`` and ``-path`` (M8, H34)."""
+    given = user_properties(properties)
+    if "rowcast-path" in given:
+        put_path(event, given["rowcast-path"])
+    mark = given.get("rowcast-producer")
+    if mark is not None:
+        put_mark(event, mark, given.get("rowcast-low"))
 
 
 def event_of_will(will: Will, client_id: str) -> Event:

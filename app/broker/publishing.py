@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.broker.flights import Light, Sent
 from app.broker.hooking import reason_of
-from app.broker.messages import condition_of, describe, stamp_from
+from app.broker.messages import condition_of, describe, mark_from, stamp_from
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
@@ -70,6 +70,7 @@ def on_publish(client: "Client", packet: Publish) -> None:
     describe(event, properties)
     try:
         stamp_from(event, properties)
+        mark_from(event, properties)
         condition = condition_of(properties, client.broker.engine.reader.epoch)
     except Error as error:
         done(error)
@@ -116,6 +117,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         describe(event, packet.properties)
         try:
             stamp_from(event, packet.properties)
+            mark_from(event, packet.properties)
             condition = condition_of(packet.properties, client.broker.engine.reader.epoch)
         except Error as error:
             done(error)

@@ -86,6 +86,14 @@ STAMP_AHEAD_SECONDS_MAX = 60
 """A writer's clock may be this far ahead; further, its record could not be changed for long."""
 ORIGIN_CHARS_MAX = 64
 """The name of where a write comes from; it stands in every such event."""
+PRODUCERS_MAX = 10_000
+"""Producers whose numbers are known; who has not written for the longest time is forgotten."""
+PRODUCER_NUMBERS_MAX = 20_000
+"""Numbers of one producer that are remembered: twice what a bridge may have open."""
+PRODUCER_NUMBER_MAX = 2**63 - 1
+"""Greatest epoch or number of a producer: what an integer of the database holds."""
+PRODUCER_NAME_CHARS_MAX = 200
+"""The name of a producer stands in each of its events."""
 SEQ_RESERVE = 100_000
 """Sequence numbers reserved on disk at a time; a crash skips at most these."""
 RECORD_CACHE_RECORDS_MAX = 100_000

@@ -4,6 +4,8 @@ The result is a Write, which the committer carries out. It knows neither who wri
 which door.
 """
 
+from typing import Final
+
 from app.bus.durable import Durable
 from app.codecs import decode
 from app.core.callers import Caller
@@ -11,6 +13,7 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
+from app.engine.producers import MARKS, fact_of_mark
 from app.engine.registry import VERB_OF_KIND, Route
 from app.engine.retaining import EXPIRY, Retaining
 from app.engine.seen_topics import SeenTopics
@@ -19,6 +22,9 @@ from app.engine.stamps import check_stamp, is_stamped
 from app.engine.topic_rows import read_only
 from app.engine.topic_tables import TopicTables
 from app.engine.write import Condition, Done, Write
+
+NEEDING: Final = frozenset({EXPIRY, *MARKS})
+"""Properties that a message cannot be announced without a look at."""
 
 
 class Admission:
@@ -84,6 +90,8 @@ class Admission:
             write.logged = True  # asked last: what is refused needs no table
         if not route.written:
             self._seen.note(route)
+        write.mark = fact_of_mark(event, caller)
+        write.logged = write.logged or write.mark is not None
         return write
 
     def check_size(self, event: Event) -> None:

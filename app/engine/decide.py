@@ -40,6 +40,8 @@ def decide(
                 changes.append(tombstone(first.event, current.epoch, current.now))
         if first.changes:
             changes += first.changes
+        if first.mark is not None:
+            changes.append(Change(*first.mark, first.event.seq.to_bytes(8, "big")))
         _note(first, current)
         return [Receipt(first.event)]
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
@@ -65,6 +67,8 @@ def decide(
             if item.event.kind == DELETE:
                 changes.append(tombstone(item.event, current.epoch, current.now))
         changes += item.changes
+        if item.mark is not None:
+            changes.append(Change(*item.mark, item.event.seq.to_bytes(8, "big")))
     return receipts
 
 

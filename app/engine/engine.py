@@ -31,7 +31,7 @@ from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
-from app.engine.admission import Admission
+from app.engine.admission import NEEDING, Admission
 from app.engine.asof import AsOf
 from app.engine.cache import UNKNOWN, Unknown
 from app.engine.commit import Committer
@@ -45,11 +45,11 @@ from app.engine.hooks import Hooks
 from app.engine.live_rows import LiveRows
 from app.engine.passage import Passage
 from app.engine.past import Past
+from app.engine.producers import Producers, is_marked
 from app.engine.readable import Readable
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
-from app.engine.retaining import EXPIRY
 from app.engine.rights import check_read, check_write
 from app.engine.row_views import Views
 from app.engine.seen_topics import SeenTopics
@@ -98,6 +98,7 @@ class Engine:
         self._creation = Creation(self)
         self.live = LiveRows(self)
         self.delayed = Delayed(self, now)
+        self.producers = Producers(self)
         self._passage = Passage(self)
         self._handover = Handover(self)
         self._together = Together(self, self.admission, self._passage)
@@ -135,6 +136,10 @@ class Engine:
         before it is announced; where a resource class carries it out, after what that class wrote.
         ``done`` may be called before this returns.
         """
+        if not passed and is_marked(event):
+            if (heard := self.producers.hear(event, caller, done)) is None:
+                return
+            done = heard
         if self.hooks.writing and not passed and caller.door != "server":
             self._passage.submit(event, caller, done, condition, changes)
             return
@@ -176,7 +181,7 @@ class Engine:
             not caller.grants.write
             or caller in self.committer.pending
             or len(event.payload) > self.admission.payload_bytes_max
-            or (event.properties is not None and EXPIRY in event.properties)
+            or (event.properties is not None and not NEEDING.isdisjoint(event.properties))
             or (event.qos and self.durable.wanted(event.topic))
         ):
             return False

@@ -43,6 +43,8 @@ class Receipt:
     event: Event
     existed: bool = False
     """Whether a record was at the topic before."""
+    repeat: bool = False
+    """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
     """The version of what won over it, if it came too late to change anything (FEATURES E26)."""
 
@@ -90,6 +92,7 @@ class Write:
         "event",
         "group",
         "logged",
+        "mark",
         "patch",
         "quota",
         "shape",
@@ -121,6 +124,8 @@ class Write:
         """Facts that become true if and only if its outcome is a Receipt."""
         self.quota: Quota | None = None
         """Counts the messages that are kept, where there may not be any number."""
+        self.mark: tuple[str, str] | None = None
+        """Owner and name of the fact that remembers its position, if its producer numbered it."""
         self.stamped = False
         """Whether it may be late: a retained one that brought its version with it."""
 

@@ -34,7 +34,7 @@ from app.engine.topic_rows import Row
 from app.engine.write import Outcome
 from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
-from app.gateway.messages import event_of, is_news, message_of
+from app.gateway.messages import Sender, event_of, is_news, message_of
 from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route
 from app.gateway.state import Saved, change_of, kept_of
@@ -59,6 +59,8 @@ class Bridge:
         self._task: asyncio.Task[None] | None = None
         self._saving = self._changed = False
         self._save_at = 0.0
+        self._kept = 0
+        """The place on the disk: before it nothing will ever be sent again."""
         self._seen = 0
         """Up to where events may have been sent before the server was started."""
         self.connected = False
@@ -262,8 +264,9 @@ class Bridge:
         waited = item.attempts > 0 or item.again
         message = None
         if route is not None:
+            sender = self._sender(item)
             message = message_of(
-                event, engine.contents, engine.reader.epoch, now, again=item.again, waited=waited
+                event, engine.contents, sender, now, again=item.again, waited=waited
             )
         if route is None or message is None:  # its time is over, or the plan has changed
             self._drop(item.seq, "")
@@ -278,6 +281,13 @@ class Bridge:
             self._on_lost(error.message)
         except Exception as failure:  # noqa: BLE001 - gmqtt cannot encode it: nor can it ever
             done(f"it cannot be sent: {failure}")
+
+    def _sender(self, item: Item) -> Sender:
+        """Return who sends; a dead letter is numbered apart, because its turn is long over."""
+        epoch, name = self._engine.reader.epoch, self.plan.name
+        return (
+            Sender(epoch, f"{name}/letters") if item.letter else Sender(epoch, name, self._kept + 1)
+        )
 
     def _route(self, event: Event) -> Route | None:
         return next((item for item in self.plan.out if item.topics.matches(event.topic)), None)
@@ -355,9 +365,11 @@ class Bridge:
         if self.plan.mode is Mode.MEMORY or self._saving:
             return
         self._saving, self._changed = True, False
+        place = self.outbox.place
 
         def saved(error: Error | None) -> None:
             self._saving = False
+            self._kept = self._kept if error else place
             self._changed = self._changed or error is not None
 
         self._engine.committer.keep((change_of(self.plan.name, self.outbox),), saved)

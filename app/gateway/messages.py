@@ -12,6 +12,7 @@ from app.codecs import JSON
 from app.core.errors import Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.engine.contents import Contents
+from app.engine.producers import put_mark
 from app.engine.retaining import EXPIRY
 from app.engine.stamps import put_stamp, stamp_of
 
@@ -25,7 +26,11 @@ PATH: Final = "rowcast-path"
 """The logs that it has been in, so that none takes it twice (H34)."""
 VERSION: Final = "rowcast-version"
 ORIGIN: Final = "rowcast-origin"
-_OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN})
+PRODUCER: Final = "rowcast-producer"
+"""The mark by which another Rowcast knows a repeat (M8)."""
+LOW: Final = "rowcast-low"
+"""Below this number all is done: nobody needs to remember it."""
+_OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN, PRODUCER, LOW})
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -39,8 +44,20 @@ class Message:
     properties: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends: the log, the bridge, and the number below which the bridge is done with all.
+
+    0: there is none, because what is sent was given up before.
+    """
+
+    epoch: str
+    bridge: str
+    low: int = 0
+
+
 def message_of(
-    event: Event, contents: Contents, epoch: str, now: float, *, again: bool, waited: bool
+    event: Event, contents: Contents, sender: Sender, now: float, *, again: bool, waited: bool
 ) -> Message | None:
     """Return an event as it goes to another broker; None when its time is over.
 
@@ -59,7 +76,7 @@ def message_of(
         properties[EXPIRY] = max(1, round(event.expires_at - now))
     properties["user_property"] = [
         *(pair for pair in _pairs(given.get("user_property")) if pair[0] not in _OURS),
-        *_marks(event, epoch, again=again, waited=waited),
+        *_marks(event, sender, again=again, waited=waited),
     ]
     return Message(payload, event.kind != MESSAGE, properties)
 
@@ -75,17 +92,21 @@ def _payload(event: Event, contents: Contents) -> tuple[bytes, str | None]:
         return event.payload, event.content_type
 
 
-def _marks(event: Event, epoch: str, *, again: bool, waited: bool) -> list[tuple[str, str]]:
+def _marks(event: Event, sender: Sender, *, again: bool, waited: bool) -> list[tuple[str, str]]:
+    epoch = sender.epoch
     if not event.seq:
         return [(PATH, epoch)]
     version, origin = stamp_of(event, epoch)
     marks = [(ID, f"{epoch}:{event.seq}"), (VERSION, str(version)), (ORIGIN, origin)]
+    marks.append((PRODUCER, f"{epoch}/{sender.bridge}:1:{event.seq}"))
+    if sender.low:
+        marks.append((LOW, str(sender.low)))
     if again:
         marks.append((AGAIN, "1"))
     if waited:
         marks.append((HISTORICAL, str(version)))
     been = [value for name, value in _pairs((event.properties or {}).get("user_property"))
-            if name == PATH]  # fmt: skip
+            if name == PATH and value]  # fmt: skip
     marks.append((PATH, ",".join([*been, epoch])))
     return marks
 
@@ -119,6 +140,8 @@ def event_of(
     event.properties = kept or None
     if VERSION in told:
         put_stamp(event, told[VERSION], told.get(ORIGIN, ""))
+    if PRODUCER in told:
+        put_mark(event, told[PRODUCER], told.get(LOW))
     return event
 
 

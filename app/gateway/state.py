@@ -29,8 +29,9 @@ class Saved:
 
 
 def kept_of(outbox: Outbox) -> Saved:
-    """Return what of an outbox is to be gone on with: not dead letters, which are records until
-    they are delivered, and not what was never logged.
+    """Return what of an outbox is to be gone on with.
+
+    Not dead letters, which are records until they are delivered, and not what was never logged.
     """
     flying = outbox.flying
     return Saved(

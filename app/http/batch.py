@@ -60,8 +60,9 @@ async def create(request: Request, body: bytes, content_type: str | None) -> Non
 
 
 def _table(request: Request) -> Table:
-    if b"rowcast-version" in request.headers:
-        raise Error(Code.INVALID, "a batch brings no version; write its records one by one")
+    for header, what in ((b"rowcast-version", "version"), (b"rowcast-producer", "producer")):
+        if header in request.headers:
+            raise Error(Code.INVALID, f"a batch brings no {what}; write its records one by one")
     table = request.route.table
     if table is None:
         raise not_offered(request.route, request.method)

@@ -21,10 +21,11 @@ METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 _EXPOSED: Final = (
     b"allow, etag, link, location, retry-after, "
     b"event-format, rowcast-after, rowcast-count, rowcast-late, rowcast-position, "
-    b"rowcast-resumed, rowcast-version"
+    b"rowcast-repeat, rowcast-resumed, rowcast-version"
 )
 _DEFAULT_HEADERS: Final = (
-    b"accept, content-type, if-match, if-none-match, last-event-id, rowcast-origin, rowcast-version"
+    b"accept, content-type, if-match, if-none-match, last-event-id, "
+    b"rowcast-low, rowcast-origin, rowcast-producer, rowcast-version"
 )
 
 

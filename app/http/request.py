@@ -8,6 +8,7 @@ from app.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negot
 from app.core.callers import Caller
 from app.core.events import Event
 from app.engine.engine import Engine
+from app.engine.producers import put_mark
 from app.engine.registry import Route
 from app.engine.stamps import put_stamp
 from app.engine.write import Receipt
@@ -82,6 +83,7 @@ class Request:
         """Return the event that this request asks for."""
         event = new_event(self.topic, kind, payload, content_type, self.caller)
         stamp_from(event, self.headers)
+        mark_from(event, self.headers)
         return event
 
 
@@ -100,8 +102,17 @@ def stamp_from(event: Event, headers: Headers) -> None:
         put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
 
 
-def late_header(receipt: Receipt) -> HeaderList:
-    """Return the header that says which version won over a write that came too late."""
+def mark_from(event: Event, headers: Headers) -> None:
+    """Give an event the mark of its producer that a request says, if it does (M8)."""
+    mark = text_of(headers, b"rowcast-producer")
+    if mark is not None:
+        put_mark(event, mark, text_of(headers, b"rowcast-low"))
+
+
+def outcome_headers(receipt: Receipt) -> HeaderList:
+    """Return the headers that say which version won over a late write, or that it came again."""
+    if receipt.repeat:
+        return [(b"rowcast-repeat", b"1")]
     return [(b"rowcast-late", str(receipt.late).encode())] if receipt.late else []
 
 

@@ -14,7 +14,7 @@ from app.http.conditions import is_conditional, write_condition
 from app.http.direct import whole_answer, write_whole
 from app.http.offers import is_collection, not_offered
 from app.http.replies import send_empty, send_headers
-from app.http.request import Request, late_header, position_headers
+from app.http.request import Request, outcome_headers, position_headers
 
 
 async def put(request: Request) -> None:
@@ -39,7 +39,7 @@ async def _put_record(request: Request) -> None:
 async def _write(request: Request, event: Event) -> None:
     """Carry out a write that makes a record, and say whether it is a new one."""
     receipt = await request.engine.write(event, request.caller, await _condition(request))
-    extra = [*position_headers(request.engine, receipt.event), *late_header(receipt)]
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
     status = HTTPStatus.NO_CONTENT
     if receipt.event.seq and not receipt.existed:
         status = HTTPStatus.CREATED
@@ -66,7 +66,7 @@ async def delete(request: Request) -> None:
     if condition.exists is None:
         condition = Condition(True, condition.seqs, condition.not_seqs, strict=True)
     receipt = await request.engine.write(event, request.caller, condition)
-    extra = [*position_headers(request.engine, receipt.event), *late_header(receipt)]
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
     await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
 
 

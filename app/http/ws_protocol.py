@@ -11,7 +11,8 @@ choice:
         patch likewise; delete without a value; message without a condition; the answer is
         {"ack": 3, "cursor": "<cursor>", "version": 7, "created": true}
         "version" and "origin" say when and where it was first written; "late" is then the
-        version that won over it
+        version that won over it. "producer" ("meter-7:1:1041") makes a repeat harmless: it is
+        answered with the first one's cursor and "repeat"
     {"id": 4, "op": "get", "topic": "Dog/1"}
     {"id": 5, "op": "ping"}
 
@@ -32,6 +33,7 @@ from app.core.limits import COMMAND_ID_CHARS_MAX
 from app.core.meta import meta_of
 from app.core.suggestions import did_you_mean
 from app.engine.places import PLACES
+from app.engine.producers import put_mark
 from app.engine.stamps import put_stamp
 from app.engine.write import Condition, Outcome
 from app.http.asgi import path_of
@@ -187,6 +189,8 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
     event = Event(_topic(fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
     if "version" in fields or "origin" in fields:
         put_stamp(event, str(fields.get("version")), str(fields.get("origin") or ""))
+    if "producer" in fields:
+        put_mark(event, str(fields["producer"]))
     condition = _condition(fields, kind, socket.engine.reader.epoch)
 
     def done(outcome: Outcome) -> None:
@@ -201,6 +205,8 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         }
         if kind in {PUT, PATCH}:
             answer["created"] = not outcome.existed and not outcome.late
+        if outcome.repeat:
+            answer["repeat"] = True
         if outcome.late:
             answer["late"] = outcome.late
         socket.answer(fields.get("id"), answer)
@@ -248,7 +254,7 @@ async def _ping(socket: "Socket", _fields: Fields) -> Fields:
 
 
 _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
-_STAMP: Final = ("version", "origin")
+_STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         "subscribe": Command(_subscribe, ("topic",), PLACES),

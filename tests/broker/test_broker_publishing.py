@@ -382,3 +382,17 @@ async def test_a_version_that_is_none_is_refused(world):
     (answer,) = await peer.hear()
     assert Reason.PAYLOAD_FORMAT_INVALID == answer.reason
     assert "microseconds since 1970" in answer.properties["reason_string"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_numbered_publish_that_comes_again_has_no_effect(world, qos):
+    """M8: the second answer tells the first one's position; subscribers see no mark of ours."""
+    watcher = await world.subscribed("a/b", qos=1)
+    peer = await world.connected(properties=users(("seq", "1")))
+    answers = []
+    for packet_id in (1, 2):
+        peer.publish("a/b", b"x", qos, False, packet_id, **users(("rowcast-producer", "m:1:7")))
+        answers += await peer.hear()
+    assert 1 == len({user(answer, "seq") for answer in answers})
+    assert user(answers[0], "seq")
+    assert [b"x"] == payloads(watcher.heard())

@@ -38,7 +38,7 @@ def to(broker, *filters, **more):
 async def moment():
     """Let a broker in another process go on: it has no event that could be waited for."""
     later = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(0.01, later.set_result, None)
+    asyncio.get_running_loop().call_later(0.01, lambda: later.done() or later.set_result(None))
     await later
 
 

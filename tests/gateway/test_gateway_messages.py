@@ -7,7 +7,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.topics import TopicFilter
 from app.engine.contents import Contents
-from app.gateway.messages import event_of, message_of
+from app.gateway.messages import Sender, event_of, message_of
 from app.gateway.plan import Route
 
 EPOCH = "0badcafe"
@@ -15,7 +15,7 @@ EPOCH = "0badcafe"
 
 def sent(event, **facts):
     facts = {"again": False, "waited": False} | facts
-    return message_of(event, Contents({}), EPOCH, 100.0, **facts)
+    return message_of(event, Contents({}), Sender(EPOCH, "b", 5), 100.0, **facts)
 
 
 def marks(message):
@@ -42,7 +42,8 @@ def test_marks_tell_which_one_it_is():
     """H41, H36, H34."""
     event = Event("a/b", MESSAGE, b"x", seq=7, version=9_000_000)
     known = {"rowcast-id": f"{EPOCH}:7", "rowcast-version": "9000000", "rowcast-origin": EPOCH,
-             "rowcast-path": EPOCH}  # fmt: skip
+             "rowcast-path": EPOCH, "rowcast-producer": f"{EPOCH}/b:1:7",
+             "rowcast-low": "5"}  # fmt: skip
     assert known == marks(sent(event))
     late = {"rowcast-again": "1", "rowcast-historical": "9000000"}
     assert known | late == marks(sent(event, again=True, waited=True))

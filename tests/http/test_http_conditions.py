@@ -182,3 +182,15 @@ async def test_a_version_that_is_none_is_refused(rest):
     answer = await rest.put("/Dog/2", b'{"name":"x"}', rowcast_version="soon")
     assert 400 == answer.status
     assert "microseconds since 1970" in answer.value["detail"]
+
+
+async def test_a_numbered_write_that_comes_again_has_no_effect(rest):
+    """M8: the same position, and the word that it is a repeat; an older epoch is fenced off."""
+    mark = {"rowcast_producer": "meter:2:7"}
+    first = await rest.put("/Dog/7", b'{"name":"once"}', **mark)
+    again = await rest.put("/Dog/7", b'{"name":"once"}', **mark)
+    assert (201, 204) == (first.status, again.status)
+    assert first.headers["rowcast-position"] == again.headers["rowcast-position"]
+    assert "1" == again.headers["rowcast-repeat"]
+    fenced = await rest.put("/Dog/7", b'{"name":"late"}', rowcast_producer="meter:1:8")
+    assert (412, True) == (fenced.status, "epoch 2" in fenced.value["detail"])

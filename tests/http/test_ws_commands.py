@@ -302,3 +302,12 @@ async def test_a_late_write_is_told_what_won(doors):
         late = await ask(peer, id=2, op="delete", topic="Cat/1", version=1_600_000_000_000_001)
     assert "late" not in won
     assert (1_600_000_000_000_002, None) == (late["late"], late["cursor"])
+
+
+async def test_a_numbered_write_that_comes_again_has_no_effect(doors):
+    """M8."""
+    async with doors.ws("/Dog/1?start=new") as peer:
+        await hear(peer)
+        write = {"op": "put", "topic": "Cat/1", "value": {"name": "x"}, "producer": "m:1:7"}
+        first, again = await ask(peer, id=1, **write), await ask(peer, id=2, **write)
+    assert (first["cursor"], True) == (again["cursor"], again["repeat"])

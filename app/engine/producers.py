@@ -1,0 +1,230 @@
+"""Producers: writers that number what they send, so that a repeat has no second effect (M8, H25).
+
+A write may carry a mark: the name of its producer, the producer's epoch, and a number that it gives
+to one write only. Mark and event are one transaction. When the same mark comes again (because the
+acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first, with
+the same position, and nothing else happens; while the first is still on its way, the repeat waits
+for it. An older epoch is fenced off: a producer that was replaced cannot write any more.
+
+A producer may say below which number all is done: those need no memory, and a repeat of one gets a
+receipt without a position. Else the newest numbers are remembered, as many as a bound says; what is
+older than all of them is refused, because nobody knows any more. A name is the user's own: no one
+can use up the numbers of another.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from app.core.callers import Caller
+from app.core.errors import Code, Error
+from app.core.events import Event
+from app.core.limits import (
+    PRODUCER_NAME_CHARS_MAX,
+    PRODUCER_NUMBER_MAX,
+    PRODUCER_NUMBERS_MAX,
+    PRODUCERS_MAX,
+)
+from app.engine.rights import check_write
+from app.engine.write import Done, Outcome, Receipt
+from app.store.store import Change
+
+if TYPE_CHECKING:
+    from app.engine.engine import Engine
+
+MARK: Final = "producer"
+"""The property of an event that carries its mark, as it was written."""
+PATH: Final = "path"
+"""The property of an event that names the logs it has been in: it has no effect in one of them."""
+MARKS: Final = frozenset({MARK, PATH})
+OWNER: Final = "producer/"
+"""What the owners of marks begin with; the user and the producer's name follow."""
+_HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"
+
+
+def put_mark(event: Event, text: str, low: str | None = None) -> None:
+    """Give an event its mark; raises INVALID for what is none.
+
+    ``low`` is the number below which all of the producer's writes are done.
+    """
+    parse_mark(text)
+    if low is not None and not _is_number(low):
+        raise Error(Code.INVALID, f"{low[:80]!r} is no number below which all is done")
+    event.properties = {**(event.properties or {}), MARK: text if low is None else f"{text}:{low}"}
+
+
+def parse_mark(text: str) -> tuple[str, int, int, int]:
+    """Return producer, epoch, number and the number below which all is done; raises INVALID."""
+    name, *numbers = text.split(":")
+    if len(numbers) == 2:
+        numbers.append("0")
+    if not name or len(numbers) != 3 or not all(map(_is_number, numbers)):
+        raise Error(Code.INVALID, f"{text[:80]!r} is no mark; {_HINT}")
+    if len(name) > PRODUCER_NAME_CHARS_MAX:
+        raise Error(
+            Code.INVALID, f"a producer's name has at most {PRODUCER_NAME_CHARS_MAX} characters"
+        )
+    epoch, number, low = map(int, numbers)
+    return name, epoch, number, low
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= PRODUCER_NUMBER_MAX
+
+
+def put_path(event: Event, path: str) -> None:
+    """Give an event the logs that it has been in, by their epochs, with commas between."""
+    event.properties = {**(event.properties or {}), PATH: path}
+
+
+@dataclass(slots=True)
+class Producer:
+    """What is known of one producer."""
+
+    owner: str
+    epoch: int = 0
+    low: int = 0
+    """All numbers below this are done, the producer has said."""
+    forgotten: int = 0
+    """Of numbers below this nobody knows whether they were written."""
+    done: dict[int, int] = field(default_factory=dict)
+    """The position that each number became."""
+    flying: dict[int, list[Done]] = field(default_factory=dict)
+    """Numbers that are being written, and who waits besides the first."""
+
+
+class Producers:
+    """All producers of one engine; the loop's own."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._producers: dict[str, Producer] = {}
+        """By owner; the one that wrote last is the last."""
+        self.repeats = 0
+        """Writes that came again and had no second effect."""
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Take up what was known before a restart; ``facts`` are those of owners ``producer/``."""
+        for owner, name, value in facts:
+            epoch, _, number = name.partition(":")
+            producer = self._producers.setdefault(owner, Producer(owner))
+            producer.epoch = int(epoch)
+            producer.done[int(number)] = int.from_bytes(value, "big")
+        for producer in self._producers.values():
+            producer.done = dict(sorted(producer.done.items()))
+            if len(producer.done) >= PRODUCER_NUMBERS_MAX:
+                producer.forgotten = next(iter(producer.done))
+
+    def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
+        """Return what is to hear of a marked write; None when it came before.
+
+        ``done`` has then heard the first one's receipt, or will. Refusals go to ``done`` too.
+        """
+        try:
+            check_write(event.topic, caller)
+            properties = event.properties or {}
+            if self._engine.reader.epoch in str(properties.get(PATH, "")).split(","):  # H34
+                self.repeats += 1
+                done(Receipt(event, existed=True, repeat=True))
+                return None
+            mark = properties.get(MARK)
+            if mark is None:
+                return done
+            name, epoch, number, low = parse_mark(str(mark))
+            producer = self._producer(f"{OWNER}{caller.user}/{name}")
+            self._enter(producer, name, epoch, low)
+            if number in producer.flying:
+                self.repeats += 1
+                producer.flying[number].append(done)
+                return None
+            seq = producer.done.get(number, 0 if number < producer.low else None)
+            if seq is None and number < producer.forgotten:
+                done(_forgotten(name, number, producer.forgotten))
+                return None
+        except Error as error:
+            done(error)
+            return None
+        if seq is not None:
+            self.repeats += 1
+            event.seq = seq
+            done(Receipt(event, existed=True, repeat=True))
+            return None
+        producer.flying[number] = []
+        return self._hearing(producer, epoch, number, done)
+
+    def _producer(self, owner: str) -> Producer:
+        producer = self._producers.pop(owner, None)
+        if producer is None:
+            producer = Producer(owner)
+            self._make_room()
+        self._producers[owner] = producer
+        return producer
+
+    def _make_room(self) -> None:
+        """Forget who has not written for the longest time, when there are too many."""
+        if len(self._producers) >= PRODUCERS_MAX:
+            idle = (item for item in self._producers.values() if not item.flying)
+            oldest = next(idle, None)
+            if oldest is None:
+                raise Error(Code.BUSY, f"{PRODUCERS_MAX} producers are writing; try again")
+            del self._producers[oldest.owner]
+            self._engine.committer.keep((Change(oldest.owner, "", None),))
+
+    def _enter(self, producer: Producer, name: str, epoch: int, low: int) -> None:
+        """Go to a newer epoch, or fence off an older one; forget what is done for good."""
+        if epoch < producer.epoch:
+            raise Error(
+                Code.PRECONDITION,
+                f"the producer {name} goes on in epoch {producer.epoch}; epoch {epoch} is over",
+            )
+        if epoch > producer.epoch:
+            if producer.epoch:
+                self._engine.committer.keep((Change(producer.owner, "", None),))
+            producer.epoch, producer.low, producer.forgotten, producer.done = epoch, 0, 0, {}
+        gone = [number for number in producer.done if number < low]
+        surplus = len(producer.done) - len(gone) - PRODUCER_NUMBERS_MAX
+        if surplus > 0:
+            gone = sorted(producer.done)[: len(gone) + surplus]
+            producer.forgotten = max(producer.forgotten, gone[-1] + 1)
+        producer.low = max(producer.low, low)
+        if gone:
+            for number in gone:
+                del producer.done[number]
+            changes = [Change(producer.owner, f"{epoch}:{number}", None) for number in gone]
+            self._engine.committer.keep(changes)
+
+    def _hearing(self, producer: Producer, epoch: int, number: int, done: Done) -> Done:
+        def hear(outcome: Outcome) -> None:
+            waiting = producer.flying.pop(number, [])
+            if isinstance(outcome, Receipt) and producer.epoch == epoch:
+                producer.done[number] = outcome.event.seq
+            done(outcome)
+            for other in waiting:
+                if isinstance(outcome, Receipt):
+                    other(Receipt(outcome.event, existed=True, late=outcome.late, repeat=True))
+                else:
+                    other(outcome)
+
+        return hear
+
+
+def is_marked(event: Event) -> bool:
+    """Tell whether an event carries a mark of its way."""
+    return event.properties is not None and not MARKS.isdisjoint(event.properties)
+
+
+def _forgotten(name: str, number: int, least: int) -> Error:
+    return Error(
+        Code.GONE,
+        f"number {number} of the producer {name} is below {least}: whether it was written is no "
+        "longer known; go on with a new number",
+    )
+
+
+def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str] | None:
+    """Return owner and name of the fact that a marked event was written; None for others."""
+    mark = event.properties.get(MARK) if event.properties is not None else None
+    if mark is None:
+        return None
+    name, epoch, number, _ = parse_mark(str(mark))
+    return f"{OWNER}{caller.user}/{name}", f"{epoch}:{number}"

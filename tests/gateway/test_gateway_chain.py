@@ -1,0 +1,134 @@
+"""Two Rowcast servers, bridged: each effect exactly once (M8, H25, H34, H36)."""
+
+import pytest
+from gateway_world import ANN, server
+
+from app.core.errors import Error
+from app.gateway.state import Saved
+
+
+@pytest.fixture
+def folders(tmp_path):
+    found = [tmp_path / name for name in ("edge", "cloud")]
+    for folder in found:
+        folder.mkdir()
+    return found
+
+
+def to(other, *filters, **more):
+    """Return the settings of a bridge to another server of this process."""
+    carried = [{"filter": text} for text in filters]
+    return {"host": "127.0.0.1", "port": other.application.mqtt_port, "out": carried,
+            "reconnect_interval_ms": 100} | more  # fmt: skip
+
+
+def said(world, topic):
+    """Return the payloads that a server has in its log at a topic."""
+    events = world.application.store.read(0, 100_000)
+    return [event.payload for event in events if event.topic == topic]
+
+
+async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
+    """M8, H26: the place is never saved, and everything is sent again, three times."""
+    monkeypatch.setattr("app.gateway.bridge.GATEWAY_SAVE_SECONDS", 1e9)
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        await edge.gateway.change("b", to(cloud, "u/#"))
+        await edge.idle()
+        for number in range(100):
+            await edge.say(f"u/{number % 7}", b"%d" % number)
+        await edge.idle()
+        plan = edge.bridge.plan
+        for _ in range(3):
+            monkeypatch.setattr(edge.bridge, "_save", lambda: None)
+            await edge.bridge.stop()
+            again = type(edge.bridge)(plan, edge.engine, edge.application._now)
+            edge.gateway.bridges["b"] = again
+            again.start(Saved(0, ()))
+            await edge.idle()
+            assert 100 <= again.sent
+        for topic in range(7):
+            expected = [b"%d" % number for number in range(100) if number % 7 == topic]
+            assert expected == said(cloud, f"u/{topic}")
+        assert cloud.engine.producers.repeats >= 300
+
+
+async def test_both_ways_each_message_is_delivered_once(folders):
+    """H34: two of our servers, bridged both ways."""
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        await edge.gateway.change("b", to(cloud, "u/#"))
+        await cloud.gateway.change("b", to(edge, "u/#"))
+        await edge.idle()
+        await cloud.idle()
+        await edge.say("u/1", b"from the edge")
+        await cloud.say("u/1", b"from the cloud")
+        for world in (edge, cloud):
+            await world.until(lambda world=world: len(said(world, "u/1")) == 2)
+        for _ in range(2):
+            await edge.idle()
+            await cloud.idle()
+        for world in (edge, cloud):
+            assert {b"from the edge", b"from the cloud"} == set(said(world, "u/1"))
+            assert 2 == len(said(world, "u/1"))
+
+
+async def test_a_value_that_waited_does_not_win_over_a_newer_one(folders):
+    """H36, E26: the edge was cut off while the cloud wrote."""
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        settings = to(cloud, "u/#")
+        await edge.gateway.change("b", settings | {"port": 9})
+        await edge.put("u/1", b"older, of the edge")
+        await cloud.put("u/1", b"newer, of the cloud")
+        await edge.gateway.change("b", settings)
+        await edge.idle()
+        assert b"newer, of the cloud" == (await cloud.engine.read("u/1", ANN)).payload
+        await edge.put("u/1", b"")
+        await edge.idle()
+        with pytest.raises(Error):
+            await cloud.engine.read("u/1", ANN)
+
+
+async def test_a_dead_letter_is_no_repeat(folders, monkeypatch):
+    """H15: its number is long passed, and it was never delivered."""
+    monkeypatch.setattr("app.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("app.gateway.bridge.GATEWAY_SAVE_SECONDS", 0.0)
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        await edge.gateway.change("b", to(cloud, "#") | {
+            "out": [{"filter": "u/#", "strip": "u/"}]})  # fmt: skip
+        await edge.idle()
+        refused = await edge.say("u/Dog/1", b"no dog")
+        await edge.until(lambda: edge.bridge.dead == 1)
+        for number in range(20):
+            await edge.say("u/x/1", b"%d" % number)
+        await edge.idle()
+        await edge.gateway.replay("b", refused.event.seq, {"payload": {"name": "Rex"}})
+        await edge.idle()
+        assert [b'{"name":"Rex"}'] == said(cloud, "Dog/1")
+        assert await edge.gateway.letter("b", refused.event.seq) is None
+
+
+@pytest.mark.slow
+async def test_restarts_of_either_side_double_and_lose_nothing(folders):
+    """M8, H21: a hundred messages, and each server starts anew in their midst."""
+    number = 0
+
+    async def some(edge):
+        nonlocal number
+        for _ in range(25):
+            await edge.say(f"u/{number % 3}", b"%d" % number)
+            number += 1
+
+    async with server(folders[0]) as edge:
+        await edge.gateway.change("b", {"host": "127.0.0.1", "port": 9, "out": [{"filter": "u/#"}]})
+        await some(edge)
+    for _ in range(2):
+        async with server(folders[1]) as cloud:
+            async with server(folders[0]) as edge:
+                await edge.gateway.change("b", to(cloud, "u/#"))
+                await some(edge)
+            async with server(folders[0]) as edge:
+                await edge.idle()
+    assert 75 == number
+    async with server(folders[1]) as cloud:
+        for topic in range(3):
+            expected = [b"%d" % each for each in range(75) if each % 3 == topic]
+            assert expected == said(cloud, f"u/{topic}")
