@@ -81,6 +81,16 @@ def asks_for(where: Condition | Group | None, column: str) -> bool:
     return where is not None and where.path[0] == column
 
 
+def topic_of(where: Condition | Group | None) -> str | None:
+    """Return the one topic that the rows are about, if conditions say so."""
+    if isinstance(where, Group):
+        found = (topic_of(item) for item in where.items if where.all_of)
+        return next((topic for topic in found if topic is not None), None)
+    if where is None or where.path != ("topic",) or where.operator is not Operator.EQ:
+        return None
+    return where.value if isinstance(where.value, str) else None
+
+
 def direction_of(sort: tuple[Sort, ...]) -> int:
     """Return 1 for the order of the log, -1 for newest first, 0 for any other."""
     if not sort:

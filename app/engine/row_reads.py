@@ -9,7 +9,7 @@ its position is given every row once. The rows of METRICS are few, and read all 
 What a caller may not read is left out before anything is counted or skipped (FEATURES L12).
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 from operator import itemgetter
@@ -28,7 +28,7 @@ from app.core.queries import Query
 from app.core.topic_tables import seq_of_message
 from app.core.topics import TopicFilter
 from app.engine.reader import Reader
-from app.engine.row_ranges import asks_for, direction_of, place_of, range_of, token_of
+from app.engine.row_ranges import asks_for, direction_of, place_of, range_of, token_of, topic_of
 from app.engine.topic_rows import (
     PAYLOAD,
     LogView,
@@ -203,13 +203,10 @@ class _Listing:
     async def _sift(self, direction: int, low: int, high: int) -> tuple[list[Found], int]:
         """Read a slice on a reader thread; return what is selected, and up to where it was read."""
         view, where = self._view, self._query.where
-        sources, by_outline = [view.branch], not asks_for(where, PAYLOAD)
+        by_outline = not asks_for(where, PAYLOAD)
 
         def sift(store: Store) -> tuple[list[Found], int]:
-            if direction > 0:
-                events = store.read(low, ROW_SLICE_EVENTS, sources)
-            else:
-                events = store.read_back(high + 1, ROW_SLICE_EVENTS, sources)
+            events = self._slice(store, direction, low, high)
             found: list[Found] = []
             for event in events:
                 if not low < event.seq <= high or not _is_row_of(view, event):
@@ -221,6 +218,20 @@ class _Listing:
             return found, events[-1].seq if len(events) == ROW_SLICE_EVENTS else end
 
         return await self._reader.ask(sift)
+
+    def _slice(self, store: Store, direction: int, low: int, high: int) -> Sequence[Event]:
+        """Return events of the log in the order that is wanted; those of one topic by themselves.
+
+        Where they end before ROW_SLICE_EVENTS, there are no more.
+        """
+        branch, topic = self._view.branch, topic_of(self._query.where)
+        if direction > 0:
+            if topic is not None:
+                return store.follow(branch, topic, low, ROW_SLICE_EVENTS)
+            return store.read(low, ROW_SLICE_EVENTS, [branch])
+        if topic is not None and high == self._upto:
+            return store.history(branch, topic, ROW_SLICE_EVENTS)[::-1]
+        return store.read_back(high + 1, ROW_SLICE_EVENTS, [branch])
 
     def _readable(self, found: list[Found]) -> list[Found]:
         let, topic = self._let, self._view.topic

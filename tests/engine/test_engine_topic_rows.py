@@ -13,7 +13,7 @@ from app.core.topic_tables import METRICS, Branch, TopicTable, message_id
 from app.core.topics import TopicFilter
 from app.engine.contents import Contents
 from app.engine.preludes import snapshot_of
-from app.engine.row_ranges import Range, direction_of, place_of, range_of, token_of
+from app.engine.row_ranges import Range, direction_of, place_of, range_of, token_of, topic_of
 from app.engine.topic_rows import LogView, MetricsView, Row, RowFilter, row_again, row_of
 
 VERSION = 1_700_000_000_123_456
@@ -176,6 +176,21 @@ def test_what_was_in_flight_is_the_same_row_again():
 def test_conditions_narrow_what_is_read(text, wanted):
     """F3: an id or a time costs what it selects, not what the table holds."""
     assert range_of(parse_query(text, HOME.table).where) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("topic==home/a", "home/a"),
+        ("qos==1&[topic==home/a&retain==true]", "home/a"),
+        ("[topic==home/a|topic==home/b]", None),
+        ("topic=sw=home/a", None),
+        ("topic==null", None),
+        ("", None),
+    ],
+)
+def test_one_topic_is_looked_for_by_itself(text, topic):
+    assert topic_of(parse_query(text, HOME.table).where) == topic
 
 
 @pytest.mark.parametrize(
