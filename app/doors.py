@@ -51,6 +51,10 @@ class Doors:
         self._config = config
         self._closing = closing
         self._identity: Identity | None = None
+        self.open: dict[str, tuple[str, int]] = {}
+        """Where each of them listens."""
+        self.handshakes: dict[str, Handshakes] = {}
+        """Of those with TLS."""
         self.certificates = certificates_of(config, now)
         self.mqtt_port = config.mqtt.network.port
         self.mqtts_port = self._secure(config.mqtt.network.secure_port)
@@ -105,6 +109,7 @@ class Doors:
         certificates = self.certificates
         if door in {MQTTS, HTTPS} and certificates is not None:
             shaking = Handshakes(door, lambda: certificates.context(door), make)
+            self.handshakes[door] = shaking
             self._closing.push_async_callback(shaking.stop)
             make = shaking.protocol
         listener = Listener(make, host, port)
@@ -117,6 +122,7 @@ class Doors:
                 f"choose another port with --set {SETTINGS[door]}=...",
             ) from error
         self._closing.callback(listener.stop)
+        self.open[door] = host, listener.port
         return listener.port
 
     def lines(self) -> list[str]:

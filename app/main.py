@@ -58,6 +58,7 @@ from app.engine.topic_table_rows import PATH as TABLES
 from app.engine.topic_table_rows import topic_table_rows
 from app.engine.topic_tables import OWNER as TOPIC_TABLES
 from app.engine.topic_tables import TopicTables
+from app.figures import add_figures
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
 from app.gateway_settings import plan_of, plans
@@ -223,6 +224,7 @@ class Application:
         """Tell under ``$SYS/broker`` what is counted."""
         watch_broker(self.broker, self.metrics)
         watch_store(self.store, self.schema.tables, self.metrics)
+        add_figures(self.engine, self.broker, self.doors)
         interval_seconds = self.config.mqtt.sys_interval
         if interval_seconds:
             tree = SysTree(self.engine, self.metrics, interval_seconds)

@@ -100,6 +100,17 @@ class Group:
             return self._subscription.settled
         return self._reader.announced() if self._position is None else self._position
 
+    @property
+    def figures(self) -> dict[str, int]:
+        """How many members there are, how many are connected, and what is not done."""
+        seats = list(self._seats.values())
+        return {
+            "members": self._members,
+            "connected": sum(seat.connected for seat in seats),
+            "in_hands": sum(len(seat.deals) for seat in seats),
+            "waiting": len(self._returned),
+        }
+
     # -- members -----------------------------------------------------------------------------------
 
     def join(

@@ -23,14 +23,13 @@ def form(payload):
 
 
 def tree(port, wanted):
-    """Return the retained topics below $SYS and their payloads, as an exporter gets them."""
+    """Return the topics below $SYS and their first payloads, as an exporter gets them."""
     found = {}
-    options = ("-h", "127.0.0.1", "-p", port, "-t", "$SYS/#", "-F", "%r|%t|%p")
+    options = ("-h", "127.0.0.1", "-p", port, "-t", "$SYS/#", "-F", "%t|%p")
     with running("mosquitto_sub", *options) as program:
         while not wanted(found):
-            retain, topic, payload = program.line().decode().split("|")
-            if retain == "1":
-                found[topic] = payload
+            topic, payload = program.line().decode().split("|")
+            found.setdefault(topic, payload)
     return found
 
 

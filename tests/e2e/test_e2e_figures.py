@@ -1,0 +1,122 @@
+"""What single parts of the server count, as rows below ``$SYS`` (FEATURES F33, G22, D56, D36)."""
+
+import asyncio
+
+import pytest
+
+from app.figures import _listeners
+from app.net.handshake import Handshakes
+from serving import Server, wait_until
+from talking import Mqtt
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    settings = {"mqtt.ban.drops": 2, "hooks.log": "publishes"}
+    with Server(tmp_path_factory.mktemp("figures"), settings=settings) as running:
+        yield running
+
+
+def rows(server, path):
+    """Return the rows at a path."""
+    return server.request("GET", f"/$SYS/{path}").json()
+
+
+def test_what_passed_over_a_connection(server):
+    """F33: messages and bytes both ways, what waits, when it was heard last."""
+    with Mqtt(server.mqtt_port, 4, client_id="busy") as client:
+        client.subscribe("own")
+        client.publish("own", b"12345")
+        client.receive()
+        row = rows(server, "clients/busy")
+        listed = rows(server, "clients/?messages_in=gt=0&select(client_id)")
+    assert (1, 1, 5, 5) == tuple(
+        row[name]
+        for name in ("messages_in", "messages_out", "payload_bytes_in", "payload_bytes_out")
+    )
+    assert row["bytes_in"] > 5 < row["bytes_out"]
+    assert (0, True) == (row["queued"], row["connected"])
+    assert row["last_seen"].endswith("Z")
+    assert "busy" in listed
+    assert 404 == server.request("GET", "/$SYS/clients/nobody").status_code
+
+
+def test_a_session_whose_client_is_away_is_a_row_too(server):
+    """F33: what waits for it is told as its lag."""
+    lasting = {"session_expiry_interval": 600}
+    with Mqtt(server.mqtt_port, client_id="away", properties=lasting) as client:
+        client.subscribe("kept/#")
+    server.request("PUT", "/Dog/1", json={"name": "Rex"})
+    row = wait_until(
+        lambda: (found := rows(server, "clients/away"))["connected"] is False and found,
+        "the client is gone",
+    )
+    assert row["lag"] > 0
+    assert "bytes_in" not in row
+
+
+def test_hooks_and_what_they_cost(server):
+    """G22."""
+    with Mqtt(server.mqtt_port, client_id="logged") as client:
+        client.publish("a", b"")
+    found = rows(server, "hooks/")
+    assert [True] == [row["calls"] > 0 for row in found if "logger" in row["id"].lower()]
+    assert {0} == {row["failures"] for row in found}
+
+
+def test_who_is_refused(server):
+    """D56: a client id that is banned, why, for how long, and how often."""
+    for _ in range(2):
+        Mqtt(server.mqtt_port, client_id="flapping").cut()
+    (ban,) = wait_until(
+        lambda: [row for row in rows(server, "guard/") if row["kind"] == "ban of a client"],
+        "it is banned",
+    )
+    assert ("flapping", True) == (ban["name"], ban["seconds_left"] > 0)
+    Mqtt(server.mqtt_port, client_id="flapping").cut()
+    assert 1 == server.request("GET", "/$SYS/guard/refused/banned").json()["count"]
+    assert 1 == server.request("GET", "/$SYS/guard/bans").json()["count"]
+
+
+def test_shared_subscriptions(server):
+    """D36: who is in a group, and what is in their hands."""
+    with (
+        Mqtt(server.mqtt_port, client_id="one") as one,
+        Mqtt(server.mqtt_port, client_id="two") as two,
+    ):
+        one.subscribe("$share/workers/jobs/#")
+        two.subscribe("$share/workers/jobs/#")
+        (row,) = rows(server, "shared/")
+        same = server.request("GET", "/$SYS/shared/$share/workers/jobs/%2523").json()
+    assert ("workers", "jobs/#", 2, 2) == tuple(
+        row[name] for name in ("name", "filter", "members", "connected")
+    )
+    assert row.keys() == same.keys()
+
+
+def test_open_ports(server):
+    found = {row["port"]: row["tls"] for row in rows(server, "listeners/")}
+    assert {server.http_port: False, server.mqtt_port: False} == found
+
+
+class Doors:
+    """One port with TLS."""
+
+    def __init__(self, shaking):
+        self.open = {"MQTT over TLS": ("127.0.0.1", 8883)}
+        self.handshakes = {"MQTT over TLS": shaking}
+
+
+async def test_handshakes_are_counted_by_how_they_ended():
+    """L3: done, failed, refused, under way."""
+    shaking = Handshakes("MQTT over TLS", lambda: None, asyncio.Protocol)
+    shaking.done = 3
+    shaking.fail("127.0.0.1", "it does not speak TLS")
+    row = _listeners(Doors(shaking))["MQTT over TLS"]
+    names = ("tls", "handshakes_done", "handshakes_failed", "handshakes_refused")
+    assert (True, 3, 1, 0) == tuple(row[name] for name in names)
+
+
+def test_nobody_writes_them(server):
+    assert server.request("PUT", "/$SYS/clients/x", json={}).status_code in {403, 405}
+    assert server.request("DELETE", "/$SYS/hooks/1").status_code in {403, 405}
