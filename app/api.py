@@ -17,6 +17,7 @@ from app.core.errors import Code, Error
 from app.core.events import Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import table_name_for_topic
 from app.core.topics import TopicFilter
 from app.engine.hook import DROP, Hook, Refusal
 from app.engine.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
@@ -46,6 +47,7 @@ __all__ = [
     "every",
     "hooks",
     "server",
+    "table_name_for_topic",
 ]
 
 log = logging.getLogger("rowcast.resources")
