@@ -104,13 +104,17 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
     session, packet_id = client.session, packet.packet_id
     if session is None:
         return
-    committer = client.broker.engine.committer
     if packet_id in session.inbound:  # sent again: PUBREC once more, when the first one is done
         again = partial(_received_again, client, session, _number(client), packet_id, event)
-        committer.keep((), again)
+        waiting = session.taking.get(packet_id)
+        if waiting is None:
+            again()
+        else:
+            waiting.append(again)
         return
     number = _number(client)
     session.inbound.add(packet_id)
+    session.taking[packet_id] = []
     done = partial(_received, client, session, number, packet_id)
     condition = None
     if packet.properties is not None:
@@ -135,20 +139,15 @@ def _received(
         if told or outcome.code in _NOT_STORED:
             session.inbound.discard(packet_id)
     acknowledge(client, number, PUBREC, packet_id, outcome)
+    for again in session.taking.pop(packet_id, ()):
+        again()
 
 
 def _received_again(
-    client: "Client",
-    session: "Session",
-    number: int,
-    packet_id: int,
-    event: Event,
-    error: Error | None,
+    client: "Client", session: "Session", number: int, packet_id: int, event: Event
 ) -> None:
     """Answer a QoS 2 PUBLISH that was sent again, now that the first one is done."""
-    if error is not None:  # is it? PUBREC could only guess: it is asked once more
-        client.disconnect(Reason.SERVER_BUSY, error.message)
-    elif packet_id in session.inbound:
+    if packet_id in session.inbound:
         acknowledge(client, number, PUBREC, packet_id, Receipt(event))
     else:  # it was refused
         error = Error(Code.BUSY, "the message was refused when it came first; send it anew")

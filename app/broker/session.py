@@ -71,6 +71,7 @@ class Session:
         "sharing",
         "subscription",
         "takeovers",
+        "taking",
         "unsaved",
         "user",
         "will",
@@ -107,6 +108,8 @@ class Session:
         """How many filters were granted QoS 1 or 2: with none nothing waits for the window."""
         self.inbound: set[int] = set()
         """Identifiers of QoS 2 publishes that were taken and not released (MQTT-4.3.3-10)."""
+        self.taking: dict[int, list[Callable[[], None]]] = {}
+        """Those of them that are on their way to the log, and who waits to hear of it."""
         self.resend: deque[int] = deque()
         """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
         self.happened, self.takeovers, self.orders = "restored", 0, 0
@@ -123,12 +126,11 @@ class Session:
         """Whether it is on disk."""
         self.unsaved: list[Change] = []
         """Facts that are to be written with the next save."""
-        self.changed: set[int] = set()
-        """Packet identifiers whose flights began, moved or ended since the last save."""
         self.owing: dict[str, tuple[str | None, int | None]] = {}
         """Filters that are owed current records or a part of the log, and what of it is on disk."""
-        self.saved: set[int] = set()
-        """Packet identifiers of the flights that are on disk."""
+        self.changed, self.saved = set[int](), set[int]()
+        """Packet identifiers whose flights began, moved or ended since the last save, and of those
+        that are on disk."""
         self.saved_place: object = None
 
     @property

@@ -1,9 +1,10 @@
 """Hooks and listeners at the MQTT door (FEATURES G2-G9, G17, G18, X2, D65)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from broker_world import World, payloads
+from broker_world import Publish, World, payloads
 
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
@@ -353,6 +354,28 @@ async def test_g5_g7_a_will_passes_the_hooks_too(world):
     await world.turn()
     assert ["plain"] == [packet.topic for packet in await reader.hear()]
     assert [] == world.store.states("will/")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_publish_that_is_sent_again_waits_for_the_hook_too(world, elsewhere):
+    """D16: PUBREC before the first is stored would let its client forget it."""
+    thought = asyncio.Event()
+
+    class Slow(Hook):
+        async def on_publish(self, caller, event):
+            await thought.wait()
+
+    world.engine.hooks.add(Slow())
+    lasting = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
+    message = Publish("a", b"once", 2, False, False, 5, None)
+    peer = await world.connected("c", **lasting)
+    assert [] == await peer.ask(message)
+    if elsewhere:
+        peer = await world.connected("c", **lasting)
+    assert [] == await peer.ask(replace(message, dup=True))
+    thought.set()
+    assert {5} == {packet.packet_id for packet in await peer.hear()}
+    assert 1 == len(world.store.read(0, 10))
 
 
 async def test_a_will_that_waits_for_a_hook_takes_no_later_one_with_it(world):
