@@ -183,10 +183,14 @@ transaction."""
 # History ------------------------------------------------------------------------------------------
 HISTORY_PAGE_EVENTS = 1_000
 """Events of the log read and encoded at a time for an answer: some milliseconds of the loop."""
-HISTORY_LAST_EVENTS_MAX = 10_000
-"""Events that ``last`` may ask for: they are in memory together."""
-HISTORY_LIMIT_EVENTS_MAX = 10_000
-"""Events of a ``limit`` that is answered as a whole, with a link to what follows."""
+HISTORY_PAGE_BYTES = 1024 * 1024
+"""Bytes of payload that such a page is to have: after large ones the next has fewer events."""
+HISTORY_FIRST_EVENTS = 50
+"""Events of the first page, when it is not known how large they are."""
+HISTORY_WHOLE_EVENTS_MAX = 10_000
+"""Events that ``last`` and ``limit`` may ask for: they are in memory together."""
+HISTORY_WHOLE_BYTES_MAX = 16 * 1024 * 1024
+"""Bytes of their payloads."""
 HISTORY_CHANGED_RECORDS_MAX = 100_000
 """Records that changed since the moment that a table is read as of: their topics are in memory."""
 HISTORY_BUCKETS_MAX = 50_000

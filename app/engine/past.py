@@ -14,7 +14,12 @@ from app.core.callers import Caller
 from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import Event, Record
-from app.core.limits import HISTORY_PAGE_EVENTS
+from app.core.limits import (
+    HISTORY_FIRST_EVENTS,
+    HISTORY_PAGE_BYTES,
+    HISTORY_PAGE_EVENTS,
+    HISTORY_WHOLE_BYTES_MAX,
+)
 from app.core.tables import Table
 from app.core.topic_tables import Source, branch_of
 from app.core.topics import TopicFilter
@@ -102,16 +107,16 @@ class Past:
 
         Raises GONE if the log is trimmed meanwhile beyond what was read.
         """
-        after = window.after
+        after, limit = window.after, min(HISTORY_FIRST_EVENTS, HISTORY_PAGE_EVENTS)
         while after < window.until:
-            page = await self._page(window, after)
+            page = await self._page(window, after, limit)
             trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
             if trimmed > after:
                 raise forgotten(self._reader, "what was asked for", trimmed)
             yield self._selected(window, page, caller)
-            if len(page) < HISTORY_PAGE_EVENTS:
+            if len(page) < limit:
                 return
-            after = page[-1].seq
+            after, limit = page[-1].seq, _next_limit(page)
 
     def _source(self, topics: TopicFilter, table: Table | None) -> Source:
         rows = self._reader.rows(topics)
@@ -121,11 +126,18 @@ class Past:
         """Tell whether a filter is one topic, of which the log can be asked by name."""
         return topics.exact and self._reader.rows(topics) is None
 
-    async def _page(self, window: Window, after: int) -> list[Event]:
+    async def _page(self, window: Window, after: int, limit: int) -> list[Event]:
+        """Return events after a position, oldest first."""
+        if self._names_a_topic(window.topics):
+            return await self._reader.follow(window.source, window.topics.text, after, limit)
+        return await self._reader.read(after, limit, [window.source])
+
+    async def _page_back(self, window: Window, before: int, limit: int) -> list[Event]:
+        """Return events before a position, newest first."""
         if self._names_a_topic(window.topics):
             topic = window.topics.text
-            return await self._reader.follow(window.source, topic, after, HISTORY_PAGE_EVENTS)
-        return await self._reader.read(after, HISTORY_PAGE_EVENTS, [window.source])
+            return (await self._reader.history(window.source, topic, limit, before))[::-1]
+        return await self._reader.read_back(before, limit, [window.source])
 
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
         topics, after, until = window.topics, window.after, window.until
@@ -154,30 +166,32 @@ class Past:
     async def last(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
     ) -> list[Event]:
-        """Return the last events of a window that are wanted, oldest first."""
-        if self._names_a_topic(window.topics) and wanted is None:
-            events = await self._reader.history(window.source, window.topics.text, count)
-            if not events or events[-1].seq <= window.until:
-                return [event for event in events if event.seq > window.after]
-        return await self._backwards(window, caller, count, wanted)
+        """Return the last events of a window that are wanted, oldest first.
 
-    async def _backwards(
-        self, window: Window, caller: Caller, count: int, wanted: Wanted | None
-    ) -> list[Event]:
-        """Look for the last events from the end on."""
+        Raises TOO_LARGE when they are too large to be in memory together.
+        """
         found: list[Event] = []
-        before = window.until + 1
+        before, limit, size = window.until + 1, min(HISTORY_FIRST_EVENTS, count), 0
         while before > window.after + 1 and len(found) < count:
-            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [window.source])
+            page = await self._page_back(window, before, limit)
             part = self._selected(window, page, caller)
-            found += filter(wanted, part) if wanted else part
-            if len(page) < HISTORY_PAGE_EVENTS:
+            part = [event for event in part if wanted is None or wanted(event)]
+            part = part[: count - len(found)]
+            found += part
+            size += bytes_of(part)
+            if size > HISTORY_WHOLE_BYTES_MAX:
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"the last {count} have more than {HISTORY_WHOLE_BYTES_MAX} bytes; ask for "
+                    "fewer, or for all from a time on with from",
+                )
+            if len(page) < limit:
                 break
-            before = page[-1].seq
+            before, limit = page[-1].seq, _next_limit(page)
         trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
         if trimmed > window.after and len(found) < count:
             raise forgotten(self._reader, "what was asked for", trimmed)
-        return found[:count][::-1]
+        return found[::-1]
 
     async def record(
         self, topic: str, table: Table | None, moment: Moment, caller: Caller
@@ -234,3 +248,14 @@ def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:
     if start.cursor or end.cursor:
         return after > until
     return start.version > end.version
+
+
+def bytes_of(events: Sequence[Event]) -> int:
+    """Return the bytes of the payloads of events."""
+    return sum(len(event.payload) for event in events)
+
+
+def _next_limit(page: Sequence[Event]) -> int:
+    """Return how many events the page after this one is to have, by how large these are."""
+    fitting = HISTORY_PAGE_BYTES * len(page) // max(1, bytes_of(page))
+    return max(1, min(HISTORY_PAGE_EVENTS, 4 * len(page), fitting))

@@ -238,9 +238,11 @@ class Reader:
         """Return how many records a source has."""
         return await self._run(lambda: self._store.count(source))
 
-    async def history(self, source: Source, topic: str, limit: int) -> list[Event]:
-        """Return the last events at a topic."""
-        return await self._run(lambda: self._store.history(source, topic, limit))
+    async def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
+        """Return the last events at a topic, perhaps of those before a position."""
+        return await self._run(lambda: self._store.history(source, topic, limit, before))
 
     async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
         """Return a page of the events at one topic after a position."""

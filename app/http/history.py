@@ -22,14 +22,14 @@ from app.codecs import (
 from app.core.errors import Code, Error
 from app.core.evaluation import holds, project
 from app.core.events import DELETE, Event, local_id
-from app.core.limits import HISTORY_LIMIT_EVENTS_MAX
+from app.core.limits import HISTORY_WHOLE_BYTES_MAX
 from app.core.meta import NAMES, meta_of
 from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.core.values import parse_id
-from app.engine.past import Window
+from app.engine.past import Window, bytes_of
 from app.engine.series import Series
 from app.engine.topic_rows import Row
 from app.http.asgi import HeaderList
@@ -62,7 +62,7 @@ async def send_history(request: Request, period: Period) -> None:
         await send_bytes(request.send, 200, answer.content_type, b"", answer.headers(), head=True)
     elif period.every_ms:
         await answer.send_series()
-    elif period.last or (period.limit or HISTORY_LIMIT_EVENTS_MAX) < HISTORY_LIMIT_EVENTS_MAX:
+    elif period.last or period.limit is not None:
         await answer.send_whole()
     else:
         await answer.stream()
@@ -135,15 +135,14 @@ class Answer:
 
     async def send_whole(self) -> None:
         """Answer with the first or the last events, which are in memory together."""
-        limit, until, link = self.period.limit, None, ""
+        until, link = None, ""
         if self.period.last:
             events = await self.request.engine.past.last(
                 self.window, self.request.caller, self.period.last, self._wanted_if_any
             )
         else:
-            events = await self._first((limit or 0) + 1)
-            if limit is not None and len(events) > limit:
-                events = events[:limit]
+            events, more = await self._first(self.period.limit or 0)
+            if more:
                 until = events[-1].seq
                 link = self._next(until)
         encoder = rows_encoder(self.media_type, self._columns(events), len(events))
@@ -151,13 +150,16 @@ class Answer:
         body = b"".join((encoder.begin(), *rows, encoder.end()))
         await send_bytes(self.request.send, 200, self.content_type, body, self.headers(until, link))
 
-    async def _first(self, count: int) -> list[Event]:
+    async def _first(self, count: int) -> tuple[list[Event], bool]:
+        """Return so many events, fewer if they are large, and whether there are more."""
         found: list[Event] = []
         async for page in self._pages():
             found += page
-            if len(found) >= count:
-                break
-        return found[:count]
+            if len(found) > count:
+                return found[:count], True
+            if bytes_of(found) > HISTORY_WHOLE_BYTES_MAX:
+                return found, True
+        return found, False
 
     def _next(self, after: int) -> str:
         """Return the path of the events that follow: the same words, from where this one ends."""
@@ -170,27 +172,21 @@ class Answer:
 
     async def stream(self) -> None:
         """Answer with all events, a page at a time; ends early when the client is gone."""
-        request, left = self.request, self.period.limit
-        pages = self._pages()
+        send, pages = self.request.send, self._pages()
         nothing: list[Event] = []
         first = await anext(pages, nothing)
         encoder = rows_encoder(self.media_type, self._columns(first), None)
         headers = [(b"content-type", self.content_type.encode()), VARY, *self.headers()]
-        send = request.send
-        page: list[Event] | None = first
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        piece = encoder.begin()
-        async with until_gone(request.receive) as gone:
-            while page is not None and not gone.done():
-                page = page if left is None else page[:left]
-                left = None if left is None else left - len(page)
-                piece += b"".join(encoder.row(self._entry(event)) for event in page)
+        piece = encoder.begin() + b"".join(encoder.row(self._entry(event)) for event in first)
+        async with until_gone(self.request.receive) as gone:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async for page in pages:
+                if gone.done():
+                    return
+                piece = b"".join(encoder.row(self._entry(event)) for event in page)
                 if piece:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-                piece = b""
-                page = None if left == 0 else await anext(pages, None)
-            if gone.done():
-                return
         await send({"type": "http.response.body", "body": encoder.end()})
 
     async def send_series(self) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from app.core.errors import Code, Error
-from app.core.limits import HISTORY_LAST_EVENTS_MAX, QUERY_LIMIT_RECORDS_MAX
+from app.core.limits import HISTORY_WHOLE_EVENTS_MAX, QUERY_LIMIT_RECORDS_MAX
 from app.core.suggestions import did_you_mean
 from app.engine.series import FUNCTIONS
 from app.schema.durations import parse_duration
@@ -99,11 +99,12 @@ def _period(found: dict[str, str]) -> Period:
         raise Error(Code.INVALID, "fn needs buckets to work on; add every=, such as every=1m")
     if "last" in found and "limit" in found:
         raise Error(Code.INVALID, "last and limit exclude each other; give one of them")
+    most = QUERY_LIMIT_RECORDS_MAX if asof is not None else HISTORY_WHOLE_EVENTS_MAX
     return Period(
         found.get("from"),
         found.get("to"),
-        _count(found["last"], "last", HISTORY_LAST_EVENTS_MAX) if "last" in found else 0,
-        _count(found["limit"], "limit", QUERY_LIMIT_RECORDS_MAX) if "limit" in found else None,
+        _count(found["last"], "last", HISTORY_WHOLE_EVENTS_MAX) if "last" in found else 0,
+        _count(found["limit"], "limit", most) if "limit" in found else None,
         _every(every) if every is not None else 0,
         _functions(found.get("fn")) if every is not None else (),
         found.get("select"),

@@ -326,10 +326,13 @@ class MemoryStore:
                 return sum(map(source.has, topics)) if source in self._topics else 0
             return len(self._part(source).records)
 
-    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
+    def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
         """Return the last events at one topic, oldest first."""
         with self._lock:
             found = [event for event in self._events([source]) if event.topic == topic]
+            found = [event for event in found if before is None or event.seq < before]
             return found[max(0, len(found) - limit) :]
 
     def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:

@@ -62,7 +62,9 @@ class LogReader:
         rows = _page(cursor, plan, 0, before - 1, limit, back=True)
         return [self._event(row) for row in rows]
 
-    def history(self, cursor: Cursor, plan: Plan, topic: str, limit: int) -> list[Event]:
+    def history(
+        self, cursor: Cursor, plan: Plan, topic: str, limit: int, until: int
+    ) -> list[Event]:
         """Return the last events at one topic of a source, oldest first.
 
         It walks back over the source's parts of the log: one index serves all reading of the log,
@@ -70,7 +72,7 @@ class LogReader:
         """
         text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? ORDER BY seq DESC LIMIT ?"
         walks = [
-            cursor.connection.execute(text, (number, topic, upto, limit))
+            cursor.connection.execute(text, (number, topic, min(until, upto), limit))
             for number, upto in plan.pieces
         ]
         rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))

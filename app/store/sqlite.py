@@ -26,7 +26,7 @@ from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
 from app.store.sql_database import Database
 from app.store.sql_migrate import make_own_tables, open_tables
-from app.store.sql_parts import Parts, Plan
+from app.store.sql_parts import END, Parts, Plan
 from app.store.sql_rows import Row, TopicRows
 from app.store.sql_statements import LogStatement
 from app.store.sql_states import StateStatements, read_states
@@ -309,13 +309,15 @@ class SqlStore:
         with self._database.reading() as cursor:
             return sql_search.matching(cursor, self._parts.of(table), query)
 
-    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
+    def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
         if limit <= 0:
             return []
         source, local = self._local(source, topic)
-        read = self._reader.history
-        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit))
+        read, until = self._reader.history, END if before is None else before - 1
+        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit, until))
 
     def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
         """Return up to ``limit`` events at one topic after a position, in order."""

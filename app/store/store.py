@@ -196,8 +196,13 @@ class Store(Protocol):
     def count(self, source: Source) -> int:
         """Return how many records a source has, at once, as ``figures`` does."""
 
-    def history(self, source: Source, topic: str, limit: int) -> list[Event]:
-        """Return the last ``limit`` events at one topic that the log still has, oldest first."""
+    def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
+        """Return the last ``limit`` events at one topic that the log still has, oldest first.
+
+        With ``before``, the last of those with lesser numbers.
+        """
 
     def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
         """Return up to ``limit`` events at one topic with ``seq > after``, in order."""

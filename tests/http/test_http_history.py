@@ -166,8 +166,27 @@ async def test_all_of_a_table_is_streamed_page_by_page(rest, monkeypatch):
     got = await rest.get("/Dog/?from=0")
     assert got.pieces >= 4
     assert [1, 2, 3, 4, 5, 6] == seqs(got)
-    limited = await rest.get("/Dog/?from=0&limit=20000")
-    assert [1, 2, 3, 4, 5, 6] == seqs(limited)
+
+
+async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
+    """B13: what is in memory is bounded in bytes too; limit goes on with a link, last is told."""
+    for _ in range(6):
+        await rest.put("/big/thing", b"x" * 1_000, content_type="text/plain")
+    monkeypatch.setattr(past, "HISTORY_PAGE_BYTES", 2_000)
+    monkeypatch.setattr(past, "HISTORY_FIRST_EVENTS", 1)
+    assert (await rest.get("/big/?from=0")).pieces >= 4
+    monkeypatch.setattr(past, "HISTORY_WHOLE_BYTES_MAX", 2_500)
+    monkeypatch.setattr("app.http.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
+    path, found = "/big/thing?from=0&limit=5", []
+    while path:
+        got = await rest.get(path)
+        found.append(seqs(got))
+        path = got.headers.get("link", "").partition(">")[0].removeprefix("<")
+    assert list(range(10, 16)) == [seq for page in found for seq in page]
+    assert len(found) > 1
+    assert [14, 15] == seqs(await rest.get("/big/thing?last=2"))
+    got = await rest.get("/big/thing?last=6")
+    assert (413, True) == (got.status, "ask for fewer" in got.value["detail"])
 
 
 async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch):
@@ -285,6 +304,7 @@ REFUSED = {
     "/Dog/1?last=0": "last is a number from 1 to 10000",
     "/Dog/1?last=ten": "last is a number",
     "/Dog/1?from=0&limit=-1": "limit is a number from 1",
+    "/Dog/1?from=0&limit=10001": "limit is a number from 1 to 10000",
     "/Dog/1?last=1&limit=1": "last and limit exclude each other",
     "/Dog/1?from=0&from=1": "'from' comes twice",
     "/Dog/1?from=0&_from=1": "'from' comes twice",

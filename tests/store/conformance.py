@@ -242,6 +242,7 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         store.commit([writer.value(DOG, "ab"[n % 2], {"age": n}) for n in range(6)])
         assert [event.seq for event in store.history(DOG, "Dog/a", 2)] == [3, 5]
         assert [event.seq for event in store.history(DOG, "Dog/a", ALL)] == [1, 3, 5]
+        assert [event.seq for event in store.history(DOG, "Dog/a", 2, 5)] == [1, 3]
         assert store.history(DOG, "Dog/a", 0) == store.history(None, "Dog/a", 5) == []
 
     def test_b14_change_is_the_last_that_made_or_ended_a_record(self, store, writer):
