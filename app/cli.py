@@ -23,6 +23,7 @@ from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, RESET
+from app.core.freshness import FRESH, SILENT
 
 command = typer.Typer(
     name="rowcast",
@@ -46,6 +47,8 @@ class Format(StrEnum):
 
 
 MEDIA_TYPES: Final = {Format.JSON: JSON, Format.CBOR: CBOR, Format.MSGPACK: MSGPACK}
+WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
+"""Kinds of events that bring no value of a record."""
 SUFFIXES: Final = {
     ".json": JSON,
     ".cbor": CBOR,
@@ -336,7 +339,7 @@ def sub(
     with _client(url) as client, suppress(KeyboardInterrupt):
         written = 0
         for notice in client.watch(filters, new=new):
-            if raw and notice.kind in {CURRENT, DELETE, GAP, RESET}:
+            if raw and notice.kind in WITHOUT_VALUE:
                 continue
             _write(_encoded(notice.fields["value"] if raw else notice.fields, fmt, raw=raw))
             written += 1
@@ -377,7 +380,7 @@ def tail(
 
 def _line(notice: Notice) -> str:
     fields = notice.fields
-    value = CODECS[JSON].encode(fields.get("value")).decode()
+    value = CODECS[JSON].encode(fields.get("gap", fields.get("value"))).decode()
     topic = _printable(str(fields.get("topic") or ""))
     return f"{notice.cursor}  {notice.kind:<8}  {topic}  {_printable(value)}"
 

@@ -12,6 +12,10 @@ from app.core.tables import Table
 
 STALE_PREFIX: Final = "$stale/"
 """What the topics begin with at which silence is told."""
+SILENT: Final = "stale"
+"""What a stream calls the event that a record is stale."""
+FRESH: Final = "fresh"
+"""What it calls the event that it was written again, or is gone."""
 STALE: Final = "_stale"
 """What a query and metadata call it."""
 

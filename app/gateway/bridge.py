@@ -28,6 +28,7 @@ from app.core.limits import (
     GATEWAY_TAKE_EVENTS,
 )
 from app.engine.engine import Engine
+from app.engine.gaps import Gap
 from app.engine.interests import Interest
 from app.engine.subscription import Subscription
 from app.engine.topic_rows import Row
@@ -239,8 +240,12 @@ class Bridge:
             self.outbox.upto = max(self.outbox.upto, upto)
 
     def _tell_loss(self, mark: Event) -> None:
+        if isinstance(mark, Gap):
+            self.dropped += mark.count or 0
+            self._note(f"events were lost to it: {mark.why.value}")
+            return
         facts = mark.decoded if isinstance(mark.decoded, dict) else {}
-        self.dropped += int(facts.get("count", 1))
+        self.dropped += 1
         self._note(f"events were lost to it: {facts.get('reason', 'unknown')}")
 
     def _send(self) -> bool:

@@ -12,18 +12,14 @@ from typing import Any, Final
 
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
-from app.core.freshness import STALE_PREFIX
+from app.core.freshness import FRESH, SILENT, STALE_PREFIX
 from app.core.meta import meta_of
 from app.engine.engine import Engine
 from app.engine.gaps import Gap
 from app.engine.topic_rows import Row
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
-STALE: Final = "stale"
-"""A record was not written for longer than its deadline (FEATURES M4)."""
-FRESH: Final = "fresh"
-"""It was written again, or is gone."""
-NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, STALE, FRESH})
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})
 """Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
@@ -55,7 +51,7 @@ def _said(event: Event) -> tuple[str, str]:
     """Return kind and topic as a reader is told: silence is told of the record itself."""
     topic = event.topic
     if topic.startswith(STALE_PREFIX):
-        return (FRESH if event.kind == DELETE else STALE), topic.removeprefix(STALE_PREFIX)
+        return (FRESH if event.kind == DELETE else SILENT), topic.removeprefix(STALE_PREFIX)
     return event.kind, topic
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from broker_world import OTHER, Puback, Publish, World, payloads, topics, users
 
-from app.core.events import MESSAGE, PUT, Event
+from app.core.callers import SERVER
+from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.engine.hook import Hook
 from app.mqtt.packets import Pubcomp, Pubrel
 
@@ -289,3 +290,29 @@ async def test_what_grew_too_large_for_a_new_connection_is_told(world):
     peer = world.peer()
     await peer.connect("s", **lasting(maximum_packet_size=300))
     assert [("too_large", 1)] == told([*peer.later, *await peer.hear()])
+
+
+# -- silence ---------------------------------------------------------------------------------------
+
+
+async def test_silence_is_a_retained_message_for_who_asks_for_it(world):
+    """M4: at $stale/<topic>; a plain subscription to everything is not disturbed."""
+    plain = await world.subscribed("#", client_id="p")
+    facts = b'{"last_seen":"2026-01-01T00:00:00.000Z","deadline_seconds":30}'
+    stale = Event("$stale/Dog/1", PUT, facts, "application/json", 1, True)
+    await world.engine.write(stale, SERVER)
+    late = await world.subscribed("$stale/Dog/#", client_id="l", qos=1)
+    (told,) = [*late.later, *await late.hear()]
+    assert ("$stale/Dog/1", True, facts) == (told.topic, told.retain, told.payload)
+    over = Event("$stale/Dog/1", DELETE, b"", None, 1, True)
+    await world.engine.write(over, SERVER)
+    (told,) = await late.hear()
+    assert ("$stale/Dog/1", b"") == (told.topic, told.payload)
+    assert [] == topics(await plain.hear())
+
+
+async def test_nobody_else_says_who_is_silent(world):
+    peer = await world.connected()
+    peer.publish("$stale/Dog/1", b"{}", qos=1, retain=True)
+    (answer,) = await peer.hear()
+    assert 0x87 == answer.reason

@@ -1,0 +1,16 @@
+"""A bridge counts what was lost to it (FEATURES M4, H24)."""
+
+from types import SimpleNamespace
+
+from app.engine.gaps import Gap, Why
+from app.gateway.bridge import Bridge
+
+
+def test_a_gap_counts_as_many_as_it_says():
+    notes = []
+    bridge = SimpleNamespace(dropped=0, _note=notes.append)
+    Bridge._tell_loss(bridge, Gap(Why.SLOW, 7))
+    Bridge._tell_loss(bridge, Gap(Why.TRIMMED, None, None, 3, 9))
+    assert (7, ["events were lost to it: slow", "events were lost to it: trimmed"]) == (
+        bridge.dropped, notes
+    )  # fmt: skip
