@@ -167,8 +167,8 @@ STORE_VIEWS_AT_ONCE_MAX = 64
 connection about 20 microseconds for each view."""
 STORE_VIEWS_MAX = 1_000
 """Views of topic tables in all: more would cost a change of the schema tens of milliseconds."""
-STORE_VIEW_CHANGES_MAX = 200
-"""Views made in one transaction: some milliseconds of the writer thread."""
+STORE_VIEW_CHANGES_MAX = 50
+"""Views made in one transaction: about ten milliseconds of the writer thread."""
 STORE_FORMER_BRANCHES_MAX = 10_000
 """Branches of which is known up to where their dropped tables' events are gone, about 2 MB; the
 oldest are then known together, so that a reader may start anew where nothing of its was lost."""

@@ -15,6 +15,7 @@ filter (X5), whether there is a table or not. It knows no protocol.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -305,10 +306,13 @@ class TopicTables:
             for event in events
             if event.table is None and event.kind != DELETE
         }
-        for level in levels:
-            entry = self._entries.get(level) if level in self._missing else None
-            if entry is not None:
-                self._define(entry)
+        entries = [self._entries.get(level) for level in levels if level in self._missing]
+        needed = [entry for entry in entries if entry is not None]
+        if len(needed) > 1:  # in one transaction; if that fails, each is tried by itself
+            with suppress(Exception):
+                self._store.define(*(entry.table for entry in needed))
+        for entry in needed:
+            self._define(entry)
 
     def _define(self, entry: Entry) -> None:
         """Make a table; when that fails, the next one who needs it tries again (FEATURES F23)."""

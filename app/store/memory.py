@@ -175,17 +175,26 @@ class MemoryStore:
                 ]
             return len(dropped)
 
-    def define(self, table: TopicTable) -> None:
-        """Give a branch a table: from now on its events are a part of their own."""
+    def define(self, *tables: TopicTable) -> None:
+        """Give branches a table: from now on the events of each are a part of their own."""
         self._ask("define")
         with self._lock:
-            if not self._is_defined(table):
-                general, branch = self._part(None), table.branch
-                any_left = any(of is general for _, of in self._log)
-                trimmed = self._former.get(branch, 0) if any_left else self.trimmed(branch)
-                since = self.head() if any_left else 0
-                self._topics[branch] = _Topics(table, since, trimmed)
-                self._former.pop(branch, None)
+            before = dict(self._topics)
+            try:
+                for table in tables:
+                    self._define(table)
+            except Error:
+                self._topics = before
+                raise
+            for table in tables:
+                self._former.pop(table.branch, None)
+
+    def _define(self, table: TopicTable) -> None:
+        if not self._is_defined(table):
+            general, branch = self._part(None), table.branch
+            any_left = any(of is general for _, of in self._log)
+            trimmed = self._former.get(branch, 0) if any_left else self.trimmed(branch)
+            self._topics[branch] = _Topics(table, self.head() if any_left else 0, trimmed)
 
     def drop(self, table: TopicTable) -> None:
         """End a branch's table with the events that it has."""

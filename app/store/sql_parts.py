@@ -89,17 +89,26 @@ class Parts:
 
     def is_defined(self, table: TopicTable) -> bool:
         """Tell whether a table is there; raises CONFLICT when another one is in its place."""
-        part = self.by_level.get(table.branch.level)
-        known = part.topic_table if part is not None else None
-        if known is None:
-            known = next((item for item in self.topic_tables() if item.name == table.name), None)
-        if known is not None and known != table:
-            raise Error(
-                Code.CONFLICT,
-                f"{table.name} for {table.branch} cannot be: there is {known.name} for "
-                f"{known.branch}; give each branch one name that no other has",
-            )
-        return known is not None
+        return not self.missing([table])
+
+    def missing(self, tables: Iterable[TopicTable]) -> list[TopicTable]:
+        """Return those that are not there; raises CONFLICT when another is in the place of one."""
+        by_name = {table.name: table for table in self.topic_tables()}
+        by_branch = {table.branch: table for table in by_name.values()}
+        found: list[TopicTable] = []
+        for table in tables:
+            known = by_branch.setdefault(table.branch, table)
+            if known == table and table.name not in by_name:
+                found.append(table)
+            if known == table:
+                known = by_name.setdefault(table.name, table)
+            if known != table:
+                raise Error(
+                    Code.CONFLICT,
+                    f"{table.name} for {table.branch} cannot be: there is {known.name} for "
+                    f"{known.branch}; give each branch one name that no other has",
+                )
+        return found
 
     def topic_tables(self) -> list[TopicTable]:
         """Return the topic tables, in the order of their making."""

@@ -171,17 +171,21 @@ class SqlStore:
             part.trimmed, self._parts.trimmed_undeclared = before
             raise
 
-    def define(self, table: TopicTable) -> None:
-        """Give a branch a table: from now on its events are a part of their own."""
-        if self._parts.is_defined(table):
+    def define(self, *tables: TopicTable) -> None:
+        """Give branches a table: from now on the events of each are a part of their own."""
+        missing = self._parts.missing(tables)
+        if not missing:
             return
+        views, made = self._views, list[tuple[Part, int]]()
         with self._database.writing() as cursor:
-            part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
-            views = self._views
-            if views.few:
-                views = views.change(cursor, new={table.name: part.table_id})
+            for table in missing:
+                part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
+                made.append((part, moved))
+                if views.few:
+                    views = views.change(cursor, new={table.name: part.table_id})
         self._views = views
-        self._parts.add(table.branch.level, part, moved)
+        for table, (part, moved) in zip(missing, made, strict=True):
+            self._parts.add(table.branch.level, part, moved)
 
     def drop(self, table: TopicTable) -> None:
         """End a branch's table with the events that it has."""

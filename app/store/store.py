@@ -122,8 +122,8 @@ class Store(Protocol):
         Records are not touched. ``trimmed(source)`` moves up.
         """
 
-    def define(self, table: TopicTable) -> None:
-        """Give a branch a table: from now on its events are a part of their own.
+    def define(self, *tables: TopicTable) -> None:
+        """Give branches a table, all or none: from now on the events of each are a part of its own.
 
         Retained messages that are there count for it. What is defined already stays as it is;
         Error(CONFLICT) means that the branch, or the name, belongs to another table.

@@ -117,6 +117,18 @@ async def test_a_deletion_makes_no_table(room):
 # -- every message is kept -------------------------------------------------------------------------
 
 
+async def test_what_one_commit_needs_is_made_together(room, monkeypatch):
+    """F11: one transaction, not one for each first level."""
+    made, define = [], room.store.define
+    monkeypatch.setattr(room.store, "define", lambda *some: made.append(len(some)) or define(*some))
+    room.writer.held = True
+    said = [asyncio.ensure_future(room.say(f"b{n}/a")) for n in range(9)]
+    await turns()
+    room.writer.release()
+    await asyncio.gather(*said)
+    assert (9, 9) == (max(made), len(on_disk(room)))
+
+
 async def test_a_message_is_stored_before_it_is_announced(room):
     """X1, X9: of QoS 0 too."""
     listener = Listener(room)

@@ -207,6 +207,18 @@ class TopicTableConformance:
             assert caught.value.code is Code.CONFLICT
         assert store.topic_tables() == [HOME]
 
+    def test_several_are_made_together_or_none(self, place, store, writer):
+        """F11: one transaction for all that a commit needs."""
+        with pytest.raises(Error):
+            store.define(YARD, HOME, TopicTable("mqtt_home", Branch("Home")))
+        assert store.topic_tables() == []
+        store.define(HOME)
+        store.define(YARD, HOME, YARD, SINGLE)
+        store.commit([writer.event("home/a"), writer.event("yard/a"), writer.event("a")])
+        for now in (store, place.start()):
+            assert now.topic_tables() == [HOME, YARD, SINGLE]
+            assert [seqs(now, table.branch) for table in (HOME, YARD, SINGLE)] == [[1], [2], [3]]
+
     @pytest.mark.parametrize("level", ["", "ä'\"%_", "$SYS", " ", "0"])
     def test_any_first_level_can_have_a_table(self, place, store, writer, level):
         table = TopicTable("mqtt_x", Branch(level))

@@ -178,6 +178,26 @@ def test_e5_one_entry_for_each_topic_and_no_more(place):
     assert max(pages) <= pages[1] * 1.3
 
 
+@pytest.mark.parametrize("sources", [[HOME.branch], [HOME.branch, SINGLE.branch], [YARD.branch]])
+def test_a_branch_costs_its_own_rows(place, sources):
+    """Each part is walked in its index; the general one too, for what is older than a table."""
+    store, writer = place.start(), Writer()
+    store.commit([writer.event("home/a"), writer.event("yard/a")])
+    for table in (HOME, SINGLE):
+        store.define(table)
+    store.commit([writer.event(topic) for topic in ("home/b", "a", "yard/b")])
+    texts = []
+    with store._database.reading() as cursor:
+        cursor.connection.set_trace_callback(texts.append)
+    store.read(0, 9, sources)
+    store.read_back(9, 9, sources)
+    reads = [text for text in texts if "rowcast_log" in text]
+    assert len(reads) >= 2
+    for text in reads:
+        ((*_, plan),) = place.sql(f"EXPLAIN QUERY PLAN {text}")
+        assert "USING INDEX rowcast_log_table (table_id=? AND seq>? AND seq<?)" in plan
+
+
 # -- what is known of dropped tables ---------------------------------------------------------------
 
 
