@@ -7,7 +7,8 @@ each `kill -9`:
 - what a reader saw is in the log: nothing is announced that a crash can take back;
 - nothing is there that was not sent, each writer's events are in its order, and a batch that was
   to be written together is there wholly or not at all;
-- the records are what the events of the log make, and the log's epoch is the same.
+- the records are what the events of the log make, and the log's epoch is the same;
+- each topic table says of itself what the log says of it, to the event and to the record.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -44,6 +45,9 @@ WINDOW = 24
 """Publishes that a writer sends before it reads the acknowledgements."""
 BATCH = 7
 KEYS = 6
+LEVELS = 12
+"""First levels that messages are said below: each has a table of its own, made when one comes."""
+SETTINGS = {"topics.cleanup_delay": 0.1}
 GONE = (OSError, Closed, HTTPException, httpx.HTTPError, WebSocketException, EOFError)
 """What a client is told by the end of the server."""
 
@@ -137,6 +141,33 @@ def publish(client: Mqtt, packet_id: int, ledger: Ledger, rng: random.Random, pl
     return ledger.send(write)
 
 
+def speaker(version: int) -> Callable[[Server, Ledger, random.Random], None]:
+    """Return a writer of QoS 1 messages below many first levels, which leave no record."""
+
+    def speak(server: Server, ledger: Ledger, rng: random.Random) -> None:
+        asks: dict[str, object] = {"user_property": (("seq", "1"),)}
+        properties = asks if version == MQTT_5 else None
+        with Mqtt(server.mqtt_port, version, f"speaker-{version}", properties) as client:
+            while True:
+                n = ledger.next()
+                write = ledger.send(Write(f"level{rng.randrange(LEVELS)}/said/{version}", n))
+                payload = json.dumps(body(n, rng)).encode()
+                client.send(Publish(write.topic, payload, 1, False, False, client.next_id(), None))
+                answer = client.receive()
+                assert isinstance(answer, Puback), answer
+                assert 0 == answer.reason, answer
+                ledger.acknowledge(write, user_properties(answer).get("seq", ""))
+
+    return speak
+
+
+def visitor(server: Server, _ledger: Ledger, rng: random.Random) -> None:
+    """Subscribe where nothing is ever said: tables come, and go when they are not needed."""
+    while True:
+        with Mqtt(server.mqtt_port) as client:
+            client.subscribe(f"visited{rng.randrange(LEVELS)}/x")
+
+
 def rest_writer(server: Server, ledger: Ledger, rng: random.Random) -> None:
     """PUT one record after the other."""
     with server.client() as http:
@@ -178,6 +209,9 @@ WORKERS = (
     mqtt_writer(MQTT_3_1_1, "Counter/v"),
     mqtt_writer(MQTT_5, "open/topic/v"),
     mqtt_writer(MQTT_3_1_1, "open/topic/v"),
+    speaker(MQTT_5),
+    speaker(MQTT_3_1_1),
+    visitor,
     rest_writer,
     batch_writer,
     reader,
@@ -195,6 +229,8 @@ class History:
     state: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each topic, the number of its last event and its value."""
     events: int = 0
+    said: Counter[str] = field(default_factory=Counter)
+    """How many events there are below each first level."""
 
 
 def play(server: Server, ledger: Ledger, rng: random.Random) -> None:
@@ -236,18 +272,21 @@ def compare(server: Server, ledger: Ledger, history: History) -> History:
     check_order(log, history)
     check_sent(log, ledger)
     check_together(log, ledger)
+    values = {event.n for event in log}
     for write, cursor in ledger.acknowledged:
-        check_acknowledged(write, cursor, by_number, log)
+        check_acknowledged(write, cursor, by_number, values)
     check_seen(ledger, by_number)
     state = dict(history.state)
     for event in log:
         if event.kind == "delete":
             state.pop(event.topic, None)
-        else:
+        elif event.kind != "message":
             state[event.topic] = event.number, event.n
     state["open/sentinel"] = number_of(sentinel), 0
     assert state == read_records(server)
-    return History(sentinel, state, history.events + len(log))
+    said = history.said + Counter(level_of(event.topic) for event in log) + Counter(["open"])
+    check_topic_tables(server, said, Counter(map(level_of, state)))
+    return History(sentinel, state, history.events + len(log), said)
 
 
 # -- what is there ---------------------------------------------------------------------------------
@@ -271,6 +310,11 @@ def epoch(cursor: str) -> str:
 def number_of(cursor: object) -> int:
     """Return the number in a cursor."""
     return int(str(cursor).partition(":")[2])
+
+
+def level_of(topic: str) -> str:
+    """Return the first level of a topic."""
+    return topic.partition("/")[0]
 
 
 def as_logged(event: Told) -> Logged:
@@ -329,8 +373,19 @@ def check_together(log: list[Logged], ledger: Ledger) -> None:
     assert {} == {name: count for name, count in found.items() if count != BATCH}
 
 
+def check_topic_tables(server: Server, said: Counter[str], kept: Counter[str]) -> None:
+    """Each says how many events and records it has: no more and no fewer than there are."""
+    rows = server.request("GET", "/$SYS/topic_tables/").json()
+    told = {row["level"]: (row["events"], row["retained"]) for row in rows}
+    undeclared = {level: said[level] for level in said if level != "Counter"}
+    assert {level: (count, kept[level]) for level, count in undeclared.items()} == {
+        level: figures for level, figures in told.items() if not level.startswith("visited")
+    }
+    assert {(0, 0)} >= {told[level] for level in told if level.startswith("visited")}
+
+
 def check_acknowledged(
-    write: Write, cursor: str, by_number: dict[int, Logged], log: list[Logged]
+    write: Write, cursor: str, by_number: dict[int, Logged], values: Container[int | None]
 ) -> None:
     """An acknowledged write is there, under the number that was told."""
     if cursor:
@@ -338,7 +393,7 @@ def check_acknowledged(
         assert event is not None, f"lost: {write} at {cursor}"
         assert (write.topic, write.n) == (event.topic, event.n), (write, cursor, event)
     else:
-        assert any(write.n == event.n for event in log), f"lost: {write}"
+        assert write.n in values, f"lost: {write}"
 
 
 def check_seen(ledger: Ledger, by_number: dict[int, Logged]) -> None:
@@ -355,9 +410,9 @@ def run(folder: Path, rounds: int, seed: int, say: Callable[[str], object] = pri
     """Play so many rounds; return how many writes were acknowledged in all."""
     rng = random.Random(seed)
     total = 0
-    with Server(folder) as server:
+    with Server(folder, settings=SETTINGS) as server:
         first = server.request("PUT", "/open/sentinel", json={"n": 0})
-        history = History(first.headers["Rowcast-Position"])
+        history = History(first.headers["Rowcast-Position"], said=Counter(["open"]))
         for count in range(1, rounds + 1):
             ledger = Ledger(number=history.events * 2 + count * 10**6)
             play(server, ledger, rng)

@@ -27,9 +27,9 @@ def test_five_kills_lose_nothing(tmp_path):
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda: check_acknowledged(Write("a", 1), "e:6", {5: ONE}, [ONE]),
-        lambda: check_acknowledged(Write("a", 2), "e:5", {5: ONE}, [ONE]),
-        lambda: check_acknowledged(Write("a", 2), "", {5: ONE}, [ONE]),
+        lambda: check_acknowledged(Write("a", 1), "e:6", {5: ONE}, {1}),
+        lambda: check_acknowledged(Write("a", 2), "e:5", {5: ONE}, {1}),
+        lambda: check_acknowledged(Write("a", 2), "", {5: ONE}, {1}),
         lambda: check_order([ONE], History("e:5")),
         lambda: check_order([ONE, Logged(6, "a", "put", 1)], History("e:1")),
         lambda: check_sent([ONE], Ledger()),
