@@ -51,7 +51,7 @@ from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retained_rows import PATH as RETAINED
 from app.engine.retained_rows import retained_rows
-from app.engine.retainer import SERVERS, Retained, clear_regularly
+from app.engine.retainer import Retained, clear_regularly
 from app.engine.retaining import Retaining
 from app.engine.retention import Retention, RetentionSettings
 from app.engine.topic_table_rows import PATH as TABLES
@@ -235,10 +235,7 @@ class Application:
         """Set the rules for retained messages."""
         settings, engine = self.config.retainer, self.engine
         rules = settings.rules
-        count = self.store.count
-        engine.admission.retaining = Retaining(
-            rules, self._now, lambda: count(None) - count(SERVERS)
-        )
+        engine.admission.retaining = Retaining(rules, self._now, self.store)
         engine.reader.retains = rules.enabled
         self.registry.add(RETAINED, retained_rows(self._now))
         engine.reader.scan_records = settings.batch_read_number

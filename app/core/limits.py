@@ -51,6 +51,8 @@ RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
 RETAINED_PAGE_RECORDS = 100
 """Retained messages read at a time for one subscriber: a millisecond of the loop, so that others
 notice nothing (FEATURES E21), and one page in memory."""
+SERVERS_OWN_RECORDS_MAX = 10_000
+"""Records that the server keeps below $SYS: some dozens, and those of single parts."""
 RETAINED_DELIVERY_RATE = 10_000
 """Retained messages to one subscriber in a second: a tenth of a core, so that one who asks for all
 stalls no publisher."""

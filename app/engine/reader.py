@@ -19,6 +19,7 @@ from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache, Unknown
 from app.engine.gaps import Account
 from app.engine.pages import LogPage, Pages
+from app.engine.retaining import servers_own
 from app.engine.topic_rows import RowFilter
 from app.store.records import Layout
 from app.store.store import Page, Store
@@ -237,6 +238,10 @@ class Reader:
     async def count(self, source: Source) -> int:
         """Return how many records a source has."""
         return await self._run(lambda: self._store.count(source))
+
+    async def retained(self) -> int:
+        """Return how many records undeclared topics have, without the server's own."""
+        return await self._run(lambda: self._store.count(None) - servers_own(self._store))
 
     async def history(
         self, source: Source, topic: str, limit: int, before: int | None = None

@@ -20,7 +20,6 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event, Record
 from app.core.limits import SWEEP_RECORDS_MAX
-from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
 from app.engine.rights import check_administer, check_read
@@ -30,8 +29,6 @@ log = logging.getLogger("rowcast.retainer")
 
 EVERYTHING: Final = "#"
 """All topics but those that begin with ``$``."""
-SERVERS: Final = Branch("$SYS")
-"""What the server keeps for itself, which is none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +159,7 @@ class Retained:
         """Return how many there are: at once, unless a hook keeps some from the caller."""
         check_read(EVERYTHING, self._caller)
         if not self._is_filtered:
-            reader = self._engine.reader
-            return await reader.count(None) - await reader.count(SERVERS)
+            return await self._engine.reader.retained()
         return sum([len(page) async for page in self.pages(EVERYTHING)])
 
     def _asked(self, topics: str) -> TopicFilter:

@@ -6,16 +6,19 @@ never taken and then not kept. What a table keeps follows the table's own declar
 server's own topics (``$``) follow no rule.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.core.buckets import Bucket
 from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, RETAINED, Event, Record
+from app.core.limits import COMMIT_BATCH_EVENTS_MAX, SERVERS_OWN_RECORDS_MAX
+from app.core.topics import TopicFilter
+from app.store.store import Store
 
 EXPIRY = "message_expiry_interval"
 """The publish property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
+_SERVERS_OWN = TopicFilter("$SYS/#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,13 @@ class RetainRules:
 
 
 class Retaining:
-    """The rules at work. ``count`` tells how many messages are kept."""
+    """The rules at work, for what a store keeps."""
 
-    def __init__(self, rules: RetainRules, now: WallClock, count: Callable[[], int]) -> None:
+    def __init__(self, rules: RetainRules, now: WallClock, store: Store) -> None:
         self.rules = rules
         self._now = now
         self._bucket = Bucket(rules.publish_rate, now()) if rules.publish_rate else None
-        self._quota = Quota(rules.messages_max, count) if rules.messages_max else None
+        self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
 
     def admit(self, event: Event) -> "Quota | None":
         """Judge an undeclared event; return what else is to be asked when it is written.
@@ -95,14 +98,14 @@ class Retaining:
 class Quota:
     """How many messages may be kept: asked by the writer, one transaction after the other."""
 
-    __slots__ = ("_added", "_count", "_most", "_transaction")
+    __slots__ = ("_most", "_room", "_store", "_transaction")
 
-    def __init__(self, most: int, count: Callable[[], int]) -> None:
+    def __init__(self, most: int, store: Store) -> None:
         self._most = most
-        self._count = count
+        self._store = store
         self._transaction: object = None
-        self._added = 0
-        """What the transaction has added so far, and the count does not know."""
+        self._room = 0
+        """For how many more there is room in this transaction."""
 
     def take(self, event: Event, record: Record | None, transaction: object) -> None:
         """Count a write that is decided now; raises TOO_LARGE for a new message beyond the limit.
@@ -110,14 +113,22 @@ class Quota:
         ``transaction`` is any object that belongs to it alone.
         """
         if transaction is not self._transaction:
-            self._transaction, self._added = transaction, 0
+            self._transaction = transaction
+            self._room = self._most - self._store.count(None)
+            if self._room < COMMIT_BATCH_EVENTS_MAX:  # it may matter how many are the server's own
+                self._room += servers_own(self._store)
         if event.kind == DELETE:
-            self._added -= record is not None
+            self._room += record is not None
         elif record is None:
-            if self._count() + self._added >= self._most:
+            if self._room <= 0:
                 raise Error(
                     Code.TOO_LARGE,
                     f"there are {self._most} retained messages already "
                     f"(retainer.max_retained_messages), so {event.topic!r} gets none; delete some",
                 )
-            self._added += 1
+            self._room -= 1
+
+
+def servers_own(store: Store) -> int:
+    """Return how many of the records of undeclared topics the server keeps for itself."""
+    return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)

@@ -9,9 +9,8 @@ from app.mqtt.reasons import Reason
 
 
 def ruled(world, **rules):
-    count = world.store.count
     rules = RetainRules(**rules)
-    world.engine.admission.retaining = Retaining(rules, lambda: world.now, lambda: count(None))
+    world.engine.admission.retaining = Retaining(rules, lambda: world.now, world.store)
 
 
 @pytest.mark.parametrize(

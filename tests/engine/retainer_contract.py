@@ -10,12 +10,11 @@ from engine_room import ANN, BEN, Code, Listener, refusal
 from app.core.callers import SERVER
 from app.core.errors import Error
 from app.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event
-from app.core.topic_tables import METRICS, TopicTable
 from app.core.topics import TopicFilter
 from app.engine.hook import Hook
 from app.engine.hooks import Hooks
 from app.engine.interests import Interest
-from app.engine.retainer import SERVERS, Retained, Retainer
+from app.engine.retainer import Retained, Retainer
 from app.engine.subscription import Subscription
 
 CALLS = (
@@ -160,7 +159,7 @@ class RetainerContract:
         """E10: O(1)."""
         room = keeper.start()
         retainer = await filled(room, "a/1", "a/2")
-        room.store.scan = None  # a walk would fail
+        room.reader.scan = None  # a walk would fail
         assert 2 == await retainer.size()
 
     async def test_a_filter_has_the_actual_data_and_all_the_ongoing_updates(self, keeper):
@@ -227,7 +226,6 @@ class RetainerContract:
     async def test_what_the_server_keeps_for_itself_is_none_of_them(self, keeper):
         room = keeper.start()
         retainer = await filled(room, "a/1")
-        room.store.define(TopicTable(METRICS, SERVERS))
         await room.put("$SYS/broker/uptime", b"1", caller=SERVER)
         assert (1, [["a/1"]], 1) == (
             await retainer.size(), await followed(retainer, "#"), await retainer.clean(),

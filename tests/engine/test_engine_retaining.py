@@ -18,7 +18,7 @@ from app.engine.subscription import Subscription
 
 def room_with(**rules):
     room = Room()
-    retaining = Retaining(RetainRules(**rules), room.now, lambda: room.store.count(None))
+    retaining = Retaining(RetainRules(**rules), room.now, room.store)
     room.engine.admission.retaining = retaining
     room.reader.retains = retaining.rules.enabled
     return room
@@ -151,7 +151,7 @@ async def test_a_retainer_that_is_off_refuses_and_shows_nothing():
     """E12: and what it had is still there when it is on again."""
     room = Room()
     await room.put("a/1")
-    off = Retaining(RetainRules(enabled=False), room.now, lambda: 0)
+    off = Retaining(RetainRules(enabled=False), room.now, room.store)
     room.engine.admission.retaining, room.reader.retains = off, False
     room.cache.__init__()
     assert Code.NOT_ALLOWED == await refusal(room.put("a/2"))
@@ -192,3 +192,10 @@ async def test_e19_a_reader_is_given_no_more_than_the_delivery_rate(monkeypatch)
         pairs += await wanted.batch(99)
     assert 20 == sum(event.kind == SNAPSHOT for event, _ in pairs)
     assert [0.5, 0.5] == waits  # a burst of one second is free, the last page owes nothing
+
+
+async def test_e18_what_the_server_keeps_for_itself_takes_no_room():
+    room = room_with(messages_max=1)
+    for number in range(3):
+        await room.put(f"$SYS/broker/{number}", caller=SERVER)
+    assert [None, Code.TOO_LARGE] == [await refusal(room.put(f"a/{n}")) for n in range(2)]
