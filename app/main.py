@@ -66,10 +66,11 @@ from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
-from app.measures import count_records, watch_broker, watch_store
+from app.measures import count_writes, sample_messages, watch_broker, watch_store
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import KEPT, SysTree
 from app.metrics.sys_tree import TABLE as SYS_TABLE
+from app.metrics.topic_stats import TopicStats
 from app.mqtt_limits import auto_subscriptions, rewriting
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
@@ -138,7 +139,11 @@ class Application:
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()
-            count_records(self.engine, self.metrics)
+            bus = self.engine.bus
+            stats = TopicStats(self._now, lambda topic: len(bus.match(topic)))
+            count_writes(self.engine, self.metrics, stats)
+            if self.config.topics.undeclared == "route":
+                sample_messages(self.broker, stats)
             self.metrics.retained = await self._on_writer(self._count_records)
             facts = await self._on_writer(self.store.states, TOPIC_TABLES)
             await self._on_writer(self._define_metrics)

@@ -1,8 +1,11 @@
 """What is measured: brings the metrics together with those who count, none of which knows them."""
 
 from collections.abc import Sequence
+from random import random
 
 from app.broker.broker import Broker
+from app.broker.client import Client
+from app.core.errors import Error
 from app.core.events import DELETE, RETAINED
 from app.core.tables import Table
 from app.engine.engine import Engine
@@ -10,14 +13,19 @@ from app.engine.gaps import Why
 from app.engine.write import Receipt
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import TABLE
+from app.metrics.topic_stats import TopicStats
+from app.mqtt.packets import Publish
 from app.store.store import Store
 
 
-def count_records(engine: Engine, metrics: Metrics) -> None:
-    """Have the metrics hear of records that come and go."""
+def count_writes(engine: Engine, metrics: Metrics, stats: TopicStats) -> None:
+    """Have the metrics hear of records that come and go, and the statistics of all that is kept."""
+    engine.seen.stats = stats
+    metrics.surveys.append(stats.update)
 
     def told(receipt: Receipt) -> None:
         event = receipt.event
+        stats.written(event)
         if event.kind not in RETAINED or (event.kind == DELETE) != receipt.existed:
             return
         if receipt.existed:
@@ -56,6 +64,25 @@ def watch_broker(broker: Broker, metrics: Metrics) -> None:
 
     metrics.look = look
     metrics.surveys.append(survey)
+
+
+def sample_messages(broker: Broker, stats: TopicStats) -> None:
+    """Have the statistics count messages that no table keeps: one of each read, for all in it."""
+    registry = broker.engine.registry
+
+    def sample(client: Client, packets: Sequence[object]) -> None:
+        count = len(packets)
+        packet = packets[int(random() * count)] if count > 1 else packets[0]  # noqa: S311
+        if not isinstance(packet, Publish) or packet.retain or client.caller is None:
+            return
+        try:
+            route = registry.route(packet.topic)
+        except Error:  # it is refused
+            return
+        if route.plain:
+            stats.count(packet.topic, len(packet.payload), client.caller.client_id, count)
+
+    broker.sample = sample
 
 
 def watch_store(store: Store, tables: Sequence[Table], metrics: Metrics) -> None:

@@ -7,7 +7,7 @@ session, a caller and a form.
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.broker import accounts, hooking, wills
@@ -54,6 +54,8 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
         self.observer = observer or Silence()
+        self.sample: Callable[[Client, Sequence[object]], None] | None = None
+        """Is shown what was read at once from a client."""
         self.tally = Tally(self.observer.traffic)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)

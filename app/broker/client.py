@@ -210,6 +210,8 @@ class Client:
             return
         if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
             self.last_seen = self.loop.time()
+            if packets and self.broker.sample is not None:
+                self.broker.sample(self, packets)
             self._take(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:

@@ -17,3 +17,8 @@ SYS_HISTORY_EVENTS = 500_000
 """Events of it: what a server writes in a day whose traffic never rests."""
 SYS_HISTORY_BYTES = 64 * 1024 * 1024
 """Payload bytes of it: dead letters of bridges are among them."""
+TOP_TOPICS_MAX = 1_000
+"""Topics of which there are statistics, some 300 bytes each: as many as can be sorted at once. The
+error of a count is at most a thousandth of all messages."""
+TOPIC_RATE_SECONDS = 60.0
+"""Time over which the rate of a topic is averaged."""

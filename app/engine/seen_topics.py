@@ -6,9 +6,10 @@ are then noted again, and so it is the others that make room here. It is in memo
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from app.core.limits import TOPIC_CACHED_BYTES_MAX
+from app.core.queries import Query
 from app.core.topic_limits import SEEN_TOPICS_MAX
 from app.core.topic_tables import branch_of
 from app.engine.registry import Registry, Route
@@ -18,6 +19,16 @@ from app.engine.topic_tables import TopicTables
 PATH: Final = "$SYS/topics"
 
 
+class Stats(Protocol):
+    """Who counts what is written to topics."""
+
+    def topics(self) -> Sequence[str]:
+        """Return the busiest, few enough to be sorted."""
+
+    def row(self, topic: str) -> dict[str, object]:
+        """Return what is counted of a topic; nothing if it is not among them."""
+
+
 class SeenTopics:
     """The topics that were written to lately."""
 
@@ -25,6 +36,8 @@ class SeenTopics:
         self._registry = registry
         self._tables = tables
         self._topics: dict[str, None] = {}
+        self.stats: Stats | None = None
+        """What is counted of the busiest of them."""
         registry.add(PATH, _rows(self))
 
     def __len__(self) -> int:
@@ -61,11 +74,20 @@ def _rows(seen: SeenTopics) -> type[SystemRows]:
         """One row for each topic."""
 
         path = PATH
+        _busiest = False
 
         def names(self) -> Sequence[str]:
-            return list(seen)
+            return seen.stats.topics() if self._busiest and seen.stats is not None else list(seen)
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
-            return {"topic": name, "table": seen.table(name)} if name in seen else None
+            counted = seen.stats.row(name) if seen.stats is not None else {}
+            if name not in seen and not counted:
+                return None
+            return {"topic": name, "table": seen.table(name), **counted}
+
+        async def _listed(self, query: Query) -> list[object]:
+            """Return a page; what is to be sorted are the busiest, those that are counted."""
+            self._busiest = bool(query.sort)
+            return await super()._listed(query)
 
     return TopicRows

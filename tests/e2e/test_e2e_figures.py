@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from app.figures import _listeners
+from app.mqtt.encode import encode
+from app.mqtt.packets import Connect, Pingreq, Publish
 from app.net.handshake import Handshakes
-from serving import Server, wait_until
+from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
 
 
@@ -103,7 +105,7 @@ class Doors:
     """One port with TLS."""
 
     def __init__(self, shaking):
-        self.open = {"MQTT over TLS": ("127.0.0.1", 8883)}
+        self.open = {"MQTT over TLS": ("127.0.0.1", 0)}
         self.handshakes = {"MQTT over TLS": shaking}
 
 
@@ -120,3 +122,34 @@ async def test_handshakes_are_counted_by_how_they_ended():
 def test_nobody_writes_them(server):
     assert server.request("PUT", "/$SYS/clients/x", json={}).status_code in {403, 405}
     assert server.request("DELETE", "/$SYS/hooks/1").status_code in {403, 405}
+
+
+def test_the_busiest_topics_first(server):
+    """F28: whichever door the messages came by."""
+    with Mqtt(server.mqtt_port, client_id="meter") as client:
+        for _ in range(20):
+            client.publish("busy/most", b"12345")
+    server.request("PUT", "/busy/once", content=b"1")
+    first, *_ = rows(server, "topics/?topic=sw=busy/&sort(-messages)")
+    assert ("busy/most", 20, 100, "meter") == tuple(
+        first[name] for name in ("topic", "messages", "bytes", "last_publisher")
+    )
+    assert first["rate"] > 0
+    assert "busy/once" in [row["topic"] for row in rows(server, "topics/?sort(-rate)")]
+
+
+async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
+    """F28: where undeclared topics are only routed, one of each read stands for all in it."""
+    monkeypatch.setattr("app.measures.random", lambda: 0.5)
+    async with application(tmp_path, settings={"topics.undeclared": "route"}) as app:
+        reader, writer = await asyncio.open_connection("127.0.0.1", app.mqtt_port)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            writer.write(encode(Connect(4, "sampled"), 4))
+            await reader.readexactly(4)
+            writer.write(encode(Publish("a/b", b"123"), 4) * 100 + encode(Pingreq(), 4))
+            await reader.readexactly(2)
+        row = app.engine.seen.stats.row("a/b")
+        writer.close()
+        await writer.wait_closed()
+    assert 100 <= row["messages"] <= 101
+    assert "sampled" == row["last_publisher"]
