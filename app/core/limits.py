@@ -193,6 +193,8 @@ HISTORY_WHOLE_EVENTS_MAX = 10_000
 """Events that ``last`` and ``limit`` may ask for: they are in memory together."""
 HISTORY_WHOLE_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of their payloads."""
+HISTORY_BUCKET_MS_MAX = 36_500 * 86_400_000
+"""Length of one bucket: a hundred years, so that its end is a date."""
 HISTORY_CHANGED_RECORDS_MAX = 100_000
 """Records that changed since the moment that a table is read as of: their topics are in memory."""
 HISTORY_BUCKETS_MAX = 50_000

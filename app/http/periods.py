@@ -15,7 +15,11 @@ from typing import Final
 from urllib.parse import unquote
 
 from app.core.errors import Code, Error
-from app.core.limits import HISTORY_WHOLE_EVENTS_MAX, QUERY_LIMIT_RECORDS_MAX
+from app.core.limits import (
+    HISTORY_BUCKET_MS_MAX,
+    HISTORY_WHOLE_EVENTS_MAX,
+    QUERY_LIMIT_RECORDS_MAX,
+)
 from app.core.suggestions import did_you_mean
 from app.engine.series import FUNCTIONS
 from app.schema.durations import parse_duration
@@ -120,10 +124,11 @@ def _count(text: str, name: str, most: int) -> int:
 
 def _every(text: str) -> int:
     seconds = parse_duration(text)
-    if seconds is None or seconds * 1_000 < 1:
+    if seconds is None or not 1 <= int(seconds * 1_000) <= HISTORY_BUCKET_MS_MAX:
         raise Error(
             Code.INVALID,
-            f"every is a duration such as 1m, 15s or 1h, of at least 1ms, not {text[:40]!r}",
+            "every is a duration such as 1m, 15s or 1h, of at least 1ms and at most 36500d, not "
+            f"{text[:40]!r}",
         )
     return int(seconds * 1_000)
 

@@ -23,6 +23,10 @@ TERMS = st.sampled_from(
     [
         "", "count", "meta", "meta=true", "retain=false", "atomic=true", "limit(2)", "limit(1,2)",
         "select(name)", "select([id,age])", "sort(-age)", "age=gt=2", "name==R*", "(age=1|age=2)",
+        "from=0", "from=-1h", "_from=0badcafe:1", "to=now", "last=3",
+        "to=9999-12-31T23:59:59-23:59",
+        "every=1m", "every=999999999w", "every=1ms", "fn=avg,last", "fn=x", "asof=now", "limit=2",
+        "asof=0badcafe:1", "select=name", "asof=0",
         "after(x)", "count=maybe", "$id=1", "owner.name=A", "%FF", "a=%00", "[", "select()", "n=5",
     ]
 ) | st.text("abn=()[]&|%.,$*:<>!0123456789", max_size=12)  # fmt: skip

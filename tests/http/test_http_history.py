@@ -310,6 +310,7 @@ REFUSED = {
     "/Dog/1?from=0&_from=1": "'from' comes twice",
     "/Dog/1?from=0&every=soon": "every is a duration such as 1m",
     "/Dog/1?from=0&every=0.0001": "at least 1ms",
+    "/Dog/1?from=0&every=36501d": "at most 36500d",
     "/Dog/1?every=1m&fn=average": "there is no fn 'average'",
     "/Dog/1?every=1m&fn=maxx": 'did you mean "max"?',
     "/Dog/1?from=0&fn=avg": "fn needs buckets",
