@@ -4,7 +4,8 @@ Each test has a first level of its own, so that one server does for all.
 """
 
 import json
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -61,8 +62,15 @@ def wait_until_gone(server, name):
     wait_until(lambda: table(server, name) is None, f"{name} is gone")
 
 
+def stored(server, name):
+    """Return what any program for SQL finds in a table."""
+    with closing(sqlite3.connect(server.folder / "data" / "rowcast.db")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute(f'SELECT * FROM "{name}" ORDER BY id')]
+
+
 def test_subscribe_first(server):
-    """F30.1, F19, F20: the table is there, then the message is in it."""
+    """F30.1, F3, F19, F20: the table is there, then the message is in it, with seven columns."""
     with two(server) as (reader, writer):
         assert table(server, "mqtt_home") is None
         reader.subscribe("home/temperature")
@@ -73,7 +81,14 @@ def test_subscribe_first(server):
         payload = json.dumps({"temp": 22.5}).encode()
         writer.publish("home/temperature", payload, retain=False)
         assert payload == reader.message().payload
-    wait_for(server, "mqtt_home", events=1, bytes=len(payload))
+    (found,) = stored(server, "mqtt_home")
+    assert ["id", "topic", "payload", "qos", "retain", "timestamp", "client_id"] == list(found)
+    assert ("home/temperature", payload.decode(), 1, 0) == tuple(
+        found[name] for name in ("topic", "payload", "qos", "retain")
+    )
+    (row,) = server.request("GET", "/mqtt_home/?topic=home/temperature").json()
+    assert ({"temp": 22.5}, 1, False) == (row["payload"], row["qos"], row["retain"])
+    assert found["id"] == row["id"]
 
 
 def test_publish_first(server):
@@ -123,6 +138,8 @@ def test_unsubscribing_ends_the_table(server):
         assert 1 == subscribers(server, "mqtt_over")
         other.unsubscribe("over/b")
         wait_until_gone(server, "mqtt_over")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        stored(server, "mqtt_over")
 
 
 def test_wildcards_make_no_table_and_receive(server):
@@ -157,6 +174,7 @@ def test_names_of_all_kinds(server, topic, name):
         (row,) = [row for row in rows if row["level"] == level]
         assert row["name"] == name or (name.endswith("_") and row["name"].startswith(name))
         assert (1, 1) == (row["events"], row["subscription_count"])
+        assert ["1"] == [found["payload"] for found in stored(server, row["name"])]
 
 
 def test_an_empty_topic_makes_no_table(server):
