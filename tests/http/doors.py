@@ -20,6 +20,7 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.topic_tables import TopicSettings, TopicTables
 from app.http.edge import Edge, HttpSettings
 from app.store.memory import MemoryStore
 
@@ -56,7 +57,7 @@ class Doors:
         self.store.open(TABLES)
         self.writer = ThreadPoolExecutor(1)
         self.readers = ThreadPoolExecutor(2)
-        self.registry = Registry(TABLES, undeclared=undeclared)
+        self.registry = Registry(TABLES, undeclared=undeclared, logged=undeclared)
         for resource in resources:
             self.registry.add(resource.path or resource.__name__, resource)
         self.settings = settings or {}
@@ -68,7 +69,16 @@ class Doors:
         self.committer = Committer(self.store, bus, cache, clock, self.writer)
         committer = self.committer
         reader = Reader(self.store, cache, self.readers, TABLES, lambda: committer.announced)
-        self.engine = Engine(self.registry, bus, committer, reader, time.time, hooks=self.hooks)
+        tables = TopicTables(self.store, committer, self.registry, TopicSettings(), time.time)
+        self.engine = Engine(
+            self.registry,
+            bus,
+            committer,
+            reader,
+            time.time,
+            hooks=self.hooks,
+            topic_tables=tables,
+        )
         settings = {
             "title": "Rowcast",
             "version": "0",

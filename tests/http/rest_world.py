@@ -19,6 +19,7 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.topic_tables import TopicSettings, TopicTables
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.schema import load_schema
@@ -165,22 +166,30 @@ async def call(app, scope, chunks):
 
 @asynccontextmanager
 async def world(
-    schema=SCHEMA, *, resources=(), grants=ALL, undeclared=True, folder=None, **settings
+    schema=SCHEMA,
+    *,
+    resources=(),
+    grants=ALL,
+    undeclared=True,
+    plain=False,
+    folder=None,
+    **settings,
 ):
-    """Open a world and close it again."""
+    """Open a world and close it again; a ``plain`` one only delivers undeclared messages."""
     path = Path(folder) / "schema.graphql"
     path.write_text(schema)
     tables = load_schema(path).tables
     store = MemoryStore(EPOCH)
     store.open(tables)
-    registry = Registry(tables, undeclared=undeclared)
+    registry = Registry(tables, undeclared=undeclared, logged=undeclared and not plain)
     for resource in resources:
         registry.add(resource.path or resource.__name__, resource)
     cache, bus = RecordCache(), Bus()
     with ThreadPoolExecutor(1) as writer, ThreadPoolExecutor(2) as readers:
         committer = Committer(store, bus, cache, HybridClock(time.time), writer)
         reader = Reader(store, cache, readers, tables, lambda: committer.announced)
-        engine = Engine(registry, bus, committer, reader, time.time, 100_000)
+        topics = TopicTables(store, committer, registry, TopicSettings(), time.time)
+        engine = Engine(registry, bus, committer, reader, time.time, 100_000, topic_tables=topics)
         facts = {
             "title": "Rowcast",
             "version": "1.2.3",

@@ -427,11 +427,20 @@ async def test_a_message_leaves_the_record(rest, method):
     assert (await rest.get("/Dog/1")).value == {"id": "1", "name": "Rex"}
 
 
-async def test_a_message_that_no_log_keeps_is_only_accepted(rest):
+async def test_a_message_that_no_log_keeps_is_only_accepted(tmp_path):
+    async with world(folder=tmp_path, plain=True) as rest:
+        heard = rest.listen("loose")
+        sent = await rest.post("/loose?retain=false", b"hi", content_type="text/plain")
+        assert (sent.status, sent.body, len(heard)) == (202, b"", 1)
+        assert "rowcast-position" not in sent.headers
+
+
+async def test_a_message_at_an_undeclared_topic_is_stored(rest):
+    """X1: by default, in its topic table."""
     heard = rest.listen("loose")
     sent = await rest.post("/loose?retain=false", b"hi", content_type="text/plain")
-    assert (sent.status, sent.body, len(heard)) == (202, b"", 1)
-    assert "rowcast-position" not in sent.headers
+    assert (sent.status, sent.body, len(heard)) == (204, b"", 1)
+    assert f"{EPOCH}:1" == sent.headers["rowcast-position"]
 
 
 async def test_a_message_meets_no_conditions(rest):
