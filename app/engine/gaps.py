@@ -32,6 +32,8 @@ class Why(StrEnum):
     """Its time was over before it could be passed on (MQTT-3.3.2-5)."""
     UNSENDABLE = "unsendable"
     """It cannot be written in the form that the reader asked for."""
+    DOUBTFUL = "doubtful"
+    """The server was killed, and with QoS 0 nobody knows whether it was passed on before that."""
     TRIMMED = "trimmed"
     """The log holds it no more; where nobody can say how many those were, there is no count."""
 

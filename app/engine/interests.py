@@ -195,6 +195,12 @@ class Interests:
             pairs[:0] = [(next(row for row, _ in rows if row is not None), for_row)]
         return pairs
 
+    def doubted(self, event: Event) -> Interest | None:
+        """Return for which interest an event is left out because it may have been had before."""
+        found = (item for item in self.matching(event.topic) if item.rows is None)
+        found = (item for item in found if item.floor < event.seq <= item.doubt)
+        return self.as_one(tuple(item for item in found if not (event.qos and item.qos)))
+
     def had(self, interest: Interest | None, seq: int) -> None:
         """Note that an interest was handed its row of an event that is still to come as itself."""
         for item in interest.merged or (interest,) if interest is not None else ():

@@ -52,6 +52,8 @@ class Standing:
         self._behind = False
         self._reading = False
         self._failure: Error | None = None
+        self._doubt = 0
+        """Up to where any interest is in doubt of what it had."""
         self._generation = 0
         self.closed = False
         self.owner: object = self
@@ -247,6 +249,7 @@ class Standing:
         """
         self._begin(position)
         self._behind = position < self._reader.announced()
+        self._doubt = max((interest.doubt for interest in interests), default=0)
         for interest in interests:
             interest.sources = self._reader.sources(interest.topics)
             self.interests.put(interest)

@@ -175,6 +175,8 @@ class Subscription(Standing):
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
             if event.kind != READ_TO and told(pair):
                 out.append(pair)
+                if isinstance(event, Gap) and event.why is Why.DOUBTFUL:
+                    self.account.add(event.why, event.count or 0)  # else it is read again
 
     def _take_rows(self, out: list[Pair], limit: int) -> None:
         """Take what is queued by way of the page, where one event may be there twice."""
@@ -294,10 +296,28 @@ class Subscription(Standing):
         """Note what of a page of the log is for this reader, and how far it was read."""
         due, client_id = self.interests.due, self.client_id
         for event in page:
-            self._page.extend(due(event, client_id))
+            pairs = due(event, client_id)
+            if pairs:
+                self._page.extend(pairs)
+            elif event.seq <= self._doubt:
+                self._miss_doubted(event)
         if page and page[-1].seq:
             self._read_to = max(self._read_to, page[-1].seq)
             self._page.append((read_to(page[-1].seq), None))
+
+    def _miss_doubted(self, event: Event) -> None:
+        """Tell of an event that was perhaps handed over before the server was killed."""
+        interest = self.interests.doubted(event)
+        if interest is None or (self.gate is not None and not self.gate.may(event)):
+            return
+        last = self._page[-1][0] if self._page else None
+        if not isinstance(last, Gap) or last.why is not Why.DOUBTFUL:
+            last = Gap(Why.DOUBTFUL, 0, interest, event.seq - 1)
+            self._page.append((last, interest))
+        elif last.interest is not interest:
+            last.interest = None
+            self._page[-1] = last, None
+        last.count, last.last = (last.count or 0) + 1, event.seq
 
     def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
         """Start anew: one RESET, then the current records (FEATURES C11)."""

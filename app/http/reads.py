@@ -103,7 +103,8 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
     etag = validators[0][1]
     check_read_condition(headers, etag)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
-    if conditional and not_modified(headers, etag, record.version):
+    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes alone
+    if conditional and not ages and not_modified(headers, etag, record.version):
         await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
         await send(EMPTY)
         return

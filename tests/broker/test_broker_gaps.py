@@ -292,6 +292,26 @@ async def test_what_grew_too_large_for_a_new_connection_is_told(world):
     assert [("too_large", 1)] == told([*peer.later, *await peer.hear()])
 
 
+async def test_what_was_perhaps_passed_on_before_a_kill_is_told():
+    """M4: of QoS 0 nothing comes twice, and nothing is missing in silence."""
+    world = World()
+    peer = await world.subscribed("Dog/#", connect=lasting(), properties=ASKS)
+    await world.turn()
+    peer.client.pause_writing()
+    before = world.committer.announced
+    for number in range(3):
+        await world.put(f"Dog/{number}", b"{}")
+    world = await world.killed()
+    peer = world.peer()
+    await peer.connect("s", **lasting())
+    (gap,) = [*peer.later, *await peer.hear()]
+    facts = {"count": 3, "reason": "doubtful"}
+    facts |= {"from": world.cursor(before), "to": world.cursor(world.committer.announced)}
+    assert facts == json.loads(gap.payload)["gap"]
+    await world.put("Dog/3", b"{}")
+    assert ["Dog/3"] == topics(await peer.hear())
+
+
 # -- silence ---------------------------------------------------------------------------------------
 
 

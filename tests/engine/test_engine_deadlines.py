@@ -2,11 +2,12 @@
 
 import heapq
 import json
+from types import SimpleNamespace
 
 import pytest
 from engine_room import ANN, KEY, NOW, Listener, Room, turns
 
-from app.core.events import DELETE, PUT
+from app.core.events import DELETE, PUT, Event
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
@@ -228,3 +229,41 @@ async def test_a_reader_that_was_away_or_begins_learns_the_truth():
             await turns()
         assert "$stale/Sensor/1" in [event.topic for event, _ in heard]
         room.engine.close(reader)
+
+
+class Machine:
+    """The part of an engine that deadlines use, without a disk."""
+
+    def __init__(self, room):
+        self.room, self.told = room, []
+        self.bus = room.bus
+        self.committer = SimpleNamespace(crowded=False)
+
+    def submit(self, event, caller, done):
+        self.told.append((self.room.time, event.topic, event.kind))
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_records_each_in_its_time():
+    """M4: within 100 ms, and each is looked at once for each deadline, however often it writes."""
+    room, count = Room(TABLES), 100_000
+    machine, timers = Machine(room), Timers(room)
+    watch = Deadlines(machine, TABLES, room.now)
+    watch._loop, watch._starting = timers, False
+    events = [Event(f"Sensor/{number}", PUT, b"", table=SENSOR) for number in range(count)]
+    for turn in range(3):
+        for number, event in enumerate(events):
+            event.version = int((NOW + turn + number / count) * 1e6)
+            watch.offer(event)
+    assert (count, count) == (len(watch._due), len(watch._seen))
+    while timers.timers and len(machine.told) < count:
+        timer = heapq.heappop(timers.timers)
+        room.time = max(room.time, timer.at)
+        timer.call()
+        while timers.soon:
+            call, arguments = timers.soon.pop()
+            call(*arguments)
+    late = [time - (NOW + 32 + int(topic[14:]) / count) for time, topic, _ in machine.told]
+    assert count == len(late)
+    assert all(-1e-3 < seconds < 0.1 for seconds in late)
+    assert ([], {}) == (watch._due, watch._seen)
