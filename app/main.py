@@ -68,6 +68,8 @@ from app.http.fixed import make_fixed
 from app.logs import configure_logging
 from app.measures import count_writes, sample_messages, watch_broker, watch_store
 from app.metrics.metrics import Metrics
+from app.metrics.proposal_resource import PATH as PROPOSAL
+from app.metrics.proposal_resource import proposal_resource
 from app.metrics.sys_tree import KEPT, SysTree
 from app.metrics.sys_tree import TABLE as SYS_TABLE
 from app.metrics.topic_stats import TopicStats
@@ -230,6 +232,8 @@ class Application:
         watch_broker(self.broker, self.metrics)
         watch_store(self.store, self.schema.tables, self.metrics)
         add_figures(self.engine, self.broker, self.doors)
+        branches = proposal_resource(lambda: [item.table.branch for item in self.topic_tables])
+        self.registry.add(PROPOSAL, branches)
         interval_seconds = self.config.mqtt.sys_interval
         if interval_seconds:
             tree = SysTree(self.engine, self.metrics, interval_seconds)

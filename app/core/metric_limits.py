@@ -22,3 +22,5 @@ TOP_TOPICS_MAX = 1_000
 error of a count is at most a thousandth of all messages."""
 TOPIC_RATE_SECONDS = 60.0
 """Time over which the rate of a topic is averaged."""
+PROPOSAL_EVENTS_MAX = 5_000
+"""Newest messages of each first level that a schema is learnt from: half a second of a thread."""

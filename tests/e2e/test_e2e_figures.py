@@ -8,6 +8,7 @@ from app.figures import _listeners
 from app.mqtt.encode import encode
 from app.mqtt.packets import Connect, Pingreq, Publish
 from app.net.handshake import Handshakes
+from app.schema.read import parse_schema
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
 
@@ -153,3 +154,16 @@ async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
         await writer.wait_closed()
     assert 100 <= row["messages"] <= 101
     assert "sampled" == row["last_publisher"]
+
+
+def test_a_schema_is_proposed_for_topics_that_nobody_declared(server):
+    """F34: from the log, as a text that the server itself would read."""
+    for number in range(30):
+        server.request("PUT", f"/learnt/{number}", json={"t": number / 2, "ok": True})
+    found = rows(server, "proposal")
+    (table,) = [item for item in found["tables"] if item["path"] == "learnt"]
+    assert (30, 30, "Learnt") == (table["messages"], table["accepted"], table["name"])
+    assert (
+        'type Learnt @table @export(name: "learnt") {\n  t: Float!  # 0 to 14.5' in found["schema"]
+    )
+    assert parse_schema(found["schema"]).table("Learnt") is not None
