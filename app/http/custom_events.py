@@ -32,15 +32,15 @@ _FIELDS: Final = frozenset({"event", "data", "id", "retry"})
 async def serve_resource(
     edge: "Edge",
     resource: Resource,
-    media_type: str,
+    frames: Frames,
     scope: Scope,
     receive: Receive,
     send: Send,
 ) -> None:
     """Send what a resource's own ``connect()`` gives; it has no incoming messages (FEATURES C7)."""
     response = EventSourceResponse(
-        _blocks(edge, resource, media_type),
-        headers={k.decode(): v.decode() for k, v in headers_for(media_type, [])},
+        _blocks(edge, resource, frames),
+        headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},
         ping=edge.settings.sse_heartbeat_seconds,
         ping_message_factory=lambda: ServerSentEvent(comment=""),
         send_timeout=STREAM_SEND_SECONDS,
@@ -90,17 +90,16 @@ class ResourceStream:
 
 
 async def _blocks(
-    edge: "Edge", resource: Resource, media_type: str
+    edge: "Edge", resource: Resource, frames: Frames
 ) -> AsyncIterator[bytes | ServerSentEvent]:
     """Give what a resource sends, as blocks of lines."""
-    frames = Frames(edge.engine, media_type)
     yield retry_block(edge)
     try:
         source = await edge.engine.connect(resource)
         async with contextlib.aclosing(items_of(source)) as items:
             async for item in items:
                 event = event_in(item)
-                yield frames.block(event) if event is not None else _block(item, media_type)
+                yield frames.block(event) if event is not None else _block(item, frames.media_type)
     except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
         error = as_error(failure, f"the stream of {resource.topic!r}")
         yield problem_block(edge, error, f"/{resource.topic}")

@@ -30,9 +30,10 @@ class ResourceSocket(Connection):
     """A connection to a resource with its own ``connect``."""
 
     def __init__(
-        self, edge: "Edge", resource: Resource, media_type: str, lane: SocketLane, send: Send
+        self, edge: "Edge", resource: Resource, frames: Frames, lane: SocketLane, send: Send
     ) -> None:
-        super().__init__(edge, media_type)
+        super().__init__(edge, frames.media_type)
+        self._frames = frames
         self._resource = resource
         self._lane, self._asgi_send = lane, send
         self._busy_since = 0.0
@@ -84,7 +85,7 @@ class ResourceSocket(Connection):
 
     async def _send_all(self) -> None:
         """Send what the resource gives, each value as it is."""
-        frames = Frames(self.engine, self.media_type)
+        frames = self._frames
         try:
             self._source = await self.engine.connect(self._resource, self._incoming)
             async with contextlib.aclosing(items_of(self._source)) as items:

@@ -50,10 +50,11 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         await hooks.connect(caller)
         request = request_of(scope, edge.engine.past, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
+        frames = Frames(edge.engine, media_type, meta=request.meta)
         resource = resource_at(edge.engine, request, caller)
         if resource is not None:
             with present(hooks, caller):
-                await serve_resource(edge, resource, media_type, scope, receive, send)
+                await serve_resource(edge, resource, frames, scope, receive, send)
             return
         beginning = await begin(
             edge.engine, stream.subscription, interests_of(request), request.place, caller
@@ -63,7 +64,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         await send_problem(edge.engine, error, headers, scope, send)
         return
     with present(hooks, caller):
-        await stream.run(receive, beginning, Frames(edge.engine, media_type, meta=request.meta))
+        await stream.run(receive, beginning, frames)
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     connection: Socket | ResourceSocket = socket
     try:
         if resource is not None:
-            connection = ResourceSocket(edge, resource, media_type, lane, send)
+            connection = ResourceSocket(edge, resource, socket.frames, lane, send)
             await connection.run(receive)
         else:
             await socket.run(receive, lane, send)
@@ -116,7 +116,7 @@ class Socket(Connection):
         self._outlet = Outlet(edge.flusher, self._take, self._more)
         self.subscription = Subscription(edge.engine.reader, on_ready=self._outlet.ready)
         self._frame: Once
-        self._frames = Frames(edge.engine, media_type, meta=meta)
+        self.frames = Frames(edge.engine, media_type, meta=meta)
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
@@ -137,8 +137,8 @@ class Socket(Connection):
         """Send and listen until either side has had enough."""
         edge = self._edge
         self._lane, self._asgi_send = lane, send
-        name = f"{lane.name} {self._frames.name}"
-        self._frame = Once(name, lambda event: lane.pack(self._frames.envelope(event)))
+        name = f"{lane.name} {self.frames.name}"
+        self._frame = Once(name, lambda event: lane.pack(self.frames.envelope(event)))
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         edge.streams += 1
@@ -177,7 +177,7 @@ class Socket(Connection):
     def _numbered(self, event: Event, number: int) -> Any:
         if number == OWN_STREAM:
             return self._frame(event)
-        return self._lane.pack(self._frames.for_subscription(event, number))
+        return self._lane.pack(self.frames.for_subscription(event, number))
 
     # -- the listener ----------------------------------------------------------------------------
 

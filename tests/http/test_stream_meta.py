@@ -8,6 +8,7 @@ from doors import Doors
 from app.codecs import CBOR, MSGPACK, decode, encode
 from app.core.clock import milliseconds_of
 from app.core.events import DELETE, MESSAGE, PATCH
+from app.engine.resource import Resource
 
 NAMES = {"_seq", "_ts", "_version", "_origin", "_client", "_op"}
 
@@ -73,6 +74,28 @@ async def test_a17_on_a_websocket_also_for_get(doors):
     async with doors.ws("/?meta=true") as peer:
         await peer.send('{"id": 1, "op": "get", "topic": "Dog/1"}')
         told = json.loads(await peer.recv())
+    assert expected(event, "put") == meta(told)
+
+
+class Watched(Resource):
+    """Streams its table by code of its own."""
+
+    path = "Dog"
+
+    def connect(self, incoming=None):
+        return super().connect()
+
+
+@pytest.mark.parametrize("door", ["sse", "ws"])
+async def test_a17_events_that_a_resource_passes_on_have_it_too(door):
+    async with Doors([Watched]) as doors:
+        event = await doors.write("Dog/1")
+        if door == "sse":
+            async with doors.sse("/Dog/?meta=true") as stream:
+                told = json.loads((await stream.next(1))[0]["data"])
+        else:
+            async with doors.ws("/Dog/?meta=true") as peer:
+                told = json.loads(await peer.recv())
     assert expected(event, "put") == meta(told)
 
 
