@@ -117,6 +117,8 @@ class Forms:
         The most frequent one of all, bytes as they came, is made without a detour.
         """
         topic = self._topics.get(event.topic)
+        if topic is None and event.kind is SNAPSHOT:
+            topic = text(event.topic)  # of a million that are read once, none is remembered (E9)
         if (
             topic is None
             or event.table is not None
