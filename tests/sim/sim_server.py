@@ -17,6 +17,7 @@ from app.core.topics import TopicFilter
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
+from app.engine.group_table import OWNER as GROUPS
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retention import Retention, RetentionSettings
@@ -133,6 +134,7 @@ class Server:
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
+        self.engine.groups.restore(store.states(GROUPS))
         self.broker.restore(store.states(OWNER), store.states(WILLS))
 
     async def stop(self):
@@ -153,7 +155,9 @@ class Server:
             if client.opening is not None:
                 client.opening.cancel()
         mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
-        mine.add(self.topic_tables)
+        mine |= {self.topic_tables, self.engine.groups, *self.engine.groups}
+        for group in self.engine.groups:
+            group.stop()
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)
             if owner in mine or self.broker in timer._args:
@@ -161,7 +165,6 @@ class Server:
         for session in self.broker.sessions:
             if session.subscription is not None:
                 session.subscription.close()
-        self.engine.groups.stop()
         for end in self.ends:
             end()
         for task in list(self.engine._handover._tasks):
@@ -185,6 +188,7 @@ class Server:
             "sessions": len(self.broker.sessions),
             "sessions on disk": self._world.store.states(OWNER),
             "wills on disk": self._world.store.states(WILLS),
+            "groups on disk": self._world.store.states(GROUPS),
             "durable filters": engine.durable._counts,
             "filters of topic tables": self.topic_tables._filters,
             "writer": not self.writer.idle,

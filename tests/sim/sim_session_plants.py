@@ -6,6 +6,7 @@ from app.broker.client import Client
 from app.broker.keeper import Keeper
 from app.broker.recall import OWNER
 from app.broker.session import Sessions
+from app.engine.groups import Group
 from app.mqtt.window import PACKET_ID_MAX, Window
 from app.store.store import Change
 
@@ -289,6 +290,16 @@ def lose_wills_that_the_disk_refuses(monkeypatch):
     monkeypatch.setattr(wills, "_submit", once)
 
 
+def save_flights_without_their_groups(monkeypatch):
+    """A kill has a group deal again what a member has in flight."""
+    monkeypatch.setattr(Keeper, "_groups", staticmethod(lambda _session: []))
+
+
+def forget_what_groups_have_open(monkeypatch):
+    """A kill loses what was dealt and not acknowledged."""
+    monkeypatch.setattr(Group, "_open", lambda _self: ())
+
+
 SESSION_PLANTS = (
     send_connack_before_the_session_is_on_disk,
     forget_identifiers_with_the_connection,
@@ -306,6 +317,8 @@ SESSION_PLANTS = (
 """Those that the first few seeds notice."""
 
 HIDDEN_PLANTS = {
+    save_flights_without_their_groups: (1,),
+    forget_what_groups_have_open: (49,),
     send_pubrel_before_the_release_is_on_disk: (135,),
     send_pubcomp_before_the_identifier_is_free_on_disk: (4, 7, 17),
     send_suback_before_the_filter_is_on_disk: (27, 40, 76),

@@ -23,6 +23,7 @@ from sim_checks import (
     holds,
     require,
 )
+from sim_crews import Crew
 from sim_devices import Device
 from sim_loop import SimLoop
 from sim_passers import Passers
@@ -123,6 +124,7 @@ class World:
         """Whether undeclared topics have tables, and all that is said there is logged."""
         self.server = None
         self.residents = []
+        self.crews = []
         self.kills = []
         """When servers ended: nothing in memory outlives these moments."""
         self._up = None
@@ -164,7 +166,7 @@ class World:
         """Tell whether a durable session asks for a topic; None if nobody can know."""
         if self.durable is not None and self.durable.matches(topic):
             return True
-        answers = {resident.wants(topic) for resident in self.residents}
+        answers = {item.wants(topic) for item in (*self.residents, *self.crews)}
         return True if True in answers else None if None in answers else False
 
     def answered(self, n, outcome, event):
@@ -310,6 +312,9 @@ class World:
         self.residents += residents
         busy = [self.begin(item.run) for item in writers]
         others = [self.begin(item.run) for item in (*readers, *devices, *residents)]
+        if self.rough or self.fork("crew").random() < 0.2:
+            self.crews.append(Crew(self, "crew"))
+            others += [self.begin(member.run) for member in self.crews[0].members]
         others.append(self.begin(Looker(self, "looker").run))
         if self.rough:
             others.append(self.begin(Passers(self, "passer").run))
@@ -324,7 +329,7 @@ class World:
     def check(self, readers, devices):
         """Check everything, now that all that was under way has arrived."""
         require(self.server.tap.complete, "stored, never announced")
-        for item in (*readers, *devices, *self.residents):
+        for item in (*readers, *devices, *self.residents, *self.crews):
             item.finish()
         for n, attempt in self.attempts.items():
             require(attempt.outcome or not attempt.server.alive, "never answered", n)
