@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from app.broker.flights import Light, begin_flight, send_again
-from app.broker.forms import DOOR, Form, Frame, Parts
+from app.broker.forms import UNSENDABLE, Form, Frame, Parts
 from app.broker.session import Session
 from app.broker.sharing import Sharing
 from app.broker.telling import is_large, mark, tell, tell_all
@@ -179,7 +179,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
                 frame = make(event, form, qos, retain)
         if asks_more and frame:
             frame = _fitted(client, event, cast("Interest", interest), frame)
-        if not frame or not frame[0]:  # None, or UNSENDABLE
+        if not frame or frame is UNSENDABLE:
             _unsendable(client, event, cast("Interest", interest), frame)
             continue
         if marks:
@@ -230,7 +230,7 @@ def _unsendable(client: "Client", event: Event, interest: Interest, frame: Frame
     session = client.session
     if session is None or frame is None:  # why there is none was noted
         return
-    if not (event.table is not None and DOOR in event.table.hidden_from):
+    if not client.broker.forms.withholds(event):
         session.gaps.miss(event, interest, Why.UNSENDABLE)
 
 

@@ -136,7 +136,7 @@ class Forms:
                 head = _FIRST_BYTES[flags][size] + topic
             else:
                 head = bytes((0x30 | flags,)) + varint(size) + topic
-        frame: Frame = (head, tail) if qos else head + tail
+        frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
         if event.encodings is None:
             event.encodings = {form.keys[qos * 2 + retain]: frame}
         else:
@@ -186,13 +186,17 @@ class Forms:
         event.encodings[form.keys[_ALIASED]] = (frame, wanted, made)
         return made
 
+    def withholds(self, event: Event) -> bool:
+        """Tell whether an event is not for MQTT at all: then nobody here misses it."""
+        if event.table is not None:
+            return DOOR in event.table.hidden_from
+        return self._clears_silently and event.kind == DELETE and event.topic[0] != "$"  # E20
+
     def _make(
         self, event: Event, form: Form, qos: int, retain: bool, added: dict[str, object]
     ) -> Parts:
         """Make any frame; what cannot be written concerns this event alone (FEATURES D8)."""
-        if event.table is not None and DOOR in event.table.hidden_from:
-            return UNSENDABLE
-        if self._clears_silently and event.kind == DELETE and event.table is None:  # E20
+        if self.withholds(event):
             return UNSENDABLE
         try:
             if event.topic not in self._topics:

@@ -336,3 +336,12 @@ async def test_nobody_else_says_who_is_silent(world):
     peer.publish("$stale/Dog/1", b"{}", qos=1, retain=True)
     (answer,) = await peer.hear()
     assert 0x87 == answer.reason
+
+
+async def test_what_is_cleared_without_a_word_is_no_gap():
+    """E20, retainer.stop_publish_clear_msg: nobody is to hear of it."""
+    world = World(clears_silently=True)
+    peer = await world.subscribed("#", properties=ASKS)
+    for kind in (PUT, DELETE):
+        await world.engine.write(Event("a", kind, b"x" * (kind == PUT), None, 1, True), OTHER)
+    assert [b"x"] == told(await peer.hear())
