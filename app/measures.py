@@ -10,7 +10,7 @@ from app.core.events import DELETE, RETAINED
 from app.core.tables import Table
 from app.engine.engine import Engine
 from app.engine.gaps import Why
-from app.engine.write import Receipt
+from app.engine.write import Outcome, Receipt
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import TABLE
 from app.metrics.topic_stats import TopicStats
@@ -23,15 +23,16 @@ def count_writes(engine: Engine, metrics: Metrics, stats: TopicStats) -> None:
     engine.seen.stats = stats
     metrics.surveys.append(stats.update)
 
-    def told(receipt: Receipt) -> None:
-        event = receipt.event
-        stats.written(event)
-        if event.kind not in RETAINED or (event.kind == DELETE) != receipt.existed:
-            return
-        if receipt.existed:
-            metrics.on_retained_message_removed(event.topic)
-        else:
-            metrics.on_retained_message_added(event.topic)
+    def told(outcomes: Sequence[Outcome]) -> None:
+        done = [item for item in outcomes if type(item) is Receipt and not item.late]
+        stats.written([receipt.event for receipt in done])
+        for receipt in done:
+            kind = receipt.event.kind
+            if kind in RETAINED and (kind == DELETE) == receipt.existed:
+                if receipt.existed:
+                    metrics.on_retained_message_removed(receipt.event.topic)
+                else:
+                    metrics.on_retained_message_added(receipt.event.topic)
 
     engine.committer.told = told
 

@@ -76,8 +76,8 @@ class Committer:
         """The position up to which everything logged has been offered to the bus."""
         self.stored = self.announced
         """The position up to which everything is durable: what a page of the log may tell."""
-        self.told: Callable[[Receipt], None] | None = None
-        """Hears of each write that is done, as it is announced; it must not raise."""
+        self.told: Callable[[Sequence[Outcome]], None] | None = None
+        """Hears of all writes of a batch, once they are announced; it must not raise."""
         self.prepare: Callable[[Sequence[Event]], None] | None = None
         """Called on the writer thread with what is committed next; raises nothing."""
         self.commits = 0
@@ -222,6 +222,8 @@ class Committer:
             self._start()  # the disk works while we announce
         for write, outcome in zip(batch.writes, outcomes, strict=True):
             self._answer(write, outcome)
+        if self.told is not None and outcomes:
+            self.told(outcomes)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
         if not self._waiting and self._running is None:
@@ -250,8 +252,6 @@ class Committer:
             self._bus.publish(outcome.event)
             if outcome.event.seq:
                 self.announced = outcome.event.seq
-            if self.told is not None:
-                self.told(outcome)
         left = self.pending[write.caller] - 1
         if left:
             self.pending[write.caller] = left

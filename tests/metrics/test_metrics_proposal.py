@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.codecs import CBOR, encode
@@ -139,6 +139,7 @@ FIELDS = st.dictionaries(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(
@@ -154,12 +155,12 @@ def test_whatever_was_seen_the_proposal_parses(seen):
     assert len(proposal.tables) == (len(schema.tables) if schema else 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_takes_nearly_all_that_was_seen(seed):
     """F34: at least 99 % of the messages, devices that stammer now and then among them."""
     dice = random.Random(seed)
     seen = []
-    for number in range(1_000):
+    for number in range(500):
         topic = dice.choice(["plant/press/1", "plant/press/2", "plant/oven/1", "fleet/7/position"])
         value = {
             "v": dice.choice([dice.random() * 100, dice.randrange(100)]),

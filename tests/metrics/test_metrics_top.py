@@ -52,7 +52,7 @@ class World:
     def write(self, topic, count, seconds=0.0, client="c", payload=b"1234"):
         for _ in range(count):
             self.now += seconds / count
-            self.stats.written(Event(topic, MESSAGE, payload, client=client))
+            self.stats.written([Event(topic, MESSAGE, payload, client=client)])
 
 
 @pytest.fixture
