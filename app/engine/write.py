@@ -42,7 +42,7 @@ class Receipt:
 
     event: Event
     existed: bool = False
-    """Whether a record was at the topic before."""
+    """Whether a record was at the topic before; of a message it is not known."""
     repeat: bool = False
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0

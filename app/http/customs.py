@@ -48,7 +48,7 @@ async def post(request: Request) -> None:
     status = HTTPStatus.OK
     if resource.receipt is not None:
         extra = position_headers(request.engine, resource.receipt.event)
-        if not resource.receipt.existed:
+        if not resource.receipt.existed and resource.receipt.event.kind != MESSAGE:
             status = HTTPStatus.CREATED
             extra.append((b"location", path_of(resource.receipt.event.topic).encode()))
     if result is None:

@@ -11,7 +11,7 @@ from threading import RLock
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds
-from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable, branch_of
@@ -144,7 +144,7 @@ class MemoryStore:
 
     def _apply(self, event: Event) -> bool:
         part = self._part(event.table)
-        existed = part.has(event.topic)
+        existed = event.kind != MESSAGE and part.has(event.topic)
         if event.kind in {PUT, PATCH}:
             part.put(event)
         elif event.kind == DELETE:

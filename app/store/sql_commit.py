@@ -1,8 +1,9 @@
 """A commit: the events of a batch, the records they leave, and the facts about them, as statements.
 
 Events of one topic in a batch collapse to the last for the record; the log has them all. What was
-there before is asked once for all topics of a table, then followed in memory. Nothing in memory
-changes before the transaction has ended: ``Outcome`` carries what is to change then.
+there before is asked once for all topics of a table, then followed in memory; a message changes no
+record, so for it nothing is asked. Nothing in memory changes before the transaction has ended:
+``Share`` carries what is to change then.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import Final, cast
 
-from app.core.events import DELETE, PATCH, PUT, Event
+from app.core.events import DELETE, MESSAGE, Event
 from app.core.tables import Table
 from app.core.topic_tables import TopicTable
 from app.store.records import Key
@@ -127,30 +128,30 @@ def write_records(
     cursor: Cursor, share: Share, events: Sequence[Event], existed: list[bool]
 ) -> None:
     """Write the records that a share leaves; note in ``existed`` what was there before."""
+    parts = zip(share.keys, share.indexes, share.tallies, strict=True)
+    changing = [item for item in parts if events[item[1]].kind != MESSAGE]
+    if not changing:
+        return
     statements = share.part.statements
     # In the order of the key, neighbours are on one page of the tree: a third less work.
-    distinct = sorted(set(share.keys))
+    distinct = sorted({key for key, _, _ in changing})
     before: set[Key] = set()
     for found in statements.existing.read(cursor, distinct):
         before.update(cast("list[Key]", loads(found[0])))
     present = set(before)
     last: dict[Key, Event] = {}
-    for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
-        event = events[index]
+    for key, index, tally in changing:
+        event = last[key] = events[index]
         existed[index] = there = key in present
-        kind = event.kind
-        if kind in {PUT, PATCH}:
-            if not there:
-                present.add(key)
-                tally.added += 1
-            last[key] = event
-        elif kind == DELETE:
+        if event.kind == DELETE:
             if there:
                 present.discard(key)
                 tally.added -= 1
-            last[key] = event
+        elif not there:
+            present.add(key)
+            tally.added += 1
     row = share.part.rows.row
-    written = [(key, last[key]) for key in distinct if key in last]
+    written = [(key, last[key]) for key in distinct]
     upserts = [row(key, event) for key, event in written if event.kind != DELETE]
     deletes: list[Row] = [
         (key,) for key, event in written if event.kind == DELETE and key in before

@@ -103,8 +103,8 @@ class Store(Protocol):
 
         Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at
         the topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event
-        the result tells whether a record was at its topic just before it. Any exception means that
-        nothing was written.
+        the result tells whether a record was at its topic just before it; of a MESSAGE, for which
+        nobody asks, it does not. Any exception means that nothing was written.
 
         ``decoded`` is the checked value, or MISSING for content that is kept as bytes: a commit
         decodes nothing. The changes are made one after the other, so the last of a fact wins.

@@ -144,7 +144,7 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
             writer.event("t", PUT, b"3"),
             writer.event("t", MESSAGE, b""),
         ]
-        assert store.commit(events) == [False, False, True, True, False, False, True]
+        assert store.commit(events) == [False, False, True, True, False, False, False]
         assert store.commit([writer.event("t", PUT, b"4")]) == [True]
 
     def test_empty_commit_does_nothing(self, store):
