@@ -107,7 +107,7 @@ class Past:
 
         Raises GONE if the log is trimmed meanwhile beyond what was read.
         """
-        after, limit = window.after, min(HISTORY_FIRST_EVENTS, HISTORY_PAGE_EVENTS)
+        after, limit = window.after, HISTORY_FIRST_EVENTS
         while after < window.until:
             page = await self._page(window, after, limit)
             trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
@@ -171,7 +171,7 @@ class Past:
         Raises TOO_LARGE when they are too large to be in memory together.
         """
         found: list[Event] = []
-        before, limit, size = window.until + 1, min(HISTORY_FIRST_EVENTS, count), 0
+        before, limit, size = window.until + 1, min(count, HISTORY_FIRST_EVENTS), 0
         while before > window.after + 1 and len(found) < count:
             page = await self._page_back(window, before, limit)
             part = self._selected(window, page, caller)

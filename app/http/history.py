@@ -36,7 +36,7 @@ from app.http.asgi import HeaderList
 from app.http.offers import not_offered
 from app.http.periods import Period
 from app.http.readings import Reading, readings
-from app.http.replies import VARY, send_bytes, until_gone
+from app.http.replies import VARY, send_bytes, unless_gone, until_gone
 from app.http.request import ROW_TYPES, Request
 
 _ENTRY: Final = ("topic", "value")
@@ -61,9 +61,9 @@ async def send_history(request: Request, period: Period) -> None:
     if request.is_head:
         await send_bytes(request.send, 200, answer.content_type, b"", answer.headers(), head=True)
     elif period.every_ms:
-        await answer.send_series()
+        await unless_gone(request.receive, answer.send_series())
     elif period.last or period.limit is not None:
-        await answer.send_whole()
+        await unless_gone(request.receive, answer.send_whole())
     else:
         await answer.stream()
 

@@ -1,7 +1,7 @@
 """Answers as ASGI messages: the few forms in which REST answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
@@ -70,6 +70,18 @@ async def until_gone(receive: Receive) -> AsyncIterator["asyncio.Future[None]"]:
         yield gone
     finally:
         gone.cancel()
+
+
+async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
+    """Carry out work that answers a client, and give it up when the client is gone."""
+    task = asyncio.ensure_future(work)
+    try:
+        async with until_gone(receive) as gone:
+            await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -34,7 +34,8 @@ def store(seed, tmp_path):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make pages so small that a few events need several."""
-    monkeypatch.setattr(module, "HISTORY_PAGE_EVENTS", 4)
+    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
+        monkeypatch.setattr(module, name, 4)
 
 
 async def filled(chance, count, **options):

@@ -3,8 +3,8 @@
 import csv
 import io
 import json
-from collections import deque
 from contextlib import asynccontextmanager
+from functools import partialmethod
 from urllib.parse import quote
 
 import pytest
@@ -162,7 +162,8 @@ async def test_parts_may_be_selected(rest, words):
 
 async def test_all_of_a_table_is_streamed_page_by_page(rest, monkeypatch):
     """B13: a page of memory, whatever the window."""
-    monkeypatch.setattr(past, "HISTORY_PAGE_EVENTS", 2)
+    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
+        monkeypatch.setattr(past, name, 2)
     got = await rest.get("/Dog/?from=0")
     assert got.pieces >= 4
     assert [1, 2, 3, 4, 5, 6] == seqs(got)
@@ -189,27 +190,39 @@ async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
     assert (413, True) == (got.status, "ask for fewer" in got.value["detail"])
 
 
-async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch):
-    monkeypatch.setattr(past, "HISTORY_PAGE_EVENTS", 1)
+@pytest.mark.parametrize("query", ["from=0", "from=0&every=1ms", "last=50", "from=0&limit=50"])
+async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch, query):
+    """Nor is the log read on for it."""
+    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
+        monkeypatch.setattr(past, name, 1)
     for number in range(60):
         await rest.put("/Number/1", b'{"label": "%d"}' % number)
-    sent = []
+    sent, pages = [], 0
+    page, page_back = past.Past._page, past.Past._page_back
+
+    async def counted(self, *arguments, read):
+        nonlocal pages
+        pages += 1
+        return await read(self, *arguments)
+
+    monkeypatch.setattr(past.Past, "_page", partialmethod(counted, read=page))
+    monkeypatch.setattr(past.Past, "_page_back", partialmethod(counted, read=page_back))
 
     async def send(message):
         sent.append(message)
 
     scope = {
         "type": "http", "method": "GET", "path": "/Number/1", "raw_path": b"/Number/1",
-        "query_string": b"from=0", "headers": [], "client": ("127.0.0.1", 0),
+        "query_string": query.encode(), "headers": [], "client": ("127.0.0.1", 0),
     }  # fmt: skip
-    parts = deque([{"type": "http.disconnect"}])
 
     async def receive():
-        return parts[0]
+        return {"type": "http.disconnect"}
 
     await rest.edge(scope, receive, send)
-    assert len(sent) < 60
-    assert sent[-1]["more_body"]
+    assert pages < 20
+    assert len(sent) < 20
+    assert not sent or sent[-1]["more_body"]
 
 
 async def test_head_says_where_it_ends(rest):
