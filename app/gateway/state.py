@@ -1,7 +1,7 @@
 """What a bridge must know after a restart, as one fact: up to where it took, and what is open.
 
-Events after the saved place may have been sent and not noted as such, so what is sent again then
-says so: its receiver can tell a double (FEATURES H41).
+What was open, and what comes after the saved place, may have been sent later and not noted as such,
+so what is sent after a restart says so: its receiver can tell a double (FEATURES H41).
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
             known = cast("dict[str, object]", decode(value, CBOR))
             items = cast("list[tuple[int, str, int, str, bool]]", known["open"])
             opened = tuple(
-                Item(seq, topic, None, attempts, error, again=again)
-                for seq, topic, attempts, error, again in items
+                Item(seq, topic, None, attempts, error, again=True)
+                for seq, topic, attempts, error, _ in items
             )
             found[owner.removeprefix(OWNER)] = Saved(cast("int", known["upto"]), opened)
         except (Error, KeyError, TypeError, ValueError):

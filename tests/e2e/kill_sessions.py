@@ -37,6 +37,7 @@ LIFE_SECONDS_MAX = 0.8
 KILLED_AT_START = 0.2
 """How often it is killed once more while it starts."""
 START_SECONDS_MAX = 1.5
+PAUSE_SECONDS = 0.02
 NEVER = {"session_expiry_interval": 0xFFFFFFFF}
 GONE = (OSError, Closed, EOFError)
 
@@ -118,10 +119,11 @@ class Play:
         while not self.ended and not pair.wrong:
             try:
                 role(pair, rng)
+                pause(PAUSE_SECONDS)
             except Cut:
                 pair.cuts += 1
             except GONE:
-                select.select((), (), (), 0.02)
+                pause(PAUSE_SECONDS)
             except BaseException as failure:  # noqa: BLE001 - told by the main thread
                 pair.wrong.append(repr(failure))
 
@@ -157,12 +159,15 @@ class Play:
             for packet in pair.flights.values():  # MQTT-4.4.0-1
                 client.send(packet)
             while not self.ended:
-                while len(pair.flights) < WINDOW and not self.finishing:
+                while self._may_send(pair):
                     self._send(pair, client)
                 if pair.flights:
                     self._answered(pair, client, self._receive(client, rng))
                 elif self.finishing:
                     return
+
+    def _may_send(self, pair: Pair) -> bool:
+        return len(pair.flights) < WINDOW and not self.finishing
 
     @staticmethod
     def _send(pair: Pair, client: Mqtt) -> None:
@@ -244,13 +249,18 @@ def run(folder: Path, rounds: int, seed: int, say: Callable[[str], object] = pri
 
 def kill_once(server: Server, rng: random.Random) -> None:
     """Let the server live for a while, kill it, and start it again."""
-    select.select((), (), (), rng.random() * LIFE_SECONDS_MAX)
+    pause(rng.random() * LIFE_SECONDS_MAX)
     server.kill()
     if rng.random() < KILLED_AT_START:
         server.launch()
-        select.select((), (), (), rng.random() * START_SECONDS_MAX)
+        pause(rng.random() * START_SECONDS_MAX)
         server.kill()
     server.start()
+
+
+def pause(seconds: float) -> None:
+    """Let the others go on."""
+    select.select((), (), (), seconds)
 
 
 def main() -> None:

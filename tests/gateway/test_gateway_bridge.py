@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 from gateway_world import ANN, reading, server, to
-from remote_broker import RemoteBroker
 
 from app.core.topics import TopicFilter
 from app.engine.interests import Interest
 from app.engine.subscription import Subscription
+from remote_broker import RemoteBroker
 
 pytestmark = [
     pytest.mark.interop,

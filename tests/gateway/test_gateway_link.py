@@ -4,11 +4,11 @@ import asyncio
 import shutil
 
 import pytest
-from remote_broker import RemoteBroker, free_port
 
 from app.core.errors import Code, Error
 from app.gateway.link import Link
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+from remote_broker import RemoteBroker, free_port
 
 pytestmark = [
     pytest.mark.interop,

@@ -6,11 +6,11 @@ import shutil
 import httpx
 import pytest
 from gateway_world import reading, server, to
-from remote_broker import RemoteBroker
 
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
+from remote_broker import RemoteBroker
 
 pytestmark = [
     pytest.mark.interop,

@@ -65,6 +65,13 @@ class RemoteBroker:
         if self._process is not None:
             self._process.send_signal(signal.SIGHUP)
 
+    def stop(self) -> None:
+        """Ask it to end, which lets it save its sessions."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(PATIENCE_SECONDS)
+            self._process = None
+
     def kill(self) -> None:
         """End it without a word."""
         if self._process is not None:

@@ -1,0 +1,48 @@
+"""Kills around a bridge (H4, H21, H26, M8); `scripts/kill gateway` does more of them."""
+
+import random
+import shutil
+from types import SimpleNamespace
+
+import pytest
+from kill_gateway import Bridged, run
+
+from serving import PATIENCE_SECONDS
+
+
+@pytest.mark.timeout(10 * PATIENCE_SECONDS)
+@pytest.mark.parametrize(
+    "rowcast",
+    [
+        pytest.param(
+            False,
+            marks=[
+                pytest.mark.interop,
+                pytest.mark.skipif(
+                    not shutil.which("mosquitto"), reason="mosquitto is not installed"
+                ),
+            ],
+        ),
+        True,
+    ],
+)
+def test_a_few_rounds_lose_nothing_and_double_nothing_unmarked(tmp_path, rowcast):
+    play = run(tmp_path, rounds=3, seed=5, rowcast=rowcast)
+    assert all(pair.sent == pair.arrived == pair.acknowledged > 0 for pair in play.pairs)
+    assert not (rowcast and play.again.total())
+
+
+@pytest.mark.parametrize(
+    ("exact", "heard", "words"),
+    [
+        (False, ((1, "a:1", False), (3, "a:3", False)), "lost"),
+        (False, ((1, "a:1", False), (1, "a:1", False)), "not marked"),
+        (True, ((1, "a:1", False), (1, "a:1", True)), "not marked"),
+    ],
+)
+def test_a_fault_is_noticed(exact, heard, words):
+    play = Bridged(SimpleNamespace(settings={}), None, random.Random(1), exact)
+    with pytest.raises(AssertionError, match=words):
+        for n, event, again in heard:
+            marks = {"rowcast-id": event} | ({"rowcast-again": "1"} if again else {})
+            play._look(play.pairs[0], n, marks, may_repeat=False)
