@@ -235,10 +235,10 @@ class Application:
         branches = proposal_resource(lambda: [item.table.branch for item in self.topic_tables])
         self.registry.add(PROPOSAL, branches)
         interval_seconds = self.config.mqtt.sys_interval
+        self.sys_tree = SysTree(self.engine, self.metrics, interval_seconds)
         if interval_seconds:
-            tree = SysTree(self.engine, self.metrics, interval_seconds)
-            tree.start()
-            self._closing.callback(tree.stop)
+            self.sys_tree.start()
+            self._closing.callback(self.sys_tree.stop)
 
     def _retain(self) -> None:
         """Set the rules for retained messages."""
@@ -301,7 +301,8 @@ class Application:
             authenticator=self._authenticator,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
-        return Edge(self.engine, settings, make_fixed(self.engine, settings), mqtt)
+        fixed = make_fixed(self.engine, settings)
+        return Edge(self.engine, settings, fixed, mqtt, self.sys_tree.exposition)
 
 
 def serve(config: Config) -> None:

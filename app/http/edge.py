@@ -11,7 +11,7 @@ from typing import Final
 
 from app.auth.authenticator import Authenticator
 from app.core.callers import Caller
-from app.core.errors import Error
+from app.core.errors import Code, Error
 from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from app.engine.engine import Engine
 from app.http import rest, sse, websocket
@@ -19,7 +19,7 @@ from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
 from app.http.outlet import Flusher
 from app.http.problems import FACES
-from app.http.replies import send_empty, send_problem
+from app.http.replies import send_bytes, send_empty, send_problem
 from app.http.signing_in import SIGNED_IN, sign_in
 from app.http.watch import Watch
 
@@ -27,6 +27,10 @@ FIXED_PATHS: Final = frozenset(
     {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health"}
 )
 MQTT_PATH: Final = "/mqtt"
+METRICS_PATH: Final = "/metrics"
+METRICS_TOPIC: Final = "$SYS/broker"
+EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus asks for."""
 _MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
 
@@ -57,11 +61,14 @@ class Edge:
         settings: HttpSettings,
         fixed: ASGIApp,
         mqtt: ASGIApp | None = None,
+        exposition: Callable[[], bytes] | None = None,
     ) -> None:
         self.engine = engine
         self.settings = settings
         self.fixed = fixed
         self.mqtt = mqtt
+        self.exposition = exposition
+        """The metrics as Prometheus reads them."""
         self.origins = Origins(settings.cors_origins)
         self.closing = asyncio.Event()
         """Set when the server stops: streams end."""
@@ -95,10 +102,29 @@ class Edge:
             except Error as error:
                 await send_problem(self.engine, error, headers, scope, send)
                 return
+        if scope["path"] == METRICS_PATH and self.exposition is not None:
+            await self._expose(self.exposition, headers, scope, send)
+            return
         if scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower():
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)
+
+    async def _expose(
+        self, exposition: Callable[[], bytes], headers: Headers, scope: Scope, send: Send
+    ) -> None:
+        """Answer Prometheus; whoever may read ``$SYS/broker`` may ask."""
+        if scope["method"] not in {"GET", "HEAD"}:
+            error = Error(Code.NOT_ALLOWED, "metrics are only read", allow=["GET", "HEAD"])
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        try:
+            self.engine.authorise_read(METRICS_TOPIC, self.caller(scope, "http"))
+        except Error as error:
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        head = scope["method"] == "HEAD"
+        await send_bytes(send, 200, EXPOSITION_TYPE, exposition(), head=head)
 
     async def _from_page(
         self, headers: Headers, scope: Scope, receive: Receive, send: Send

@@ -15,6 +15,7 @@ from app.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HI
 from app.core.topic_tables import METRICS, Branch, TopicTable
 from app.engine.engine import Engine
 from app.engine.write import Outcome
+from app.metrics.exposition import exposition
 from app.metrics.metrics import Metrics
 from app.metrics.reporter import Reporter, Written
 from app.metrics.tree import LIVE, SYSTEM, fixed, readings
@@ -42,6 +43,12 @@ class SysTree:
         """What was read with the last round of system figures."""
         self.reporter = Reporter(self._read, self._write, self._loop)
 
+    def exposition(self) -> bytes:
+        """Return all of them for Prometheus, as they are now."""
+        if self._timer is None:  # nothing is told, and so nothing is looked at by itself
+            self._survey()
+        return exposition(self._read())
+
     def start(self) -> None:
         """Write all of them, and from now on what changes."""
         self._slow = fixed()
@@ -57,6 +64,9 @@ class SysTree:
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self._interval_seconds, self._tick)
+        self._survey()
+
+    def _survey(self) -> None:
         self._metrics.update_system_metrics()
         self._slow |= readings(self._metrics, SYSTEM)
 

@@ -123,6 +123,40 @@ def test_wildcards_at_the_root_do_not_reach_them(server):
     assert [] == [topic for topic in heard if topic[0] == "$"]
 
 
+def exposed(server):
+    """Return what Prometheus reads, by name."""
+    answer = server.request("GET", "/metrics")
+    assert (200, "text/plain; version=0.0.4; charset=utf-8") == (
+        answer.status_code, answer.headers["content-type"],
+    )  # fmt: skip
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    return dict(line.split() for line in lines)
+
+
+def test_prometheus_reads_the_same_numbers(server):
+    """F35: under the names of Mosquitto's exporters; equal to $SYS at rest."""
+    wait_until(lambda: told(server, "clients/connected") == "0", "nobody is connected")
+    live = [name for name in EXPORTED if name.split("/")[0] in {"clients", "publish", "bytes"}]
+    live = [name for name in live if name not in {"clients/active", "clients/inactive"}]
+
+    def same():
+        numbers = exposed(server)
+        names = [f"broker_{name.replace('/', '_')}" for name in live]
+        return [numbers[name] for name in names] == [told(server, name) for name in live]
+
+    wait_until(same, "both tell the same")
+    assert "broker_retained_messages_count" in exposed(server)
+    text = server.request("GET", "/metrics").text
+    assert "# TYPE broker_bytes_sent counter\nbroker_bytes_sent " in text
+    assert "# TYPE broker_clients_connected gauge\n" in text
+    assert "version" not in "".join(exposed(server))
+
+
+def test_metrics_are_only_read(server):
+    assert 405 == server.request("POST", "/metrics", content=b"1").status_code
+    assert b"" == server.request("HEAD", "/metrics").content
+
+
 async def text(app, name):
     """Return what a metric's record says; None while there is none."""
     try:
@@ -199,6 +233,7 @@ async def test_an_interval_of_nothing_writes_nothing(tmp_path):
     async with application(tmp_path, settings={"mqtt.sys_interval": 0}) as app:
         app.metrics.on_connect("a")
         assert None is await text(app, "clients/connected")
+        assert b"\nbroker_clients_connected 1\n" in app.sys_tree.exposition()
         assert 0 == app.engine.committer.commits
 
 
