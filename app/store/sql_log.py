@@ -16,7 +16,6 @@ from typing import Final, cast
 
 from app.core.clock import seconds_of
 from app.core.events import MESSAGE, Event
-from app.core.limits import STORE_MERGED_PARTS_MAX
 from app.store import sql_times
 from app.store.sql_commit import Part
 from app.store.sql_parts import END, Plan
@@ -135,9 +134,8 @@ def _page(
     at; of many parts, each walk would cost more than the rows between theirs.
     """
     order = "DESC" if back else "ASC"
-    if plan.whole or len(plan.pieces) > STORE_MERGED_PARTS_MAX:
-        sieve = _sieve(plan)
-        text = f"{_SELECT} WHERE seq>? AND seq<=?{sieve} ORDER BY seq {order} LIMIT ?"
+    if plan.many:
+        text = f"{_SELECT} WHERE seq>? AND seq<=?{plan.sieve} ORDER BY seq {order} LIMIT ?"
         return cursor.execute(text, (after, upto, limit))
     text = _DESCENDING if back else _ASCENDING
     walks = [
@@ -147,15 +145,6 @@ def _page(
     if len(walks) == 1:
         return walks[0]
     return islice(merge(*walks, key=_SEQ, reverse=back), limit)
-
-
-def _sieve(plan: Plan) -> str:
-    """Return what of the whole log a plan leaves in, as SQL."""
-    if plan.whole:
-        numbers = ",".join(map(str, plan.hidden))
-        return f" AND table_id NOT IN ({numbers})" if numbers else ""
-    numbers = ",".join(str(number) for number, _ in plan.pieces)
-    return f" AND table_id IN ({numbers})"
 
 
 def note_trimmed(cursor: Cursor, seq: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Code, Error
-from app.core.limits import STORE_FORMER_BRANCHES_MAX
+from app.core.limits import STORE_FORMER_BRANCHES_MAX, STORE_MERGED_PARTS_MAX
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable
 from app.store.sql_commit import Part
@@ -31,15 +31,31 @@ class Plan:
 
     pieces: tuple[tuple[int, int], ...]
     whole: bool = False
-    hidden: tuple[int, ...] = ()
-    """What is left out of the whole."""
+    without: tuple[int, ...] = ()
+    """What is left out where the log is read as a whole, or nearly so."""
 
     @property
     def name(self) -> str:
         """The plan as a text: equal for plans that read the same."""
         if self.whole:
             return "#"
+        if self.without:
+            return f"# without {','.join(map(str, self.without))}"
         return ",".join(str(n) if upto == END else f"{n}-{upto}" for n, upto in self.pieces)
+
+    @property
+    def many(self) -> bool:
+        """Whether to walk over the log and sift, rather than over each part in its index."""
+        return self.whole or len(self.pieces) > STORE_MERGED_PARTS_MAX
+
+    @property
+    def sieve(self) -> str:
+        """What to leave in of the whole log, as SQL."""
+        if self.without:
+            return f" AND table_id NOT IN ({','.join(map(str, self.without))})"
+        if self.whole:
+            return ""
+        return f" AND table_id IN ({','.join(str(number) for number, _ in self.pieces)})"
 
 
 class Parts:
@@ -208,7 +224,16 @@ class Parts:
             if max(after, general.trimmed) < part.since:
                 upto = max(part.since, pieces.get(general.table_id, 0))
                 pieces[general.table_id] = upto
-        everything = 1 + len(self.tables) + len(self.by_level)
-        if len(sources) > 1 and len(pieces) >= everything and min(pieces.values()) == END:
-            return Plan((), True, self.hidden)
-        return Plan(tuple(sorted(pieces.items())))
+        if len(sources) < 2 and len(pieces) <= STORE_MERGED_PARTS_MAX:
+            return Plan(tuple(sorted(pieces.items())))
+        return self._widened(pieces)
+
+    def _widened(self, pieces: dict[int, int]) -> Plan:
+        """Return a plan for these parts: if they are all, or nearly so, by what they are not."""
+        known = [self.general, *self.tables.values(), *list(self.by_level.values())]
+        others = [part.table_id for part in known if part.table_id not in pieces]
+        wanted, without = tuple(sorted(pieces.items())), (*others, *self.hidden)
+        if not others and min(pieces.values()) == END:
+            return Plan(wanted, True, self.hidden)
+        nearly = STORE_MERGED_PARTS_MAX < len(pieces) > len(without)
+        return Plan(wanted, without=without if nearly else ())

@@ -45,6 +45,10 @@ def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
         (version // PER_SECOND,),
     ).fetchone()
     start = 0 if known is None else known[0]
+    if plan.many:
+        text = f"SELECT seq FROM {LOG} WHERE seq>=? AND version>=?{plan.sieve} ORDER BY seq LIMIT 1"
+        row = cursor.execute(text, (start, version)).fetchone()
+        return None if row is None else int(row[0])
     text = (
         f"SELECT seq FROM {LOG} WHERE table_id=? AND seq>=? AND seq<=? AND version>=?"
         " ORDER BY seq LIMIT 1"

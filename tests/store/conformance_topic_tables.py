@@ -68,6 +68,11 @@ class TopicTableConformance:
         assert seqs(store, *most, after=16) == [17, 18, *range(21, 39)]
         assert seqs(store, None, after=35) == [36, 37, 38, 39, 40]
         assert [event.seq for event in store.read_back(41, 3, most)] == [38, 37, 36]
+        assert [store.since(source, 20 << 16) for source in (None, most[2], DOG)] == [19, 22, 40]
+        assert store.place(0, most) != store.place(0, [None]) != store.place(0, most[:17])
+        store.drop(tables[0])
+        assert seqs(store, None, after=35) == [36, 37, 38, 39, 40]
+        assert seqs(store, None, DOG, after=18) == [19, 20, *range(22, 42)]
 
     def test_define_moves_nothing_and_reads_what_was_before(self, store, writer):
         """An old file, or a table over the cap: its branch's events stay in the general part."""

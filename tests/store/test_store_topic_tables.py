@@ -198,6 +198,16 @@ def test_a_branch_costs_its_own_rows(place, sources):
         assert "USING INDEX rowcast_log_table (table_id=? AND seq>? AND seq<?)" in plan
 
 
+def test_all_of_many_parts_are_the_whole_log(place):
+    """A reader of `#` shares its pages with every other, however many tables there are."""
+    store, writer = place.start([]), Writer()
+    store.define(*(TopicTable(f"mqtt_b{n}", Branch(f"b{n}")) for n in range(20)))
+    store.commit([writer.event(f"b{n}/a") for n in range(25)])
+    assert store.place(0, [None]) == store.place(0, None) == "#"
+    assert seqs(store, None, after=20) == [21, 22, 23, 24, 25]
+    assert [store.since(None, n << 16) for n in (0, 7, 25, 26)] == [0, 6, 24, 25]
+
+
 # -- what is known of dropped tables ---------------------------------------------------------------
 
 
