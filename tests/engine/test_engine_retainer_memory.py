@@ -1,4 +1,4 @@
-"""A walk over many retained messages in constant memory (FEATURES E9); a million: scripts/retained."""
+"""A walk over many retained messages in constant memory (E9); a million: scripts/retained."""
 
 import resource
 from pathlib import Path
