@@ -66,7 +66,7 @@ from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
-from app.measures import count_writes, sample_messages, watch_broker, watch_store
+from app.measures import count_writes, sample_messages, show_tables, watch_broker, watch_store
 from app.metrics.metrics import Metrics
 from app.metrics.proposal_resource import PATH as PROPOSAL
 from app.metrics.proposal_resource import proposal_resource
@@ -144,6 +144,7 @@ class Application:
             bus = self.engine.bus
             stats = TopicStats(self._now, lambda topic: len(bus.match(topic)))
             count_writes(self.engine, self.metrics, stats)
+            show_tables(self.engine, self.topic_tables)
             if self.config.topics.undeclared == "route":
                 sample_messages(self.broker, stats)
             self.metrics.retained = await self._on_writer(self._count_records)

@@ -8,8 +8,11 @@ from app.broker.client import Client
 from app.core.errors import Error
 from app.core.events import DELETE, RETAINED
 from app.core.tables import Table
+from app.core.topic_tables import TopicTable
 from app.engine.engine import Engine
 from app.engine.gaps import Why
+from app.engine.topic_table_rows import PATH as TABLES
+from app.engine.topic_tables import TopicTables
 from app.engine.write import Outcome, Receipt
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import TABLE
@@ -65,6 +68,23 @@ def watch_broker(broker: Broker, metrics: Metrics) -> None:
 
     metrics.look = look
     metrics.surveys.append(survey)
+
+
+def show_tables(engine: Engine, tables: TopicTables) -> None:
+    """Have those who watch the topic tables hear of new ones and of dropped ones (E15)."""
+    begun, ended = tables.on_begin, tables.on_end
+
+    def begin(table: TopicTable) -> None:
+        if begun is not None:
+            begun(table)
+        engine.live.changed(TABLES, table.name, "created")
+
+    def end(name: str) -> None:
+        if ended is not None:
+            ended(name)
+        engine.live.changed(TABLES, name, "dropped")
+
+    tables.on_begin, tables.on_end = begin, end
 
 
 def sample_messages(broker: Broker, stats: TopicStats) -> None:

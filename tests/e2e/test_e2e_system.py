@@ -89,6 +89,18 @@ def test_sessions_are_watched_by_sse(server):
     assert ["registered", "connected", "disconnected"] == values
 
 
+def test_topic_tables_are_watched(server):
+    """E15: as they are, and then each new one; one that is dropped is gone."""
+    server.request("PUT", "/first/a", content=b"1").raise_for_status()
+    with Events(server, "/$SYS/topic_tables/") as stream:
+        begins = [event.fields["topic"] for event in stream.until_current()]
+        server.request("PUT", "/second/a", content=b"1").raise_for_status()
+        told = stream.next()
+    assert "$SYS/topic_tables/mqtt_first" in begins
+    assert ("put", "$SYS/topic_tables/mqtt_second") == (told.kind, told.fields["topic"])
+    assert "second" == told.value["level"]
+
+
 def test_sessions_are_watched_by_websocket(server):
     """E15: one of them."""
     with open_websocket(server, "/") as socket:
