@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from app.core.clock import WallClock
@@ -274,9 +275,12 @@ class TopicTables:
         self._committer.keep((fact,))
         return entry
 
-    @property
+    @cached_property
     def _declared(self) -> set[str]:
-        """The names and first levels of what is declared: no topic table is called so."""
+        """The names and first levels of what is declared: no topic table is called so.
+
+        Asked first when the registry is complete, and before any topic table is in it.
+        """
         tables = [shape.table for shape in self._registry.shapes.values()]
         paths = {entry.path.partition("/")[0] for entry in self._registry.entries}
         return {table.name for table in tables} | paths
