@@ -172,7 +172,7 @@ def count(folder: Path) -> tuple[int, int]:
 def run(folder: Path, rounds: int, seed: int, say: Callable[[str], object] = print) -> int:
     """Play so many rounds; return how many publishes were acknowledged in all."""
     rng, ledger = random.Random(seed), Ledger()
-    settings = {"topics.undeclared": "route", "retainer.delivery_rate": 0}
+    settings = {"retainer.delivery_rate": 0}
     with Server(folder, schema="type Unused @table @export\n", settings=settings) as server:
         for number in range(1, rounds + 1):
             play(server, ledger, rng)
