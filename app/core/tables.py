@@ -104,6 +104,8 @@ class Table:
     """How many bytes of payload of its last events; 0 means no limit of its own."""
     deadline_seconds: float = 0
     """A record that is not written for so long is stale; 0 is never (FEATURES M4)."""
+    delivers_latest: bool = False
+    """Of what a reader missed it gets only the newest of each record (FEATURES M4)."""
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""

@@ -34,6 +34,8 @@ class Why(StrEnum):
     """It cannot be written in the form that the reader asked for."""
     DOUBTFUL = "doubtful"
     """The server was killed, and with QoS 0 nobody knows whether it was passed on before that."""
+    CONFLATED = "conflated"
+    """A newer value of the same record follows, and the table delivers the latest."""
     TRIMMED = "trimmed"
     """The log holds it no more; where nobody can say how many those were, there is no count."""
 

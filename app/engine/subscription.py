@@ -37,6 +37,7 @@ from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.core.topic_tables import Source
+from app.engine.conflation import superseded
 from app.engine.gaps import Gap, Why, mark_for
 from app.engine.interests import Interest, Pair
 from app.engine.marks import LOGGED, READ_TO, Hole, read_to, reset, told
@@ -46,6 +47,9 @@ from app.engine.standing import Standing
 from app.engine.topic_rows import Row
 
 __all__ = ["Interest", "Pair", "Subscription"]
+
+_READ_AGAIN = frozenset({Why.DOUBTFUL, Why.CONFLATED})
+"""Gaps that are made anew with their page if they are not handed over."""
 
 log = logging.getLogger("rowcast.subscription")
 
@@ -175,8 +179,9 @@ class Subscription(Standing):
                 self.position = event.seq  # a History may run ahead: it is for one filter alone
             if event.kind != READ_TO and told(pair):
                 out.append(pair)
-                if isinstance(event, Gap) and event.why is Why.DOUBTFUL:
-                    self.account.add(event.why, event.count or 0)  # else it is read again
+                if isinstance(event, Gap) and event.why in _READ_AGAIN:
+                    self.account.add(event.why, event.count or 0)
+                    self.position = max(self.position, event.last)  # it is not read again
 
     def _take_rows(self, out: list[Pair], limit: int) -> None:
         """Take what is queued by way of the page, where one event may be there twice."""
@@ -295,7 +300,12 @@ class Subscription(Standing):
     def _take_in(self, page: list[Event]) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""
         due, client_id = self.interests.due, self.client_id
+        passed_over = superseded(page) if len(page) > 1 else ()
         for event in page:
+            if event.seq in passed_over and self.counts(event):
+                interest = self.interests.wanting(event, client_id)
+                self._miss_logged(event, interest, Why.CONFLATED)
+                continue
             pairs = due(event, client_id)
             if pairs:
                 self._page.extend(pairs)
@@ -308,11 +318,14 @@ class Subscription(Standing):
     def _miss_doubted(self, event: Event) -> None:
         """Tell of an event that was perhaps handed over before the server was killed."""
         interest = self.interests.doubted(event)
-        if interest is None or (self.gate is not None and not self.gate.may(event)):
-            return
+        if interest is not None and (self.gate is None or self.gate.may(event)):
+            self._miss_logged(event, interest, Why.DOUBTFUL)
+
+    def _miss_logged(self, event: Event, interest: Interest | None, why: Why) -> None:
+        """Count an event of a page that is not handed over; those together are one gap."""
         last = self._page[-1][0] if self._page else None
-        if not isinstance(last, Gap) or last.why is not Why.DOUBTFUL:
-            last = Gap(Why.DOUBTFUL, 0, interest, event.seq - 1)
+        if not isinstance(last, Gap) or last.why is not why:
+            last = Gap(why, 0, interest, event.seq - 1)
             self._page.append((last, interest))
         elif last.interest is not interest:
             last.interest = None

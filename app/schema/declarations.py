@@ -47,6 +47,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         history_events=settings.count("maxCount") or 0,
         history_bytes=settings.size("maxBytes") or 0,
         deadline_seconds=_deadline(words, problems),
+        delivers_latest=_policy(words, problems) == "latest",
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
@@ -98,6 +99,17 @@ def _deadline(words: Mapping[str, DirectiveNode], problems: Problems) -> float:
     elif seconds is not None and seconds < DEADLINE_SECONDS_MIN:
         problems.at(after.value_node("after"), f"a deadline is at least {DEADLINE_SECONDS_MIN:g} s")
     return seconds or 0
+
+
+def _policy(words: Mapping[str, DirectiveNode], problems: Problems) -> str | None:
+    """Return what a reader that is behind gets: every event, or the latest of each record."""
+    node = words.get("deliver")
+    if node is None:
+        return None
+    settings = Arguments(node, problems)
+    if settings.value_node("policy") is node:
+        problems.at(node, '@deliver needs a policy, such as @deliver(policy: "latest")')
+    return settings.choice("policy", ["every", "latest"])
 
 
 def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:

@@ -22,6 +22,7 @@ directive @table(
 directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: Boolean) on OBJECT
 directive @sealed on OBJECT
 directive @deadline(after: String) on OBJECT
+directive @deliver(policy: String) on OBJECT
 directive @primaryKey on FIELD_DEFINITION
 directive @indexed on FIELD_DEFINITION
 directive @createdTime on FIELD_DEFINITION
@@ -51,6 +52,7 @@ DIRECTIVES: Final = (
     "export",
     "sealed",
     "deadline",
+    "deliver",
     "primaryKey",
     "indexed",
     "createdTime",

@@ -30,8 +30,9 @@ from app.engine.subscription import Interest
 from app.engine.subscription import Subscription as Cursor
 from app.http.frames import Frames
 
-TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x")
-FILTERS = ("a", "a/#", "+/1", "b", "Dog/#", "Quiet/+", "Open/#", "+", "#", "a/1")
+TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x", "Last/1", "Last/2")
+FILTERS = ("a", "a/#", "+/1", "b", "Dog/#", "Quiet/+", "Open/#", "+", "#", "a/1", "Last/#")
+KEPT = ("Dog", "Last")
 GROUPS = ("a/#", "Dog/#", "b")
 NUMBER = re.compile(rb'"(?:n|age)":\s*(\d+)')
 PACKET_BYTES_MAX = 400
@@ -301,7 +302,7 @@ class Yard:
             fields["name" if topic.startswith("Dog") else "x"] = "x" * PACKET_BYTES_MAX
             if topic.startswith("Quiet"):
                 fields.pop("x")
-        kind = PUT if topic.startswith("Dog") and chance.random() < 0.5 else MESSAGE
+        kind = PUT if topic.startswith(KEPT) and chance.random() < 0.5 else MESSAGE
         qos = chance.randrange(3) if qos is None else qos
         event = Event(topic, kind, json.dumps(fields).encode(), None, qos, kind == PUT)
         event.client = client

@@ -51,6 +51,7 @@ TABLES = (
     Table("Strict", "Strict", (Attribute("name", Type.STRING, required=True),), sealed=True),
     Table("Open", "Open"),
     Table("Quiet", "Quiet", (Attribute("n", Type.INT),), logs=Logs.RETAINED),
+    Table("Last", "Last", (Attribute("n", Type.INT),), delivers_latest=True),
     Table("Secret", "Secret", (Attribute("n", Type.INT),), hidden_from=frozenset({"mqtt"})),
 )
 OTHER = Caller("other", ALL, "http")

@@ -24,6 +24,8 @@ def problems(text):
 
 
 CASES = {
+    "deliver empty": ("type A @table @deliver", 15, "@deliver needs a policy", ""),
+    "deliver": ("type A @table @deliver(policy: last)", 32, "policy must be one of", "latest"),
     "deadline empty": ("type A @table @export @deadline", 23, "@deadline needs a time", ""),
     "deadline short": ("type A @table @export @deadline(after: 0)", 40, "a deadline is at", ""),
     "deadline word": ('type A @table @export @deadline(after: "x")', 40, "after must be", ""),

@@ -115,6 +115,12 @@ def test_settings_of_a_table():
     assert expected == table
 
 
+def test_m4_what_is_delivered():
+    assert one('type Sensor @table @deliver(policy: "latest")').delivers_latest
+    assert not one("type Sensor @table @deliver(policy: every)").delivers_latest
+    assert not one("type Sensor @table").delivers_latest
+
+
 def test_m4_a_deadline():
     assert 30 == one('type Sensor @table @export @deadline(after: "30s")').deadline_seconds
     assert 0 == one("type Sensor @table @export").deadline_seconds
