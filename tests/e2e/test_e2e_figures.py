@@ -139,6 +139,7 @@ def test_the_busiest_topics_first(server):
     assert "busy/once" in [row["topic"] for row in rows(server, "topics/?sort(-rate)")]
 
 
+@pytest.mark.slow
 async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
     """F28: where undeclared topics are only routed, one of each read stands for all in it."""
     monkeypatch.setattr("app.measures.random", lambda: 0.5)

@@ -175,6 +175,7 @@ async def until(app, name, wanted):
     app.engine.close(stream)
 
 
+@pytest.mark.slow
 async def test_retained_messages_are_counted_exactly(tmp_path):
     """F17, X4: new ones, ended ones, and after a restart what is there."""
     async with application(tmp_path) as app:
@@ -211,6 +212,7 @@ async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path,
         await until(app, "clients/connected", "2")
 
 
+@pytest.mark.slow
 async def test_what_is_true_at_the_end_is_told_after_a_restart(tmp_path):
     """F2: the last value is exact, also where the server stops within a pause."""
     async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
@@ -220,6 +222,7 @@ async def test_what_is_true_at_the_end_is_told_after_a_restart(tmp_path):
         assert "7" == await text(app, "clients/maximum")
 
 
+@pytest.mark.slow
 async def test_where_undeclared_topics_are_refused_the_server_still_tells(tmp_path):
     """F18, X1."""
     async with application(tmp_path, settings={"topics.undeclared": "reject"}) as app:
@@ -237,6 +240,7 @@ async def test_an_interval_of_nothing_writes_nothing(tmp_path):
         assert 0 == app.engine.committer.commits
 
 
+@pytest.mark.slow
 async def test_the_table_of_metrics_is_there_from_the_start_and_stays(tmp_path):
     """F1, F2, F27: its past is a part of the log of its own; a sweep drops no table of it."""
     for _ in range(2):
@@ -258,6 +262,7 @@ async def test_the_past_of_a_metric_is_read_like_any_other(tmp_path):
     assert {b"1", b"2", b"3"} <= {event.payload for event in events}
 
 
+@pytest.mark.slow
 async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
     """F27: it crowds out nothing else; the limits are those of a topic table's settings."""
     settings = {"topics.tables": {"mqtt_sys_metrics": {"keep_events": 10}}}
@@ -270,6 +275,7 @@ async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
         assert "0" == await text(app, "clients/connected")
 
 
+@pytest.mark.slow
 async def test_what_is_stored_is_told_without_the_metrics_own_past(tmp_path):
     """F24: else an idle server would have news of itself for ever."""
     async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:

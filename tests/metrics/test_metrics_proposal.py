@@ -139,7 +139,7 @@ FIELDS = st.dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(

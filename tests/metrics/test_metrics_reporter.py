@@ -4,7 +4,7 @@ import logging
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from metrics_world import Disk, Loop
 
@@ -150,6 +150,7 @@ def test_at_the_end_what_is_true_is_written_at_once(world):
     assert ("2", []) == (world.disk.texts["a"], world.loop.due)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.events import MESSAGE, Event
@@ -11,6 +11,7 @@ from app.metrics.top import Counted, Top
 from app.metrics.topic_stats import TopicStats
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(1, 4)), max_size=300),
     st.integers(1, 8),
