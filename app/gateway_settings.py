@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from app.core.errors import Code, Error
 from app.core.limits import GATEWAY_FLYING_MAX
 from app.core.topics import TopicFilter
+from app.gateway.backlog import Caps, Policy
 from app.gateway.outbox import Rules
 from app.gateway.plan import Mode, Plan, Route
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
@@ -57,6 +58,10 @@ class RemoteBroker(Section):
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = GATEWAY_FLYING_MAX
     poison_max_attempts: Annotated[Number, Field(ge=1, le=100)] = 5
     outbox_batch_size: Annotated[Number, Field(ge=1, le=10_000)] = 500
+    outbox_max_events: Annotated[Number, Field(ge=0)] = 0
+    outbox_max_bytes: Annotated[Number, Field(ge=0)] = 0
+    outbox_max_age_seconds: Annotated[Number, Field(ge=0)] = 0
+    outbox_policy: Policy = Policy.DROP_OLDEST
     dead_letter_retain_days: Annotated[Number, Field(ge=1, le=3_650)] = 30
     reconnect_interval_ms: Annotated[Number, Field(ge=1, le=60_000)] = 5_000
 
@@ -72,11 +77,15 @@ class RemoteBroker(Section):
             held_max=self.outbox_batch_size,
             strict=self.ordering == "strict",
         )
+        caps = Caps(
+            self.outbox_max_events, self.outbox_max_bytes, self.outbox_max_age_seconds,
+            self.outbox_policy,
+        )  # fmt: skip
         return Plan(
             self.name, remote,
             tuple(item.route() for item in self.out),
             tuple(item.route() for item in self.into),
-            self.mode, rules, self.dead_letter_retain_days,
+            self.mode, rules, caps, self.dead_letter_retain_days,
             self.reconnect_interval_ms / 1000,
         )  # fmt: skip
 

@@ -491,3 +491,10 @@ GATEWAY_LETTER_PAYLOAD_BYTES_MAX = 64 * 1024
 """Payload that stands in a dead letter itself; a larger one is a record beside it."""
 GATEWAY_LAG_SECONDS_HIGH = 60
 """Age of what a bridge has not delivered from which its alarm is on (FEATURES H37)."""
+GATEWAY_BLOCKS = 100
+"""Parts of a cap on what waits for a bridge: it is counted in them, and what is too much goes by
+them."""
+GATEWAY_BLOCK_EVENTS = 10_000
+"""Events of such a part where no number of events is set: a long outage takes little memory."""
+GATEWAY_HOLES_MAX = 1_000
+"""Ranges that a bridge dropped behind something that waits; beyond these it drops nothing."""

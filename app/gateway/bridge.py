@@ -14,6 +14,7 @@ because of it (H20).
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -26,13 +27,15 @@ from app.core.limits import (
     GATEWAY_RECONNECT_SECONDS_MIN,
     GATEWAY_SAVE_SECONDS,
     GATEWAY_TAKE_EVENTS,
+    LOG_PAGE_EVENTS,
 )
 from app.engine.engine import Engine
 from app.engine.gaps import Gap
 from app.engine.interests import Interest
-from app.engine.subscription import Subscription
 from app.engine.topic_rows import Row
 from app.engine.write import Outcome
+from app.gateway.backlog import Backlog, Waiting
+from app.gateway.counted import Counted, waiting
 from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
 from app.gateway.messages import Sender, event_of, is_news, message_of
@@ -53,11 +56,15 @@ class Bridge:
         self._caller = Caller(self.client_id, ALL, "gateway", client_id=self.client_id)
         """Who writes what comes in: hooks are asked, and the server's own topics are closed."""
         self._wake = asyncio.Event()
-        self.subscription = Subscription(engine.reader, self.client_id, self._wake.set)
         self.outbox = Outbox(plan.rules)
+        self.backlog = Backlog(plan.caps)
+        self.subscription = Counted(
+            engine.reader, self.client_id, self._wake.set, self.backlog, self.outbox
+        )
         self._link: Link | None = None
         self._lost = ""
         self._task: asyncio.Task[None] | None = None
+        self._counting: asyncio.Task[None] | None = None
         self._saving = self._changed = False
         self._save_at = 0.0
         self._kept = 0
@@ -67,8 +74,6 @@ class Bridge:
         self.connected = False
         self.sent = self.failed = self.dead = self.dropped = self.received = 0
         self.last_error = ""
-        self.newest = 0
-        """The version of the newest event that was taken."""
 
     @property
     def client_id(self) -> str:
@@ -85,6 +90,11 @@ class Bridge:
     def lag(self) -> int:
         """How many numbers of the log it has not read yet."""
         return max(0, self._engine.committer.announced - self.subscription.settled)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the broker has all that is written."""
+        return self.connected and not self.lag and not len(self.outbox)
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -103,13 +113,38 @@ class Bridge:
         if saved is None:
             self.outbox.upto = announced
             self._changed = True
+        elif since is not None:
+            self.backlog.floor, self.backlog.holes = saved.floor, deque(saved.holes)
+            self._counting = asyncio.create_task(self._count(since, announced))
         self._task = asyncio.create_task(self._run())
+
+    async def _count(self, since: int, until: int) -> None:
+        """Count once what waits since before the server was started."""
+        try:
+            await self._recount(since, until)
+        except Error as error:
+            log.warning("what waits for the bridge %s is not known: %s", self.plan.name, error)
+
+    async def _recount(self, since: int, until: int) -> None:
+        reader, interests = self._engine.reader, self.subscription.interests
+        found: list[Waiting] = []
+        while since < until and interests:
+            page = await reader.page(since, LOG_PAGE_EVENTS, list(interests.needs(since)))
+            found += (
+                waiting(event)
+                for event in page.events
+                if event.seq <= until and interests.wanting(event, self.client_id) is not None
+            )
+            since = max(page.upto, since + 1)
+        self.backlog.recount(found, len(self.outbox))
+        self.backlog.passed(self.subscription.settled)
 
     async def stop(self) -> None:
         """End it; what is not delivered is sent the next time."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        for task in (self._task, self._counting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait((task,))
         self._engine.close(self.subscription)
         if self.plan.mode is Mode.HYBRID:
             for route in self.plan.out:
@@ -119,7 +154,7 @@ class Bridge:
     @property
     def saved(self) -> Saved:
         """What the next one must know of this one, which has stopped."""
-        return kept_of(self.outbox)
+        return kept_of(self.outbox, self.backlog)
 
     async def _run(self) -> None:
         wait = self.plan.reconnect_interval_seconds
@@ -230,10 +265,13 @@ class Bridge:
                 self._tell_loss(event)
             elif isinstance(event, Row) and event.leads:
                 continue  # the event itself goes out: each goes once
+            elif event.seq and self.backlog.passes_over(event.seq):
+                self.outbox.upto, self._changed = max(self.outbox.upto, event.seq), True
             elif is_news(event) and interest is not None:
+                self.backlog.taken(waiting(event))
                 self.outbox.take(event, again=0 < event.seq <= self._seen)
-                self.newest = event.version or self.newest
                 self._changed = True
+        self.backlog.passed(self.subscription.settled)
         if not len(self.outbox):
             upto = self.subscription.settled
             self._changed = self._changed or upto > self.outbox.upto + GATEWAY_TAKE_EVENTS
@@ -377,7 +415,7 @@ class Bridge:
             self._kept = self._kept if error else place
             self._changed = self._changed or error is not None
 
-        self._engine.committer.keep((change_of(self.plan.name, self.outbox),), saved)
+        self._engine.committer.keep((change_of(self.plan.name, self.outbox, self.backlog),), saved)
 
     # -- in ----------------------------------------------------------------------------------------
 

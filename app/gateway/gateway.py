@@ -182,16 +182,19 @@ class Gateway:
             "messages_sent": bridge.sent,
             "messages_failed": bridge.failed,
             "dead_lettered": bridge.dead,
-            "outbox_pending": len(outbox),
+            "outbox_pending": len(outbox) + bridge.backlog.events,
             "last_error": bridge.last_error,
             "outbox_retrying": outbox.retrying,
             "lag_events": bridge.lag,
             "lag_seconds": self.lag_seconds(bridge),
             "messages_received": bridge.received,
-            "messages_dropped": bridge.dropped,
+            "messages_dropped": bridge.dropped + bridge.backlog.dropped,
             "configured": name in self._fixed,
             "outbox": {
-                "pending": len(items),
+                "pending": len(items) + bridge.backlog.events,
+                "waiting_bytes": bridge.backlog.size_bytes,
+                "growth_per_second": round(bridge.backlog.growth, 1),
+                "full_in_seconds": bridge.backlog.full_in_seconds(len(items)),
                 "retrying": outbox.retrying,
                 "max_attempts_seen": max((item.attempts for item in items), default=0),
                 "oldest": min((item.seq for item in items), default=None),
@@ -201,17 +204,16 @@ class Gateway:
 
     def lag_seconds(self, bridge: Bridge) -> float:
         """Return how old the oldest event is that a bridge has not delivered."""
-        if not len(bridge.outbox) and not bridge.lag:
-            return 0.0
-        waiting = min(bridge.outbox, key=lambda item: item.seq, default=None)
-        event = waiting.event if waiting is not None else None
-        version = event.version if event is not None else bridge.newest
-        return round(max(0.0, self._now() - seconds_of(version)), 3) if version else 0.0
+        first = min(bridge.outbox, key=lambda item: item.seq, default=None)
+        event = first.event if first is not None else None
+        since = seconds_of(event.version) if event is not None else bridge.backlog.oldest
+        return 0.0 if since is None else round(max(0.0, self._now() - since), 3)
 
     async def _tell(self) -> None:
         """Publish what has changed of each bridge, once in a while."""
         while True:
             for name, bridge in self.bridges.items():
+                self._tell_dropped(bridge)
                 facts = self.status(name) or {}
                 facts["alarm"] = self.lag_seconds(bridge) > GATEWAY_LAG_SECONDS_HIGH  # H37
                 for field, value in facts.items():
@@ -221,3 +223,22 @@ class Gateway:
                         payload = encode(value, JSON)
                         self._engine.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
             await asyncio.sleep(GATEWAY_STATUS_SECONDS)
+
+    def _tell_dropped(self, bridge: Bridge) -> None:
+        """Drop what is too old, and tell what was dropped since the last look (H24)."""
+        backlog, name = bridge.backlog, bridge.plan.name
+        backlog.expire(self._now())
+        backlog.look(len(bridge.outbox), GATEWAY_STATUS_SECONDS)
+        lost = backlog.tell()
+        if lost is None:
+            return
+        cursor = self._engine.cursor
+        facts = {"events": lost.events, "from": cursor(lost.first), "to": cursor(lost.last),
+                 "cap": lost.why, "in_all": backlog.dropped}  # fmt: skip
+        log.warning(
+            "the bridge %s dropped %d events from %s to %s: %s", name, lost.events,
+            facts["from"], facts["to"], lost.why,
+        )  # fmt: skip
+        topic = f"{ROOT}/{name}/dropped"
+        self._told[topic] = facts
+        self._engine.submit(Event(topic, PUT, encode(facts, JSON), JSON, 1, True), SERVER)

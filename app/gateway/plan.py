@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.core.topics import TopicFilter
+from app.gateway.backlog import Caps
 from app.gateway.outbox import Rules
 from app.gateway.remote import Remote
 
@@ -44,6 +45,7 @@ class Plan:
     into: tuple[Route, ...] = ()
     mode: Mode = Mode.HYBRID
     rules: Rules = field(default_factory=Rules)
+    caps: Caps = field(default_factory=Caps)
     dead_letter_retain_days: int = 30
     reconnect_interval_seconds: float = 5.0
     """The first wait after a connection failed; it doubles up to a minute."""

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from app.codecs import CBOR, decode, encode
 from app.core.errors import Error
+from app.gateway.backlog import Backlog
 from app.gateway.outbox import Item, Outbox
 from app.store.store import Change
 
@@ -26,9 +27,12 @@ class Saved:
 
     upto: int
     open: tuple[Item, ...]
+    floor: int = 0
+    holes: tuple[tuple[int, int], ...] = ()
+    """What was dropped, as a backlog knows it."""
 
 
-def kept_of(outbox: Outbox) -> Saved:
+def kept_of(outbox: Outbox, backlog: Backlog) -> Saved:
     """Return what of an outbox is to be gone on with.
 
     Not dead letters, which are records until they are delivered, and not what was never logged.
@@ -44,14 +48,18 @@ def kept_of(outbox: Outbox) -> Saved:
             for item in outbox
             if item.seq > 0 and not item.letter
         ),
+        backlog.floor,
+        tuple(backlog.holes),
     )  # fmt: skip
 
 
-def change_of(name: str, outbox: Outbox) -> Change:
+def change_of(name: str, outbox: Outbox, backlog: Backlog) -> Change:
     """Return the change that saves an outbox."""
-    kept = kept_of(outbox)
+    kept = kept_of(outbox, backlog)
     items = [[item.seq, item.topic, item.attempts, item.error, item.again] for item in kept.open]
-    return Change(OWNER + name, _PLACE, encode({"upto": kept.upto, "open": items}, CBOR))
+    facts = {"upto": kept.upto, "open": items, "floor": kept.floor,
+             "holes": [list(hole) for hole in kept.holes]}  # fmt: skip
+    return Change(OWNER + name, _PLACE, encode(facts, CBOR))
 
 
 def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
@@ -67,7 +75,11 @@ def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
                 Item(seq, topic, None, attempts, error, again=True)
                 for seq, topic, attempts, error, _ in items
             )
-            found[owner.removeprefix(OWNER)] = Saved(cast("int", known["upto"]), opened)
+            holes = cast("list[tuple[int, int]]", known.get("holes", []))
+            found[owner.removeprefix(OWNER)] = Saved(
+                cast("int", known["upto"]), opened, cast("int", known.get("floor", 0)),
+                tuple((first, last) for first, last in holes),
+            )  # fmt: skip
         except (Error, KeyError, TypeError, ValueError):
             continue
     return found

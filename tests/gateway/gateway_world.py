@@ -72,8 +72,7 @@ class World:
 
     async def idle(self):
         """Wait until the bridge has delivered all."""
-        await self.until(lambda: self.bridge.connected and not self.bridge.outbox.items
-                         and not self.bridge.lag)  # fmt: skip
+        await self.until(lambda: self.bridge.idle)
 
 
 @asynccontextmanager

@@ -1,6 +1,8 @@
 """What of a bridge survives a restart (H21, H41)."""
 
+from app.codecs import CBOR, encode
 from app.core.events import MESSAGE, Event
+from app.gateway.backlog import Backlog, Caps, Policy, Waiting
 from app.gateway.outbox import Outbox
 from app.gateway.state import change_of, saved_in
 
@@ -16,7 +18,7 @@ def test_what_is_open_comes_back():
     box.send()
     box.send()
     box.failed(5, "refused", 0.0)
-    saved = saved_in([fact(change_of("b", box))])["b"]
+    saved = saved_in([fact(change_of("b", box, Backlog()))])["b"]
     assert 9 == saved.upto
     assert [(3, "t/3", 0), (5, "t/5", 1), (9, "t/9", 0)] == [
         (item.seq, item.topic, item.attempts) for item in saved.open
@@ -27,7 +29,7 @@ def test_what_was_open_may_have_been_sent_since():
     """H41: nobody notes what is sent between the last save and a kill."""
     box = Outbox()
     box.take(Event("t", MESSAGE, b"x", seq=3))
-    saved = saved_in([fact(change_of("b", box))])["b"]
+    saved = saved_in([fact(change_of("b", box, Backlog()))])["b"]
     box.send()
     assert [True] == [item.again for item in saved.open]
 
@@ -35,8 +37,23 @@ def test_what_was_open_may_have_been_sent_since():
 def test_what_was_never_logged_does_not():
     box = Outbox()
     box.take(Event("t", MESSAGE, b"x"))
-    assert () == saved_in([fact(change_of("b", box))])["b"].open
+    assert () == saved_in([fact(change_of("b", box, Backlog()))])["b"].open
 
 
 def test_a_damaged_one_begins_anew():
     assert {} == saved_in([("gateway/b", "place", b"\xff"), ("gateway/c", "place", b"\xa0")])
+
+
+def test_what_was_dropped_stays_so():
+    """H24."""
+    backlog = Backlog(Caps(events=1, policy=Policy.DROP_NEWEST), floor=7)
+    for seq in (9, 10, 11):
+        backlog.add(Waiting(seq, 1, 1), 0)
+    saved = saved_in([fact(change_of("b", Outbox(), backlog))])["b"]
+    assert (7, ((10, 11),)) == (saved.floor, saved.holes)
+
+
+def test_a_place_of_before_there_were_caps_is_read():
+    value = encode({"upto": 5, "open": [[3, "t", 1, "refused", False]]}, CBOR)
+    saved = saved_in([("gateway/b", "place", value)])["b"]
+    assert (5, 0, [3]) == (saved.upto, saved.floor, [item.seq for item in saved.open])

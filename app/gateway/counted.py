@@ -1,0 +1,36 @@
+"""A subscription that tells a backlog of all that it is offered, whether it has room or not."""
+
+from collections.abc import Callable
+
+from app.core.events import Event
+from app.engine.reader import Reader
+from app.engine.subscription import Subscription
+from app.gateway.backlog import Backlog, Waiting
+from app.gateway.outbox import Outbox
+
+
+class Counted(Subscription):
+    """A bridge's cursor."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        client_id: str,
+        on_ready: Callable[[], None],
+        backlog: Backlog,
+        outbox: Outbox,
+    ) -> None:
+        super().__init__(reader, client_id, on_ready)
+        self._backlog = backlog
+        self._outbox = outbox
+
+    def offer(self, event: Event) -> None:
+        """Count an event that is logged and not its own, and take it."""
+        if event.seq and event.client != self.client_id:
+            self._backlog.add(waiting(event), len(self._outbox))
+        super().offer(event)
+
+
+def waiting(event: Event) -> Waiting:
+    """Return what counts of an event."""
+    return Waiting(event.seq, event.version, len(event.payload))
