@@ -143,6 +143,9 @@ class MqttReader:
         if old is not None:
             self.take(old.heard())
             self.open.clear()
+            if old in self.yard.world.peers and old is not self.peer:
+                old.lose()
+                self.yard.world.peers.remove(old)
         self.take(self.peer.later)
 
     def leave(self):
@@ -157,6 +160,8 @@ class MqttReader:
 
     def hear(self):
         self.take(self.peer.heard())
+        self.peer.transport.sent.clear()  # a million messages are to fit
+        self.peer.read = 0
 
     def take(self, packets):
         for packet in packets:
