@@ -57,7 +57,7 @@ class Admission:
         """Return the write that an event asks for; gives the event its table and decoded value.
 
         Raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, NOT_ALLOWED for a put at a table
-        instead of at a record, or BUSY when there are too many topic tables.
+        instead of at a record, or TOO_LARGE when there are too many topic tables.
         """
         self.check_size(event)
         if route.view is not None:

@@ -229,8 +229,8 @@ class TopicTables:
     def need(self, event: Event) -> bool:
         """See to it that there is a table for what is written now; return whether it is to be kept.
 
-        All is that is not the server's own. Raises BUSY when there are as many tables as may be. A
-        deletion asks for none: there is nothing that it could be the history of.
+        All is that is not the server's own. Raises TOO_LARGE when there are as many tables as may be:
+        that is for good, so it costs no client its connection (E18). A deletion asks for none.
         """
         topic = event.topic
         if topic[0] == "$":
@@ -251,7 +251,7 @@ class TopicTables:
 
     def _no_more(self, topic: str) -> Error:
         return Error(
-            Code.BUSY,
+            Code.TOO_LARGE,
             f"{topic[:200]!r} would need a new topic table, and there are {len(self._entries)}, as "
             "many as topics.max_tables allows; write below a first level that has one, declare a "
             "table in schema.graphql, or have the operator raise topics.max_tables",

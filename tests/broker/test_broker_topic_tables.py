@@ -1,9 +1,11 @@
 """Who counts as a subscriber of a topic table: sessions, however they come and go (X5, F10)."""
 
 import pytest
-from broker_world import Unsubscribe
+from broker_world import Puback, Pubrec, Unsubscribe
 
 from app.core.topic_tables import Branch
+from app.engine.topic_tables import TopicSettings
+from app.mqtt.reasons import Reason
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
 
@@ -62,3 +64,28 @@ async def test_a_session_that_begins_anew_has_nothing_of_the_old_one(world):
     assert 2 == count(world)
     await world.connected("d")
     assert 0 == count(world)
+
+
+@pytest.mark.parametrize(("qos", "answer"), [(1, Puback), (2, Pubrec)])
+async def test_beyond_the_cap_a_client_loses_a_message_and_not_its_connection(world, qos, answer):
+    """F32: before MQTT 5 too, where it would send that message again at once, and nothing else."""
+    world.topic_tables.settings = TopicSettings(tables_max=1)
+    peer = await world.connected(version=4)
+    for number, topic in enumerate(("home/a", "barn/a", "home/b"), 1):
+        peer.publish(topic, b"1", qos, False, number)
+    answers = await peer.hear()
+    assert [(answer, number) for number in (1, 2, 3)] == [
+        (type(packet), packet.packet_id) for packet in answers
+    ]
+    assert (False, 1) == (peer.closed, world.broker.refusals)
+
+
+async def test_beyond_the_cap_mqtt_5_is_told_why(world):
+    """F32."""
+    world.topic_tables.settings = TopicSettings(tables_max=1)
+    peer = await world.connected()
+    peer.publish("home/a", b"1", 1, False, 1)
+    peer.publish("barn/a", b"1", 1, False, 2)
+    refused = (await peer.hear())[-1]
+    assert (2, Reason.QUOTA_EXCEEDED) == (refused.packet_id, refused.reason)
+    assert "topics.max_tables" in refused.properties["reason_string"]

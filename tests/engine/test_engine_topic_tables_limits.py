@@ -88,7 +88,7 @@ async def test_a_message_beyond_the_cap_is_refused_in_words():
     await room.say("lamp")
     with pytest.raises(Error, match=r"'barn/a' would need .* topics\.max_tables"):
         await room.say("barn/a")
-    assert Code.BUSY == await refusal(room.put("barn/a"))
+    assert Code.TOO_LARGE == await refusal(room.put("barn/a"))
     await room.say("home/b")
     assert ["mqtt_home", "mqtt_messages"] == on_disk(room)
 
