@@ -53,16 +53,20 @@ def retained_rows(now: WallClock) -> type[Resource]:
             self.engine.authorise_read(self.topic, self.caller)
             if not self.id:
                 return await _listed(self.messages, query or Query())
-            found = [item for item in await self.messages.read_message(self.id) if not item.table]
+            found = await self._found()
             row = _row(found[0], whole=True) if found else None
             return row and project(query.select if query else None, row, self.id)
 
         async def delete(self) -> None:
             """Forget one message."""
             check_administer(self.topic, self.caller)
-            if not await self.messages.read_message(self.id):
+            if not await self._found():
                 raise Error(Code.NOT_FOUND, f"no message is retained at {self.id!r}")
             await self.messages.delete_message(self.id)
+
+        async def _found(self) -> list[Record]:
+            """Return the message; a record of a table is none: it is read and deleted there."""
+            return [item for item in await self.messages.read_message(self.id) if not item.table]
 
         async def post(self, value: object) -> object:
             """Forget all that a filter selects, or only tell what that would be."""

@@ -93,6 +93,8 @@ async def test_e30_a_table_has_no_row_here():
     room = await room_with("a/1")
     await room.put("Dog/1", b'{"name":"a"}')
     assert (None, ["a/1"]) == (await rows(room, "Dog/1").get(), await listed(room))
+    assert Code.NOT_FOUND == await refusal(rows(room, "Dog/1").delete())
+    assert "Dog/1" == (await room.engine.read("Dog/1", ANN)).topic
 
 
 async def test_e30_one_is_forgotten():
