@@ -121,8 +121,7 @@ def position_headers(engine: Engine, event: Event) -> HeaderList:
     if not event.seq:
         return []
     cursor = engine.cursor(event.seq).encode()
-    return [
-        (b"etag", b'"' + cursor + b'"'),
-        (b"rowcast-position", cursor),
-        (b"rowcast-version", str(event.version).encode()),
-    ]
+    headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
+    if event.version:  # of what came again only the position is remembered
+        headers.append((b"rowcast-version", str(event.version).encode()))
+    return headers

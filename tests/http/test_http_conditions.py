@@ -192,5 +192,6 @@ async def test_a_numbered_write_that_comes_again_has_no_effect(rest):
     assert (201, 204) == (first.status, again.status)
     assert first.headers["rowcast-position"] == again.headers["rowcast-position"]
     assert "1" == again.headers["rowcast-repeat"]
+    assert "rowcast-version" not in again.headers  # it is not remembered, and 0 would be wrong
     fenced = await rest.put("/Dog/7", b'{"name":"late"}', rowcast_producer="meter:1:8")
     assert (412, True) == (fenced.status, "epoch 2" in fenced.value["detail"])
