@@ -95,7 +95,7 @@ def _query(request: Request, reading: Reading, table: Table | None) -> Query:
     if select is not None:
         terms.append(f"select({select})")
     query = parse_query("&".join(filter(None, terms)), table or Table(request.topic, None))
-    if query != Query(query.where, query.select):
+    if request.parameters.count or query != Query(query.where, query.select):
         raise Error(
             Code.INVALID,
             "history comes in the order of time; beside conditions it takes from, to, last, limit "

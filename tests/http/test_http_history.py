@@ -328,6 +328,7 @@ REFUSED = {
     "/Dog/1?every=1m&fn=maxx": 'did you mean "max"?',
     "/Dog/1?from=0&fn=avg": "fn needs buckets",
     "/Dog/1?from=0&sort(name)": "history comes in the order of time",
+    "/Dog/?from=0&count": "history comes in the order of time",
     "/Dog/1?from=0&select=": "a select names no attribute",
     "/Dog/1?from=0&select=secret": "Dog has no attribute",
     "/Dog/1?from=0&secret==x": "Dog has no attribute",
