@@ -61,6 +61,7 @@ class Bridge:
         self.subscription = Counted(
             engine.reader, self.client_id, self._wake.set, self.backlog, self.outbox
         )
+        self.subscription.cold = plan.mode is Mode.OUTBOX
         self._link: Link | None = None
         self._lost = ""
         self._task: asyncio.Task[None] | None = None
@@ -83,6 +84,8 @@ class Bridge:
     @property
     def mode(self) -> str:
         """``hot``: what is written is sent at once, from memory; ``cold``: it waits on the disk."""
+        if self.plan.mode is Mode.OUTBOX:
+            return "cold"
         behind = self.outbox.retrying or self.lag > len(self.outbox)
         return "hot" if self.connected and not behind else "cold"
 
@@ -108,7 +111,7 @@ class Bridge:
         for route in self.plan.out:
             interest = Interest(route.topics, qos=2, no_local=True, marks=False)
             self._engine.watch(self.subscription, interest, SERVER, since, current=False)
-            if self.plan.mode is Mode.HYBRID:
+            if self.plan.mode is not Mode.MEMORY:
                 self._engine.durable.add(route.topics)
         if saved is None:
             self.outbox.upto = announced
@@ -146,7 +149,7 @@ class Bridge:
                 task.cancel()
                 await asyncio.wait((task,))
         self._engine.close(self.subscription)
-        if self.plan.mode is Mode.HYBRID:
+        if self.plan.mode is not Mode.MEMORY:
             for route in self.plan.out:
                 self._engine.durable.remove(route.topics)
         self._save()

@@ -23,12 +23,18 @@ class Counted(Subscription):
         super().__init__(reader, client_id, on_ready)
         self._backlog = backlog
         self._outbox = outbox
+        self.cold = False
+        """Whether it reads everything from the log."""
 
     def offer(self, event: Event) -> None:
         """Count an event that is logged and not its own, and take it."""
         if event.seq and event.client != self.client_id:
             self._backlog.add(waiting(event), len(self._outbox))
-        super().offer(event)
+        if self.cold and event.seq:
+            self._behind = True
+            self._signal()
+        else:
+            super().offer(event)
 
 
 def waiting(event: Event) -> Waiting:

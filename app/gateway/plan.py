@@ -14,6 +14,8 @@ class Mode(StrEnum):
 
     HYBRID = "hybrid"
     """All that matches is logged and kept until the broker has it; sent from memory when it can."""
+    OUTBOX = "outbox"
+    """The same, but never from memory: each event is read from the log again before it is sent."""
     MEMORY = "memory"
     """Only what fits into memory while the broker is away; nothing is logged for it."""
 
