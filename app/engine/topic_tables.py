@@ -229,8 +229,8 @@ class TopicTables:
     def need(self, event: Event) -> bool:
         """See to it that there is a table for what is written now; return whether it is to be kept.
 
-        All is that is not the server's own. Raises TOO_LARGE when there are as many tables as may be:
-        that is for good, so it costs no client its connection (E18). A deletion asks for none.
+        All is that is not the server's own. Raises TOO_LARGE when there are as many tables as may
+        be: that is for good, so it costs no client its connection (E18). A deletion asks for none.
         """
         topic = event.topic
         if topic[0] == "$":
