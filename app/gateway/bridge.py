@@ -124,6 +124,7 @@ class Bridge:
     async def _count(self, since: int, until: int) -> None:
         """Count once what waits since before the server was started."""
         try:
+            await self._fill()  # so that it is known how old they are
             await self._recount(since, until)
         except Error as error:
             log.warning("what waits for the bridge %s is not known: %s", self.plan.name, error)

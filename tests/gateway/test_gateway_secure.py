@@ -109,3 +109,15 @@ async def test_somebody_listens_and_says_nothing(room, monkeypatch):
         place = type("Silent", (), {"port": silent.getsockname()[1]})
         async with server(room / "here", to(place, "u/#")) as world:
             await goes_on(world, "does not answer")
+
+
+async def test_what_was_refused_before_a_change_is_known_to_be_old(room):
+    """H37: in an outage too, when nothing is sent that would be read again."""
+    (room / "rules").write_text("topic read #\n")
+    with RemoteBroker(room / "there", f"acl_file {room}/rules\n") as broker:
+        async with server(room / "here") as world:
+            await world.gateway.change("b", to(broker, "u/#"))
+            await world.say("u/1", b"x")
+            await world.until(lambda: world.bridge.outbox.retrying)
+            await world.gateway.change("b", to(broker, "u/#") | {"port": free_port()})
+            await world.until(lambda: world.gateway.lag_seconds(world.bridge) > 0)
