@@ -46,7 +46,7 @@ from app.engine.live_rows import LiveRows
 from app.engine.passage import Passage
 from app.engine.past import Past
 from app.engine.producers import Producers, is_marked
-from app.engine.readable import Readable
+from app.engine.readable import Readable, nothing_at
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
@@ -291,7 +291,7 @@ class Engine:
         route = self.registry.route(topic)
         record = await self._readable.record(route, topic, caller)
         if record is None or 0 < record.expires_at <= self.now():
-            raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+            raise nothing_at(route)
         return record
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:

@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from app.core.callers import Caller
 from app.core.clock import WallClock, version_of
+from app.core.errors import Code, Error
 from app.core.events import Record
 from app.core.freshness import bound
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
 from app.core.tables import Table
+from app.core.topic_tables import PREFIX
 from app.core.topics import TopicFilter
 from app.engine.hooks import Hooks
 from app.engine.reader import Reader
@@ -22,6 +24,26 @@ from app.engine.registry import Route
 from app.engine.row_reads import Let, RowReads
 from app.engine.topic_rows import View
 from app.store.store import Page
+
+
+def nothing_at(route: Route) -> Error:
+    """Return that there is nothing to be read, and where else it may be.
+
+    Who comes with an MQTT client has often sent it without the retain flag, or asks for the rows of
+    topics to which nothing was sent yet.
+    """
+    topic = route.topic
+    message = f"there is no record at {topic!r}"
+    if route.entry is None and topic[:1] != "$":
+        table, slash, _ = topic.partition("/")
+        if slash and topic.startswith(PREFIX):
+            message += (
+                f"; a topic table {table} is there from the first message or subscription to one "
+                "of its topics, and $SYS/topic_tables/ lists those that are"
+            )
+        else:
+            message += "; messages that were not retained are in its history, such as ?last=10"
+    return Error(Code.NOT_FOUND, message)
 
 
 class Readable:

@@ -467,3 +467,17 @@ async def test_a_problem_comes_in_the_accepted_format(rest):
 async def test_the_position_is_a_cursor(rest):
     put = await rest.put("/Dog/1", b'{"name":"Rex"}')
     assert re.fullmatch(CURSOR, put.headers["rowcast-position"])
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/home/temperature", "?last=10"),
+        ("/mqtt_home/", "$SYS/topic_tables/ lists those that are"),
+        ("/Dog/404", "at 'Dog/404'"),
+    ],
+)
+async def test_a_404_says_where_else_it_may_be(rest, path, hint):
+    """D43: what was not retained is no record, and a table without messages is not there yet."""
+    answer = await rest.get(path)
+    assert (404, True) == (answer.status, answer.value["detail"].endswith(hint))
