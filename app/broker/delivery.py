@@ -29,9 +29,10 @@ def deliver(client: "Client", session: Session) -> None:
         return  # it is being opened; or the disk is slow: it calls again when it has caught up
     if session.resend:
         send_again(client, session)
+    if session.gaps.marks:
         _tell(client, session)
-        if session.resend:
-            return  # what was sent before goes first (MQTT-4.6.0-1)
+    if session.resend:
+        return  # what was sent before goes first (MQTT-4.6.0-1)
     if session.sharing is not None:
         _send_deals(client, session, session.sharing)
     limit = MQTT_FLUSH_EVENTS
@@ -50,11 +51,14 @@ def deliver(client: "Client", session: Session) -> None:
 
 
 def _tell(client: "Client", session: Session) -> None:
-    """Tell at once of what could not be sent again."""
-    frames: list[bytes] = []
-    if session.gaps.marks:
-        certain = tell_all(client, session, frames)
-        _post(client, session, frames, certain=certain)
+    """Tell at once of what could not be sent again, as far as there is room (MQTT-3.3.4-7)."""
+    window, frames = session.window, list[bytes]()
+    room = window.receive_maximum - (len(window) - len(session.resend))
+    if room <= 0:
+        client.blocked = True  # an acknowledgement calls again
+        return
+    certain = tell_all(client, session, frames, room)
+    _post(client, session, frames, certain=certain)
 
 
 def _post(client: "Client", session: Session, frames: list[bytes], *, certain: bool) -> None:

@@ -63,10 +63,12 @@ def mark(
     return False
 
 
-def tell_all(client: "Client", session: Session, frames: list[bytes]) -> bool:
+def tell_all(
+    client: "Client", session: Session, frames: list[bytes], most: int | None = None
+) -> bool:
     """Tell of what could not be passed on just now; return whether any of it has QoS 2."""
     certain = False
-    for gap in session.gaps.told():
+    for gap in session.gaps.told(most):
         certain |= tell(client, session, gap, frames)
     return certain
 

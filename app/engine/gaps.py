@@ -137,10 +137,10 @@ class Gaps:
         if not last.count:
             self.marks.pop()
 
-    def told(self) -> list[Gap]:
-        """Return what is to be told now, and forget it."""
-        marks = self.marks.copy()
-        self.marks.clear()
+    def told(self, most: int | None = None) -> list[Gap]:
+        """Return what is to be told now, as much as there is room for, and forget it."""
+        marks = self.marks[:most]
+        del self.marks[:most]
         return marks
 
 

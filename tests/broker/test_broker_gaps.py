@@ -7,8 +7,10 @@ from broker_world import OTHER, Puback, Publish, World, payloads, topics, users
 
 from app.core.callers import SERVER
 from app.core.events import DELETE, MESSAGE, PUT, Event
+from app.core.topic_tables import Branch
 from app.engine.hook import Hook
 from app.mqtt.packets import Pubcomp, Pubrel
+from app.store.store import Keep
 
 
 @pytest.fixture
@@ -207,6 +209,23 @@ async def test_what_is_owed_survives_a_restart_of_the_server():
     peer = world.peer()
     await peer.connect("s", **lasting())
     assert [("away", 2)] == told([*peer.later, *await peer.hear()])
+
+
+async def test_a_gap_waits_for_room_as_messages_do():
+    """MQTT-3.3.4-7: what cannot be sent again is told when the client has acknowledged more."""
+    world = World()
+    peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
+    for payload in (b"gone", b"kept"):
+        await world.say("a", payload)
+    await peer.hear()
+    await world.pass_time(1)
+    world = await world.killed()
+    world.store.trim(Branch(None), Keep(events=1), world.now, 100)
+    peer = world.peer()
+    await peer.connect("s", **lasting(receive_maximum=1))
+    (kept,) = [*peer.later, *await peer.hear()]
+    assert b"kept" == kept.payload
+    assert [("trimmed", 1)] == told(await peer.ask(Puback(kept.packet_id)))
 
 
 async def test_a_gap_with_qos_2_holds_no_identifier_over_a_kill():
