@@ -224,6 +224,7 @@ class Bridge:
                 await self._wake.wait()
         except TimeoutError:
             pass
+        await asyncio.sleep(0)  # who wrote what woke it hears of that first (H3)
         self._wake.clear()
 
     # -- out ---------------------------------------------------------------------------------------

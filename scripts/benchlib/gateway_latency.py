@@ -73,6 +73,7 @@ class Subject:
     async def settled(self) -> None:
         """Wait until the bridge that works has delivered all."""
         bridge = self.bridge
+        await asyncio.sleep(LOOK_SECONDS)  # so that all come from a rest
         async with asyncio.timeout(PATIENCE_SECONDS):
             while bridge and not bridge.idle:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(LOOK_SECONDS)
