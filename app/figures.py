@@ -72,12 +72,13 @@ def _guard(broker: Broker) -> dict[str, Facts]:
     """Return who is refused now, and how often somebody was, by reason."""
     guard = broker.guard
     rows: dict[str, Facts] = {
-        "connections": {"kind": "open", "count": guard.connections},
-        "bans": {"kind": "ever", "count": guard.banned},
-        "throttled": {"kind": "ever", "count": broker.throttled},
+        "connections": {"name": "connections", "kind": "open", "count": guard.connections},
+        "bans": {"name": "bans", "kind": "ever", "count": guard.banned},
+        "throttled": {"name": "throttled", "kind": "ever", "count": broker.throttled},
     }
     for reason, count in guard.refusals.items():
-        rows[f"refused/{reason.name.lower()}"] = {"kind": "refused", "count": count}
+        name = reason.name.lower()
+        rows[f"refused/{name}"] = {"name": name, "kind": "refused", "count": count}
     for ban in guard.bans:
         rows[f"ban/{ban.kind}/{ban.name}"] = {
             "kind": f"ban of a {ban.kind}" if ban.kind != "at" else "ban of a client at a peer",

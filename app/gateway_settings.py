@@ -40,7 +40,7 @@ class RemoteBroker(Section):
     """One broker, and what goes there and comes from there."""
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
-    host: str
+    host: Annotated[str, Field(min_length=1)]
     port: Annotated[Number, Field(ge=1, le=65_535)] = 1883
     version: Literal["5", "3.1.1"] = "5"
     client_id: Annotated[str, Field(pattern="^[ -~]*$")] = ""

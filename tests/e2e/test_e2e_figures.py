@@ -79,6 +79,8 @@ def test_who_is_refused(server):
     Mqtt(server.mqtt_port, client_id="flapping").cut()
     assert 1 == server.request("GET", "/$SYS/guard/refused/banned").json()["count"]
     assert 1 == server.request("GET", "/$SYS/guard/bans").json()["count"]
+    named = {row["name"]: row["count"] for row in rows(server, "guard/") if "count" in row}
+    assert (1, 1, 0) == (named["banned"], named["bans"], named["throttled"])
 
 
 def test_shared_subscriptions(server):

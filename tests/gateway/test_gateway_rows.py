@@ -100,6 +100,7 @@ async def test_what_waits_stays_when_a_bridge_is_changed(broker, folder):
     ("value", "said"),
     [
         ({}, "host"),
+        ({"host": ""}, "host"),
         ({"host": "h", "prot": 1}, "prot"),
         ({"host": "h", "out": [{"filter": "#/a"}]}, "'#' must be"),
         ([1], "a broker is a map"),
