@@ -25,6 +25,12 @@ from app.http.request import VALUE_TYPES, Request, new_event, position_headers
 async def get(request: Request) -> None:
     """Answer GET with what the class's ``get`` returns; None is NOT_FOUND."""
     request.engine.authorise_read(request.topic, request.caller)
+    if request.parameters.count:  # what a class returns may be cut short, so its length is no count
+        raise Error(
+            Code.INVALID,
+            f"there is no count at {path_of(request.topic)!r}, which is not a plain table; leave "
+            "it out and count what comes",
+        )
     resource = _resource(request)
     query = _query(request)
     value = await _call(request, lambda: resource.get(query))

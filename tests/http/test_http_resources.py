@@ -148,3 +148,9 @@ async def test_a_class_creates(rest):
 async def test_an_own_put_is_not_written_together(rest):
     refused = await rest.put("/Dog/?atomic=true", b'[{"id":"1","name":"x"}]')
     assert refused.status == 405
+
+
+async def test_a_count_that_a_class_cannot_give_is_refused(rest):
+    """B19: in words; the rows came instead, as if it had not been asked for."""
+    answer = await rest.get("/Lamp/?count")
+    assert (400, True) == (answer.status, "no count at '/Lamp/'" in answer.value["detail"])
