@@ -99,10 +99,15 @@ class Groups:
             state = group.state() if group.durable else None
             if state is not None and state != group.saved:
                 changes.append(Change(owner, STATE, state))
-            elif state is None and group.saved is not None:
+            elif state is None and group.saved is not None and not self._replaced(group):
                 changes.append(Change(owner, "", None))
             group.saved = state
         return changes
+
+    def _replaced(self, group: Group) -> bool:
+        """Tell whether another group has taken a group's place, and its facts on disk."""
+        other = self._groups.get((group.name, group.topics.text))
+        return other is not None and other is not group and other.durable
 
     def failed(self, groups: Iterable[Group]) -> None:
         """Hear that what ``changes`` returned was not written: it is tried again."""

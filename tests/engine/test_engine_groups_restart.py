@@ -157,6 +157,20 @@ async def test_a_state_that_could_not_be_written_is_written_later(yard, monkeypa
     assert ["group/g/Dog/#"] == [owner for owner, _, _ in yard.store.states("group/")]
 
 
+async def test_the_end_of_a_group_takes_nothing_from_the_next_of_its_name(yard):
+    """MQTT-4.8.2-5: the disk refused to remove it, and took the state of the next one."""
+    first = yard.worker("a", durable=True)
+    yard.groups.save()
+    yard.refusal = Error(Code.BUSY, "the disk refuses")
+    first.end()
+    yard.groups.save()
+    yard.refusal = None
+    following = yard.worker("b", durable=True).group
+    yard.store.commit([], yard.groups.changes([following]))  # with a flight of its member
+    yard.groups.save()
+    assert ["group/g/Dog/#"] == [owner for owner, _, _ in yard.store.states("group/")]
+
+
 async def test_nothing_is_written_twice(yard):
     yard.worker("a", durable=True)
     yard.groups.save()
