@@ -69,7 +69,7 @@ class RemoteBroker(Section):
         """Return the bridge's plan; raises OSError for a certificate that cannot be read."""
         remote = Remote(
             self.host, self.port, MQTT_5 if self.version == "5" else MQTT_3_1_1,
-            self.client_id or f"rowcast-{self.name}", self.username, self.password,
+            self.client_id, self.username, self.password,
             self._context(), self.keep_alive_seconds, self.max_inflight,
         )  # fmt: skip
         rules = Rules(

@@ -16,6 +16,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from app.core.callers import ALL, SERVER, Caller
@@ -41,6 +42,7 @@ from app.gateway.link import Link
 from app.gateway.messages import Sender, event_of, is_news, message_of
 from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route
+from app.gateway.remote import Remote
 from app.gateway.state import Saved, change_of, kept_of
 
 log = logging.getLogger("rowcast.gateway")
@@ -181,12 +183,18 @@ class Bridge:
 
     async def _connect(self) -> None:
         self._lost = ""
-        link = self._link = Link(self.plan.remote, self._on_lost)
+        link = self._link = Link(self._remote(), self._on_lost)
         filters = [(route.topics.text, route.qos) for route in self.plan.into]
         await link.open(self._hear if filters else None, filters)
         self.outbox.rules.flying_max = link.flying_max
         self.connected, self.last_error = True, ""
         log.info("the bridge %s is connected", self.plan.name)
+
+    def _remote(self) -> Remote:
+        """Return the broker; two servers have no client identifier in common unless told to."""
+        remote = self.plan.remote
+        own = f"rowcast-{self.plan.name}-{self._engine.reader.epoch}"
+        return remote if remote.client_id else replace(remote, client_id=own)
 
     async def _disconnect(self) -> None:
         link, self._link = self._link, None

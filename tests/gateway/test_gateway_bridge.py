@@ -205,3 +205,20 @@ async def test_its_rows_tell_what_it_does(broker, folder):
     assert ["b", "127.0.0.1", broker.port, True, "hot", 1, 0, 0, 0, ""] == [
         rows[field] for field in fields
     ]
+
+
+async def test_two_servers_with_one_plan_do_not_throw_each_other_off(broker, tmp_path):
+    """H38: each log has a client identifier of its own."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for each in folders:
+        each.mkdir()
+    settings = to(broker, "u/#")
+    async with server(folders[0], settings) as one, server(folders[1], settings) as two:
+        await one.idle()
+        await two.idle()
+        await one.say("u/1", b"of one")
+        await two.say("u/2", b"of two")
+        await one.idle()
+        await two.idle()
+        assert (1, 1) == (one.bridge.sent, two.bridge.sent)
+        assert one.bridge._remote().client_id != two.bridge._remote().client_id

@@ -19,7 +19,7 @@ def test_defaults_are_those_of_the_source():
     assert (30, 5.0, Mode.HYBRID) == (
         plan.dead_letter_retain_days, plan.reconnect_interval_seconds, plan.mode,
     )  # fmt: skip
-    assert ("h", 1883, 5, "rowcast-b") == (
+    assert ("h", 1883, 5, "") == (
         plan.remote.host, plan.remote.port, plan.remote.version, plan.remote.client_id,
     )  # fmt: skip
 
