@@ -36,7 +36,7 @@ from app.http.asgi import HeaderList
 from app.http.offers import not_offered
 from app.http.periods import Period
 from app.http.readings import Reading, readings
-from app.http.replies import VARY, send_bytes, unless_gone, until_gone
+from app.http.replies import VARY, send_bytes, send_headers, unless_gone, until_gone
 from app.http.request import ROW_TYPES, Request
 
 _ENTRY: Final = ("topic", "value")
@@ -59,7 +59,8 @@ async def send_history(request: Request, period: Period) -> None:
     query = _query(request, reading, table)
     answer = Answer(request, period, window, table, query, media_type)
     if request.is_head:
-        await send_bytes(request.send, 200, answer.content_type, b"", answer.headers(), head=True)
+        kind = (b"content-type", answer.content_type.encode())
+        await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
     elif period.every_ms:
         await unless_gone(request.receive, answer.send_series())
     elif period.last or period.limit is not None:

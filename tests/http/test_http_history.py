@@ -228,6 +228,7 @@ async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch, quer
 async def test_head_says_where_it_ends(rest):
     got = await rest.head("/Dog/?from=0")
     assert (200, b"", f"{EPOCH}:9") == (got.status, got.body, got.headers["rowcast-position"])
+    assert "content-length" not in got.headers  # GET's is not known (RFC 9110, 8.6)
 
 
 # -- series ------------------------------------------------------------------------------------
