@@ -73,9 +73,9 @@ async def position_of(reader: Reader, source: Source, moment: Moment, *, kept: b
         return min(announced, await reader.since(source, moment.version))
     if cursor.epoch != reader.epoch:
         raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
-    if cursor.seq > announced:
+    if cursor.seq > (head := reader.committed()):  # a listing may run ahead of the bus
         raise Error(
-            Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{announced}"
+            Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{head}"
         )
     trimmed = reader.trimmed([source])
     if kept and cursor.seq < trimmed:

@@ -89,6 +89,10 @@ class Reader:
             return None  # there are some from before it had a table, among those of others
         return store.figures(branch).events
 
+    def committed(self) -> int:
+        """Return the greatest number on the disk: what a read may tell before it is announced."""
+        return self._store.head()
+
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 

@@ -101,7 +101,7 @@ async def _broken(reader: Reader, token: str, sources: list[Source]) -> str:
     cursor = parse_cursor(token)
     if cursor.epoch != reader.epoch:
         return "the cursor is of another log"
-    if cursor.seq > reader.announced():
+    if cursor.seq > reader.committed():  # a listing may run ahead of the bus
         return "the cursor is beyond the end of the log"
     if reader.trimmed(sources) > cursor.seq:
         return "no longer in the log"

@@ -1,11 +1,15 @@
 """Moments: what a time, a while ago or a cursor is as a place in the log (FEATURES E25)."""
 
-import pytest
-from engine_room import NOW, code_of
+import asyncio
 
+import pytest
+from engine_room import ANN, NOW, Room, code_of
+
+from app.codecs import JSON
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
-from app.engine.moments import Moment, moment_of
+from app.core.events import PUT, Event
+from app.engine.moments import Moment, moment_of, position_of
 
 THEN = 1_767_323_045_000_000
 
@@ -48,3 +52,16 @@ def test_anything_else_is_refused(text):
 def test_a_refusal_says_what_and_how():
     with pytest.raises(Error, match=r"^asof is a time such as .*-1h.*, not 'x'$"):
         moment_of("x", "asof", NOW)
+
+
+async def test_a_cursor_on_the_disk_that_is_not_announced_is_a_moment():
+    """M1: a listing may tell it a moment before the bus does."""
+    room = Room()
+    room.engine.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', JSON, 1, True), ANN)
+    await asyncio.sleep(0)
+    assert (1, 0) == (room.store.head(), room.committer.announced)
+    assert 1 == await position_of(room.reader, None, moment_of(room.engine.cursor(1), "from", NOW))
+    await room.committer.settle()
+    with pytest.raises(Error) as refused:
+        await position_of(room.reader, None, moment_of(room.engine.cursor(2), "from", NOW))
+    assert Code.GONE is refused.value.code
