@@ -481,6 +481,9 @@ GATEWAY_RECONNECT_SECONDS_MAX = 60
 GATEWAY_RECONNECT_SECONDS_MIN = 0.25
 """Wait after a connection was lost, before the first new one: finding out which event makes a
 broker disconnect takes several."""
+GATEWAY_SESSION_SECONDS = 7 * 86_400
+"""How long a remote broker is asked to keep what comes while a bridge is away: as long as the log
+is kept here by default."""
 GATEWAY_SAVE_SECONDS = 0.5
 """How long a bridge's place may be behind: a kill repeats at most that much."""
 GATEWAY_TAKE_EVENTS = 100

@@ -17,9 +17,8 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from app.core.callers import ALL, SERVER, Caller
+from app.core.callers import SERVER
 from app.core.clock import WallClock
 from app.core.errors import Error
 from app.core.events import GAP, RESET, Event
@@ -37,9 +36,10 @@ from app.engine.topic_rows import Row
 from app.engine.write import Outcome
 from app.gateway.backlog import Backlog, Waiting
 from app.gateway.counted import Counted, waiting
+from app.gateway.inlet import Inlet
 from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
-from app.gateway.messages import Sender, event_of, is_news, message_of
+from app.gateway.messages import Sender, is_news, message_of
 from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route
 from app.gateway.remote import Remote
@@ -55,8 +55,7 @@ class Bridge:
         self.plan = plan
         self._engine = engine
         self._now = now
-        self._caller = Caller(self.client_id, ALL, "gateway", client_id=self.client_id)
-        """Who writes what comes in: hooks are asked, and the server's own topics are closed."""
+        self.inlet = Inlet(plan, engine, self._on_lost, self._note)
         self._wake = asyncio.Event()
         self.outbox = Outbox(plan.rules)
         self.backlog = Backlog(plan.caps)
@@ -75,7 +74,7 @@ class Bridge:
         self._seen = 0
         """Up to where events may have been sent before the server was started."""
         self.connected = False
-        self.sent = self.failed = self.dead = self.dropped = self.received = 0
+        self.sent = self.failed = self.dead = self.dropped = 0
         self.last_error = ""
 
     @property
@@ -184,8 +183,8 @@ class Bridge:
     async def _connect(self) -> None:
         self._lost = ""
         link = self._link = Link(self._remote(), self._on_lost)
-        filters = [(route.topics.text, route.qos) for route in self.plan.into]
-        await link.open(self._hear if filters else None, filters)
+        await link.open()
+        await self.inlet.open(self._remote())
         self.outbox.rules.flying_max = link.flying_max
         self.connected, self.last_error = True, ""
         log.info("the bridge %s is connected", self.plan.name)
@@ -199,6 +198,7 @@ class Bridge:
     async def _disconnect(self) -> None:
         link, self._link = self._link, None
         self.connected = False
+        await self.inlet.close()
         if link is not None:
             await link.close()
         blame = bool(self._lost)
@@ -429,20 +429,3 @@ class Bridge:
             self._changed = self._changed or error is not None
 
         self._engine.committer.keep((change_of(self.plan.name, self.outbox, self.backlog),), saved)
-
-    # -- in ----------------------------------------------------------------------------------------
-
-    async def _hear(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
-        """Take a message of the broker: it is acknowledged when it is durable here (H33)."""
-        route = next((item for item in self.plan.into if item.topics.matches(topic)), None)
-        if route is None:
-            return
-        writer, epoch = self.client_id, self._engine.reader.epoch
-        try:
-            event = event_of(route.topic(topic), payload, qos, properties, writer, epoch)
-            if event is not None:
-                await self._engine.write(event, self._caller)
-                self.received += 1
-        except Error as error:
-            self.failed += 1
-            self._note(f"a message at {topic!r} was refused here: {error.message}")

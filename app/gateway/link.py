@@ -23,8 +23,8 @@ from app.gateway.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]
 """Told None when the broker has a message, else why it refused it."""
-Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[None]]
-"""Takes a message: topic, payload, QoS and gmqtt's properties; it is acknowledged afterwards."""
+Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
+"""Takes a message: topic, payload, QoS and gmqtt's properties; False: it is to come again."""
 
 _REFUSED: Final = 0x80
 """Reasons from here on say that a message was not taken (MQTT 5, 2.4)."""
@@ -112,9 +112,16 @@ class Link:
         if filters:
             # As published: else a new value of a record could not be told from a message. Before
             # MQTT 5 it cannot: only what was retained when the subscription began says so.
+            # A session that goes on has the retained ones already (retain handling 1).
             told = remote.version == MQTT_5
+            once = 1 if told and session_seconds else 0
             client.subscribe(
-                [Subscription(text, qos=qos, retain_as_published=told) for text, qos in filters]
+                [
+                    Subscription(
+                        text, qos=qos, retain_as_published=told, retain_handling_options=once
+                    )
+                    for text, qos in filters
+                ]
             )
 
     def _make(self, heard: Heard | None, session_seconds: int) -> Client:
@@ -142,7 +149,8 @@ class Link:
             async def on_message(
                 _client: Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
             ) -> int:
-                await heard(topic, bytes(payload), qos, properties)
+                if not await heard(topic, bytes(payload), qos, properties) and qos:
+                    self._abort("a message is to be sent again")  # so this is not acknowledged
                 return 0
 
             client.on_message = on_message
@@ -171,6 +179,12 @@ class Link:
         lost, self._lost = self._lost, None
         if lost is not None:
             lost(why)
+
+    def _abort(self, why: str) -> None:
+        """End the connection at once; nothing more is said on it."""
+        if self._client is not None:
+            self._client._connection._transport.abort()
+        self._end(why)
 
     @property
     def crowded(self) -> bool:

@@ -101,6 +101,7 @@ class Reader:
         self.heard.append((topic, payload))
         self.properties.append(properties)
         self._more.set()
+        return True
 
     async def open(self, text="#"):
         await self.link.open(self.hear, [(text, 1)])

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from gateway_world import ANN, reading, server, to
 
+from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
 from app.engine.interests import Interest
 from app.engine.subscription import Subscription
@@ -168,7 +169,7 @@ async def test_messages_from_there_are_written_here(broker, folder):
         publish = remote.link.publish
         publish("dogs/1", b'{"name":"Rex"}', 1, True, {}, done.append)
         publish("said/1", b"hello", 1, False, {}, done.append)
-        await world.until(lambda: world.bridge.received == 2)
+        await world.until(lambda: world.bridge.inlet.received == 2)
         record = await world.engine.read("Dog/1", ANN)
     assert b'{"id":"1","name":"Rex"}' == record.payload
 
@@ -181,7 +182,7 @@ async def test_a_bridge_both_ways_does_not_go_round(broker, folder):
         await world.say("chat/1", b"from here")
         await reader.wait(1)
         reader.link.publish("chat/1", b"from there", 1, False, {}, lambda _: None)
-        await world.until(lambda: world.bridge.received == 1)
+        await world.until(lambda: world.bridge.inlet.received == 1)
         await world.idle()
         events = [
             event for event in world.application.store.read(0, 100) if event.topic == "chat/1"
@@ -222,3 +223,44 @@ async def test_two_servers_with_one_plan_do_not_throw_each_other_off(broker, tmp
         await two.idle()
         assert (1, 1) == (one.bridge.sent, two.bridge.sent)
         assert one.bridge._remote().client_id != two.bridge._remote().client_id
+
+
+async def test_what_came_while_it_was_away_comes_later(broker, folder):
+    """H33: the broker keeps the session of the way in."""
+    settings = to(broker) | {"in": [{"filter": "cmd/#"}]}
+    async with server(folder, settings) as world:
+        await world.idle()
+    async with reading(broker, "none") as remote:
+        done = []
+        for number in range(10):
+            remote.link.publish("cmd/x", b"%d" % number, 1, False, {}, done.append)
+        async with server(folder, settings) as world:
+            await world.until(lambda: world.bridge.inlet.received == 10)
+            events = world.application.store.read(0, 1000)
+    said = [event.payload for event in events if event.topic == "cmd/x"]
+    assert [b"%d" % number for number in range(10)] == said
+
+
+async def test_what_the_disk_refuses_is_not_acknowledged(broker, folder, monkeypatch):
+    """H33, X9: it comes again when the disk takes it; what is no value of a table does not."""
+    settings = to(broker) | {"in": [{"filter": "cmd/#"}, {"filter": "Dog/#"}]}
+    async with server(folder, settings) as world, reading(broker, "none") as remote:
+        await world.idle()
+        commit, refusals = world.application.store.commit, []
+
+        def refuse(events, changes=()):
+            if len(refusals) < 3 and any(event.topic == "cmd/x" for event in events):
+                refusals.append(events)
+                raise Error(Code.BUSY, "the disk is full")
+            return commit(events, changes)
+
+        monkeypatch.setattr(world.application.store, "commit", refuse)
+        remote.link.publish("Dog/1", b"no dog", 1, True, {}, lambda _: None)
+        remote.link.publish("cmd/x", b"kept", 1, False, {}, lambda _: None)
+        await world.until(lambda: world.bridge.inlet.received == 1)
+        assert (3, 4) == (len(refusals), world.bridge.inlet.refused)
+        assert [b"kept"] == [
+            event.payload
+            for event in world.application.store.read(0, 1000)
+            if event.topic == "cmd/x"
+        ]

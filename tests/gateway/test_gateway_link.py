@@ -43,6 +43,7 @@ class Opened:
 
     async def hear(self, topic, payload, qos, properties):
         self.heard.put_nowait((topic, payload, qos))
+        return True
 
     async def publish(self, topic, payload=b"x", qos=1, retain=False, **properties):
         answer = asyncio.get_running_loop().create_future()
