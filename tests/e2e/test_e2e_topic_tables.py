@@ -255,7 +255,7 @@ def test_the_cap_is_told_on_every_door(tmp_path):
             assert "topics.max_tables" in answer.properties["reason_string"]
             assert Reason.GRANTED_QOS_1 == other.subscribe("barn/a").reasons[0]
         answer = server.request("PUT", "/barn/a", content=b"1")
-        assert 503 == answer.status_code
+        assert 413 == answer.status_code
         assert "topics.max_tables" in answer.text
         with open_websocket(server, "/") as socket:
             socket.send(json.dumps({"id": 1, "op": "put", "topic": "barn/a", "value": 1}))
