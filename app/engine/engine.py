@@ -242,7 +242,7 @@ class Engine:
         event = Event(topic, kind, payload, JSON if kind != DELETE else None, 1, kind in RETAINED)
         if sent is not None:
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
-            event.retain = sent.retain
+            event.retain, event.version = sent.retain, sent.version
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         done: Done = resolver(future)
         asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it

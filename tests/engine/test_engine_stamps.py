@@ -3,12 +3,13 @@
 import random
 
 import pytest
-from engine_room import ANN, NOW, Listener, Room, refusal
+from engine_room import ANN, DOG, NOW, Listener, Room, refusal
 
 from app.core.clock import version_of
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import TOMBSTONE_DAYS
+from app.engine.resource import Resource
 from app.engine.stamps import ORIGIN, put_stamp, stamp_of
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
@@ -212,3 +213,18 @@ async def test_every_order_of_arrival_ends_alike(seed):
         last = max(known, key=lambda facts: facts[3:], default=None)
         expected.append(None if last is None or last[1] == DELETE else last[2])
     assert [expected] * 3 == states
+
+
+async def test_a_resource_class_keeps_the_stamp():
+    """E26: what code in resources/ writes for a client is as old as the client says."""
+
+    class Dogs(Resource):
+        path = "Dog"
+
+        async def put(self, value):
+            return await super().put(value)
+
+    room = Room(resources=[("Dog", Dogs)])
+    await write(room, "Dog/1", PUT, b'{"name":"2"}', THEN + 20)
+    late = await write(room, "Dog/1", PUT, b'{"name":"1"}', THEN + 10)
+    assert (THEN + 20, THEN + 20) == (late.late, room.store.get(DOG, "Dog/1").version)
