@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from app.core.errors import Code, Error
-from app.core.limits import GATEWAY_FLYING_MAX
+from app.core.gateway_limits import GATEWAY_FLYING_MAX
 from app.core.topics import TopicFilter
 from app.gateway.backlog import Caps, Policy
 from app.gateway.outbox import Rules

@@ -15,16 +15,19 @@ can use up the numbers of another.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
-from app.core.limits import (
+from app.core.gateway_limits import (
     PRODUCER_NAME_CHARS_MAX,
     PRODUCER_NUMBER_MAX,
+    PRODUCER_NUMBERS_FORGOTTEN,
     PRODUCER_NUMBERS_MAX,
     PRODUCERS_MAX,
 )
+from app.core.topics import DELAYED_PREFIX
 from app.engine.rights import check_write
 from app.engine.write import Done, Outcome, Receipt
 from app.store.store import Change
@@ -39,6 +42,9 @@ PATH: Final = "path"
 MARKS: Final = frozenset({MARK, PATH})
 OWNER: Final = "producer/"
 """What the owners of marks begin with; the user and the producer's name follow."""
+_LOW: Final = "low"
+_FORGOTTEN: Final = "forgotten"
+"""Names of the facts that keep the two bounds; those of the others are numbers."""
 _HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"
 
 
@@ -89,8 +95,16 @@ class Producer:
     """Of numbers below this nobody knows whether they were written."""
     done: dict[int, int] = field(default_factory=dict)
     """The position that each number became."""
-    flying: dict[int, list[Done]] = field(default_factory=dict)
-    """Numbers that are being written, and who waits besides the first."""
+    flying: dict[tuple[int, int], list[Done]] = field(default_factory=dict)
+    """Epoch and number of what is being written, and who waits besides the first."""
+
+    def enter(self, epoch: int) -> None:
+        """Begin an epoch: its numbers are new ones."""
+        self.epoch, self.low, self.forgotten, self.done = epoch, 0, 0, {}
+
+    def fact(self, epoch: int, name: str, number: int) -> Change:
+        """Return the change that keeps a number that concerns all the others."""
+        return Change(self.owner, f"{epoch}:{name}", number.to_bytes(8, "big"))
 
 
 class Producers:
@@ -106,14 +120,19 @@ class Producers:
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Take up what was known before a restart; ``facts`` are those of owners ``producer/``."""
         for owner, name, value in facts:
-            epoch, _, number = name.partition(":")
+            text, _, number = name.partition(":")
             producer = self._producers.setdefault(owner, Producer(owner))
-            producer.epoch = int(epoch)
-            producer.done[int(number)] = int.from_bytes(value, "big")
-        for producer in self._producers.values():
-            producer.done = dict(sorted(producer.done.items()))
-            if len(producer.done) >= PRODUCER_NUMBERS_MAX:
-                producer.forgotten = next(iter(producer.done))
+            epoch, known = int(text), int.from_bytes(value, "big")
+            if epoch > producer.epoch:
+                producer.enter(epoch)
+            if epoch < producer.epoch:  # it was on its way when the newer one began
+                continue
+            if number == _LOW:
+                producer.low = known
+            elif number == _FORGOTTEN:
+                producer.forgotten = known
+            else:
+                producer.done[int(number)] = known
 
     def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return what is to hear of a marked write; None when it came before.
@@ -130,12 +149,15 @@ class Producers:
             mark = properties.get(MARK)
             if mark is None:
                 return done
+            if event.topic.startswith(DELAYED_PREFIX):
+                raise _not_delayed()
             name, epoch, number, low = parse_mark(str(mark))
-            producer = self._producer(f"{OWNER}{caller.user}/{name}")
-            self._enter(producer, name, epoch, low)
-            if number in producer.flying:
+            producer = self._producer(_owner(caller, name))
+            self._enter(producer, name, epoch)
+            self._forget(producer, low)
+            if (epoch, number) in producer.flying:
                 self.repeats += 1
-                producer.flying[number].append(done)
+                producer.flying[epoch, number].append(done)
                 return None
             seq = producer.done.get(number, 0 if number < producer.low else None)
             if seq is None and number < producer.forgotten:
@@ -149,7 +171,7 @@ class Producers:
             event.seq = seq
             done(Receipt(event, existed=True, repeat=True))
             return None
-        producer.flying[number] = []
+        producer.flying[epoch, number] = []
         return self._hearing(producer, epoch, number, done)
 
     def _producer(self, owner: str) -> Producer:
@@ -170,32 +192,44 @@ class Producers:
             del self._producers[oldest.owner]
             self._engine.committer.keep((Change(oldest.owner, "", None),))
 
-    def _enter(self, producer: Producer, name: str, epoch: int, low: int) -> None:
-        """Go to a newer epoch, or fence off an older one; forget what is done for good."""
+    def _enter(self, producer: Producer, name: str, epoch: int) -> None:
+        """Go to a newer epoch, or fence off an older one."""
         if epoch < producer.epoch:
             raise Error(
                 Code.PRECONDITION,
                 f"the producer {name} goes on in epoch {producer.epoch}; epoch {epoch} is over",
             )
         if epoch > producer.epoch:
-            if producer.epoch:
-                self._engine.committer.keep((Change(producer.owner, "", None),))
-            producer.epoch, producer.low, producer.forgotten, producer.done = epoch, 0, 0, {}
-        gone = [number for number in producer.done if number < low]
-        surplus = len(producer.done) - len(gone) - PRODUCER_NUMBERS_MAX
-        if surplus > 0:
-            gone = sorted(producer.done)[: len(gone) + surplus]
-            producer.forgotten = max(producer.forgotten, gone[-1] + 1)
-        producer.low = max(producer.low, low)
-        if gone:
-            for number in gone:
-                del producer.done[number]
-            changes = [Change(producer.owner, f"{epoch}:{number}", None) for number in gone]
+            self._engine.committer.keep(
+                (Change(producer.owner, "", None), producer.fact(epoch, _FORGOTTEN, 0))
+            )
+            producer.enter(epoch)
+
+    def _forget(self, producer: Producer, low: int) -> None:
+        """Forget what is done for good, and the oldest when there are too many.
+
+        Both come in bulk, so that a write does not pay for all the numbers before it.
+        """
+        done = producer.done
+        gone: list[int] = []
+        changes: list[Change] = []
+        if low > producer.low:
+            gone = [number for number in done if number < low]
+            producer.low = low
+            changes.append(producer.fact(producer.epoch, _LOW, low))
+        if len(done) - len(gone) > PRODUCER_NUMBERS_MAX:
+            oldest = sorted(done)[: len(gone) + PRODUCER_NUMBERS_FORGOTTEN]
+            gone, producer.forgotten = oldest, oldest[-1] + 1
+            changes.append(producer.fact(producer.epoch, _FORGOTTEN, producer.forgotten))
+        for number in gone:
+            del done[number]
+            changes.append(Change(producer.owner, f"{producer.epoch}:{number}", None))
+        if changes:
             self._engine.committer.keep(changes)
 
     def _hearing(self, producer: Producer, epoch: int, number: int, done: Done) -> Done:
         def hear(outcome: Outcome) -> None:
-            waiting = producer.flying.pop(number, [])
+            waiting = producer.flying.pop((epoch, number), [])
             if isinstance(outcome, Receipt) and producer.epoch == epoch:
                 producer.done[number] = outcome.event.seq
             done(outcome)
@@ -213,6 +247,13 @@ def is_marked(event: Event) -> bool:
     return event.properties is not None and not MARKS.isdisjoint(event.properties)
 
 
+def _not_delayed() -> Error:
+    return Error(
+        Code.INVALID,
+        "a delayed write cannot be numbered: leave the producer or the delay out",
+    )
+
+
 def _forgotten(name: str, number: int, least: int) -> Error:
     return Error(
         Code.GONE,
@@ -227,4 +268,9 @@ def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str] | None:
     if mark is None:
         return None
     name, epoch, number, _ = parse_mark(str(mark))
-    return f"{OWNER}{caller.user}/{name}", f"{epoch}:{number}"
+    return _owner(caller, name), f"{epoch}:{number}"
+
+
+def _owner(caller: Caller, name: str) -> str:
+    """Return the owner of a producer's facts; a slash in a user's name is no boundary."""
+    return f"{OWNER}{quote(caller.user, safe='')}/{name}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.core.clock import seconds_of
-from app.core.limits import GATEWAY_BLOCK_EVENTS, GATEWAY_BLOCKS, GATEWAY_HOLES_MAX
+from app.core.gateway_limits import GATEWAY_BLOCK_EVENTS, GATEWAY_BLOCKS, GATEWAY_HOLES_MAX
 
 
 class Policy(StrEnum):

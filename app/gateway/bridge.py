@@ -22,13 +22,13 @@ from app.core.callers import SERVER
 from app.core.clock import WallClock
 from app.core.errors import Error
 from app.core.events import GAP, RESET, Event
-from app.core.limits import (
+from app.core.gateway_limits import (
     GATEWAY_RECONNECT_SECONDS_MAX,
     GATEWAY_RECONNECT_SECONDS_MIN,
     GATEWAY_SAVE_SECONDS,
     GATEWAY_TAKE_EVENTS,
-    LOG_PAGE_EVENTS,
 )
+from app.core.limits import LOG_PAGE_EVENTS
 from app.engine.engine import Engine
 from app.engine.gaps import Gap
 from app.engine.interests import Interest

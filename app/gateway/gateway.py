@@ -15,7 +15,7 @@ from app.core.callers import SERVER
 from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event
-from app.core.limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
+from app.core.gateway_limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
 from app.engine.engine import Engine
 from app.gateway.bridge import Bridge
 from app.gateway.letters import (

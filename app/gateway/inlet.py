@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
-from app.core.limits import GATEWAY_SESSION_SECONDS
+from app.core.gateway_limits import GATEWAY_SESSION_SECONDS
 from app.engine.engine import Engine
 from app.gateway.link import Link
 from app.gateway.messages import event_of

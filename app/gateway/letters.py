@@ -13,7 +13,7 @@ from app.codecs import JSON, decode, encode
 from app.core.clock import milliseconds_of
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event, Record
-from app.core.limits import GATEWAY_LETTER_PAYLOAD_BYTES_MAX
+from app.core.gateway_limits import GATEWAY_LETTER_PAYLOAD_BYTES_MAX
 from app.core.topics import TopicFilter
 from app.engine.retaining import EXPIRY
 from app.gateway.outbox import Item

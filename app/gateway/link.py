@@ -18,7 +18,7 @@ from gmqtt.mqtt.handler import MQTTConnectError
 from gmqtt.storage import PersistentStorage
 
 from app.core.errors import Code, Error
-from app.core.limits import GATEWAY_CONNECT_SECONDS, GATEWAY_WRITE_BYTES_HIGH
+from app.core.gateway_limits import GATEWAY_CONNECT_SECONDS, GATEWAY_WRITE_BYTES_HIGH
 from app.gateway.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from app.core.events import Event
-from app.core.limits import (
+from app.core.gateway_limits import (
     GATEWAY_BACKOFF_SECONDS_MAX,
     GATEWAY_ITEMS_MAX,
     GATEWAY_TOPIC_EVENTS_HELD_MAX,

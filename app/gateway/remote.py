@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
-from app.core.limits import GATEWAY_FLYING_MAX
+from app.core.gateway_limits import GATEWAY_FLYING_MAX
 
 MQTT_3_1_1 = 4
 MQTT_5 = 5

@@ -8,7 +8,7 @@ from engine_room import ANN, BEN, Listener, Room, refusal
 from app.core.callers import ALL, NONE, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PUT, Event
-from app.core.limits import PRODUCER_NUMBERS_MAX, PRODUCERS_MAX
+from app.core.gateway_limits import PRODUCER_NUMBERS_FORGOTTEN, PRODUCER_NUMBERS_MAX, PRODUCERS_MAX
 from app.engine.producers import OWNER, put_mark
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
@@ -103,22 +103,82 @@ async def test_below_low_all_is_forgotten(room):
         await write(room, f"meter:1:{number}")
     await write(room, "meter:1:6", low="4")
     await room.committer.settle()
-    assert ["1:4", "1:5", "1:6"] == [name for _, name, _ in room.store.states(OWNER)]
+    kept = {name for _, name, _ in room.store.states(OWNER)} - {"1:forgotten"}
+    assert {"1:4", "1:5", "1:6", "1:low"} == kept
     repeat = await write(room, "meter:1:3")
     assert (True, 0) == (repeat.repeat, repeat.event.seq)
     assert 6 == len(room.store.read(0, 10))
     assert (await write(room, "meter:1:4")).repeat
 
 
-async def test_numbers_are_bounded():
-    """The newest are remembered, the oldest refused."""
+async def test_numbers_are_bounded(monkeypatch):
+    """The newest are remembered, the oldest refused, in bulk; over a restart too."""
+    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_MAX", 20)
+    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 5)
     room = Room()
-    producer = room.engine.producers._producer(f"{OWNER}ann/meter")
-    producer.epoch = 1
-    producer.done = {number: number for number in range(PRODUCER_NUMBERS_MAX + 5)}
-    await write(room, f"meter:1:{PRODUCER_NUMBERS_MAX + 5}")
-    assert PRODUCER_NUMBERS_MAX + 1 == len(producer.done)
-    assert Code.GONE == await refusal(write(room, "meter:1:0"))
+    for number in range(22):
+        await write(room, f"meter:1:{number}")
+    await room.committer.settle()
+    kept = {f"1:{number}" for number in range(5, 22)} | {"1:forgotten"}
+    assert kept == {name for _, name, _ in room.store.states(OWNER)} - {"1:low"}
+    for seen in (room, Room(store=room.store)):
+        seen.engine.producers.restore(room.store.states(OWNER))
+        assert Code.GONE == await refusal(write(seen, "meter:1:4"))
+        assert (await write(seen, "meter:1:5")).repeat
+    assert PRODUCER_NUMBERS_FORGOTTEN < PRODUCER_NUMBERS_MAX
+
+
+async def test_what_is_forgotten_is_not_looked_for_with_each_write(monkeypatch):
+    """A producer that says no low mark pays for what it has written once in a while only."""
+    sorts = []
+    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_MAX", 50)
+    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 10)
+    monkeypatch.setattr(
+        "app.engine.producers.sorted", lambda known: sorts.append(1) or sorted(known), raising=False
+    )
+    room = Room()
+    for number in range(150):
+        await write(room, f"meter:1:{number}")
+    assert 10 >= len(sorts) > 0
+
+
+async def test_a_newer_epoch_does_not_wait_for_the_older_one(room):
+    """M8: the same number in another epoch is another write, also while both are on their way."""
+    outcomes = []
+    room.writer.held = True
+    for mark in ("meter:1:7", "meter:2:7"):
+        room.engine.submit(marked(mark), ANN, outcomes.append)
+    room.writer.release()
+    await room.committer.settle()
+    assert [False, False] == [outcome.repeat for outcome in outcomes]
+    assert 2 == len(room.store.read(0, 10))
+    after = Room(store=room.store)
+    after.engine.producers.restore(room.store.states(OWNER))
+    assert Code.PRECONDITION == await refusal(write(after, "meter:1:8"))
+    assert (await write(after, "meter:2:7")).repeat
+
+
+async def test_an_epoch_is_known_after_a_restart_though_it_wrote_nothing(room):
+    """M8: who was fenced off stays so."""
+    await write(room, "meter:1:1")
+    assert Code.UNPROCESSABLE == await refusal(write(room, "meter:10:1", "Dog/1", b"[1]", PUT))
+    await room.committer.settle()
+    after = Room(store=room.store)
+    after.engine.producers.restore(room.store.states(OWNER))
+    assert Code.PRECONDITION == await refusal(write(after, "meter:9:1"))
+
+
+async def test_names_with_slashes_do_not_meet(room):
+    """The user a/b with c is not the user a with b/c."""
+    one, other = Caller("a/b", ALL, "http"), Caller("a", ALL, "http")
+    await write(room, "c:1:1", caller=one)
+    assert not (await write(room, "b/c:1:1", caller=other)).repeat
+
+
+async def test_a_delayed_write_is_not_numbered(room):
+    """It would be taken for its own repeat when it is due."""
+    delayed = write(room, "meter:1:1", "$delayed/60/u/1")
+    assert Code.INVALID == await refusal(delayed)
 
 
 async def test_producers_are_bounded():

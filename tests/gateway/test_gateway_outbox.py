@@ -5,7 +5,7 @@ import random
 import pytest
 
 from app.core.events import MESSAGE, Event
-from app.core.limits import GATEWAY_ITEMS_MAX, GATEWAY_TOPIC_EVENTS_HELD_MAX
+from app.core.gateway_limits import GATEWAY_ITEMS_MAX, GATEWAY_TOPIC_EVENTS_HELD_MAX
 from app.gateway.outbox import Item, Outbox, Rules, backoff_seconds
 
 
