@@ -43,7 +43,7 @@ class Worker(Person):
     def connect(self, server):
         self.client = Mqtt(server.mqtt_port, MQTT_5, self.name, LASTING, clean_start=False)
         if not self.client.connack.session_present:
-            self.client.subscribe("$share/g/work/#", self.qos)
+            self.client.subscribe("$share/g/jobs/#", self.qos)
 
     def handle(self, packet):
         if isinstance(packet, Publish):
@@ -77,7 +77,7 @@ class Boss(Person):
             packet_id = self.client.next_id()
             self.flights[packet_id] = self.number
             body = b"%d" % self.number
-            self.client.send(Publish("work/1", body, self.qos, False, False, packet_id, None))
+            self.client.send(Publish("jobs/1", body, self.qos, False, False, packet_id, None))
 
     def handle(self, packet):
         if isinstance(packet, Puback | Pubrec):

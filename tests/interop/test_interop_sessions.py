@@ -144,11 +144,11 @@ def test_a_group_shares_what_comes(server, members, version):
     workers = [members(version) for _ in range(3)]
     for worker in workers:
         worker.connect(server)
-        worker.subscribe(f"$share/g{version}/work/{version}/+", 1)
+        worker.subscribe(f"$share/g{version}/jobs/{version}/+", 1)
     writer = members(version)
     writer.connect(server)
     for number in range(30):
-        writer.publish(f"work/{version}/{number}", b"%d" % number, 1)
+        writer.publish(f"jobs/{version}/{number}", b"%d" % number, 1)
     heard = [worker.hear(10) for worker in workers]
     assert {b"%d" % number for number in range(30)} == {x for each in heard for x in each}
     assert all(worker.messages.empty() for worker in workers)
