@@ -19,11 +19,11 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import table_name_for_topic
 from app.core.topics import TopicFilter
-from app.engine.hook import DROP, Hook, Refusal
-from app.engine.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
-from app.engine.interests import Interest
+from app.engine.hooks.hook import DROP, Hook, Refusal
+from app.engine.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
 from app.engine.local import LocalClient
 from app.engine.resource import Incoming, Resource, Stream
+from app.engine.watch.interests import Interest
 
 __all__ = [
     "DROP",

@@ -10,7 +10,7 @@ from app.broker.broker import Broker
 from app.broker.sharing import filter_of
 from app.doors import Doors
 from app.engine.engine import Engine
-from app.engine.system_rows import time_text
+from app.engine.rows.system_rows import time_text
 from app.metrics.figure_rows import Facts, figure_rows, listed_rows
 
 CLIENTS: Final = "$SYS/clients"

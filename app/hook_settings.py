@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from app.core.errors import Error
-from app.engine.hook import Hook
+from app.engine.hooks.hook import Hook
 from app.hooks.acl import AccessList, AccessRule, Action, Effect
 from app.hooks.logger import Logger
 from app.hooks.rate_limit import Allowance, RateLimit

@@ -37,27 +37,27 @@ from app.core.limits import (
     READER_THREADS,
 )
 from app.doors import Doors
-from app.engine.backlog import Overflow
+from app.engine.branches.topic_table_rows import PATH as TABLES
+from app.engine.branches.topic_table_rows import topic_table_rows
+from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.branches.topic_tables import TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.deadlines import Deadlines
 from app.engine.delayed import OWNER as DELAYED
 from app.engine.engine import Engine
-from app.engine.group_table import OWNER as GROUPS
-from app.engine.hooks import Hooks
+from app.engine.groups.group_table import OWNER as GROUPS
+from app.engine.hooks.hooks import Hooks
 from app.engine.loader import load_resources
 from app.engine.producers import OWNER as PRODUCERS
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.retained_rows import PATH as RETAINED
-from app.engine.retained_rows import retained_rows
-from app.engine.retainer import Retained, clear_regularly
-from app.engine.retaining import Retaining
-from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_table_rows import PATH as TABLES
-from app.engine.topic_table_rows import topic_table_rows
-from app.engine.topic_tables import OWNER as TOPIC_TABLES
-from app.engine.topic_tables import TopicTables
+from app.engine.retained.retained_rows import PATH as RETAINED
+from app.engine.retained.retained_rows import retained_rows
+from app.engine.retained.retainer import Retained, clear_regularly
+from app.engine.retained.retaining import Retaining
+from app.engine.retained.retention import Retention, RetentionSettings
+from app.engine.watch.backlog import Overflow
 from app.figures import add_figures
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY

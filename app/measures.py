@@ -9,10 +9,10 @@ from app.core.errors import Error
 from app.core.events import DELETE, RETAINED
 from app.core.tables import Table
 from app.core.topic_tables import TopicTable
+from app.engine.branches.topic_table_rows import PATH as TABLES
+from app.engine.branches.topic_tables import TopicTables
 from app.engine.engine import Engine
-from app.engine.gaps import Why
-from app.engine.topic_table_rows import PATH as TABLES
-from app.engine.topic_tables import TopicTables
+from app.engine.watch.gaps import Why
 from app.engine.write import Outcome, Receipt
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import TABLE

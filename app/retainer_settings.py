@@ -11,7 +11,7 @@ from app.core.limits import (
     RETAINED_PAGE_RECORDS,
     RETAINED_PAYLOAD_BYTES_MAX,
 )
-from app.engine.retaining import RetainRules
+from app.engine.retained.retaining import RetainRules
 from app.schema.durations import parse_duration
 from app.schema.sizes import parse_size
 from app.sections import Count, Number, Section, nothing

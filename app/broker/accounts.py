@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from app.broker.session import Session
 from app.broker.telling import Mark
-from app.engine.gaps import Gap, Why, together
-from app.engine.subscription import Subscription
+from app.engine.watch.gaps import Gap, Why, together
+from app.engine.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker

@@ -25,10 +25,10 @@ from app.broker.traffic import Observer, Silence, Tally
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.topics import TopicFilter
-from app.engine.backlog import Loss, Overflow
 from app.engine.engine import Engine
-from app.engine.gaps import Why
-from app.engine.subscription import Interest
+from app.engine.watch.backlog import Loss, Overflow
+from app.engine.watch.gaps import Why
+from app.engine.watch.subscription import Interest
 from app.engine.write import Unheard
 from app.mqtt.reasons import Reason
 

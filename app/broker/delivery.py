@@ -15,8 +15,8 @@ from app.broker.sharing import Sharing
 from app.broker.telling import is_large, mark, tell, tell_all
 from app.core.events import SNAPSHOT, Event
 from app.core.limits import MQTT_FLUSH_EVENTS
-from app.engine.gaps import Gap, Why
-from app.engine.subscription import Interest, Pair
+from app.engine.watch.gaps import Gap, Why
+from app.engine.watch.subscription import Interest, Pair
 
 if TYPE_CHECKING:
     from app.broker.client import Client

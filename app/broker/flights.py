@@ -18,11 +18,11 @@ from app.core.errors import Error
 from app.core.events import MESSAGE, Event
 from app.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from app.core.topic_tables import PREFIX
-from app.engine.deals import Deal
-from app.engine.gaps import Why
-from app.engine.interests import Interest
-from app.engine.preludes import snapshot_of
-from app.engine.topic_rows import Row, row_again
+from app.engine.branches.topic_rows import Row, row_again
+from app.engine.groups.deals import Deal
+from app.engine.watch.gaps import Why
+from app.engine.watch.interests import Interest
+from app.engine.watch.preludes import snapshot_of
 from app.mqtt.encode import encode
 from app.mqtt.packets import Pubrel
 from app.mqtt.window import Flight

@@ -16,10 +16,10 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.meta import meta_of
+from app.engine.branches.topic_rows import Row
 from app.engine.contents import Contents
 from app.engine.producers import MARKS
 from app.engine.stamps import ORIGIN
-from app.engine.topic_rows import Row
 from app.mqtt.aliases import alias_frame, alias_parts
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5

@@ -10,8 +10,8 @@ from app.broker.forms import DOOR
 from app.broker.session_rows import tell
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
-from app.engine.hook import Refusal
-from app.engine.interests import Interest
+from app.engine.hooks.hook import Refusal
+from app.engine.watch.interests import Interest
 from app.mqtt.packets import Connect
 from app.mqtt.reasons import REASONS, PacketType, Reason
 

@@ -27,8 +27,8 @@ from app.broker.sharing import filter_of
 from app.codecs import CBOR, encode
 from app.core.errors import Error
 from app.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
-from app.engine.groups import Group
-from app.engine.subscription import Interest
+from app.engine.groups.groups import Group
+from app.engine.watch.subscription import Interest
 from app.mqtt.window import Flight
 from app.store.store import Change
 

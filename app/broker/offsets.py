@@ -14,9 +14,9 @@ from app.core.errors import Code, Error
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
-from app.engine.places import FROM, Place
-from app.engine.places import LAST as PREVIOUS
-from app.engine.positions import before, before_first, before_last, before_time
+from app.engine.past.places import FROM, Place
+from app.engine.past.places import LAST as PREVIOUS
+from app.engine.past.positions import before, before_first, before_last, before_time
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"

@@ -25,8 +25,8 @@ from app.broker.subscribing import auto_subscribe
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
-from app.engine.backlog import Bound, BoundedSubscription
-from app.engine.subscription import Subscription
+from app.engine.watch.backlog import Bound, BoundedSubscription
+from app.engine.watch.subscription import Subscription
 from app.mqtt.aliases import Aliases
 from app.mqtt.packets import MQTT_5, Connack, Connect, Will
 from app.mqtt.reasons import PacketType, Reason

@@ -18,8 +18,8 @@ from app.broker.session import Session
 from app.broker.sharing import Sharing
 from app.codecs import CBOR, decode
 from app.core.topics import TopicFilter
-from app.engine.marks import Hole
-from app.engine.subscription import Interest
+from app.engine.watch.marks import Hole
+from app.engine.watch.subscription import Interest
 from app.mqtt.window import Flight, Window
 
 if TYPE_CHECKING:

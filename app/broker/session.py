@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from app.bus.absences import Away
 from app.core.callers import Caller
 from app.core.limits import SESSIONS_SKIPPED_MAX
-from app.engine.gaps import Gaps
-from app.engine.marks import Hole
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.gaps import Gaps
+from app.engine.watch.marks import Hole
+from app.engine.watch.subscription import Interest, Subscription
 from app.mqtt.packets import Will
 from app.mqtt.window import Window
 from app.store.store import Change

@@ -20,9 +20,9 @@ from app.core.limits import (
     SYSTEM_ROW_ITEMS_LISTED_MAX,
     SYSTEM_ROW_ITEMS_MAX,
 )
-from app.engine.gaps import Why
-from app.engine.subscription import Interest
-from app.engine.system_rows import SystemRows, time_text
+from app.engine.rows.system_rows import SystemRows, time_text
+from app.engine.watch.gaps import Why
+from app.engine.watch.subscription import Interest
 from app.mqtt.reasons import Reason
 
 if TYPE_CHECKING:

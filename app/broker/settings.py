@@ -12,7 +12,7 @@ from app.core.limits import (
     MQTT_RECEIVE_MAXIMUM,
     MQTT_SUBSCRIPTIONS_MAX,
 )
-from app.engine.backlog import Overflow
+from app.engine.watch.backlog import Overflow
 from app.mqtt.window import PACKET_ID_MAX
 
 

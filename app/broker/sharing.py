@@ -17,10 +17,10 @@ from app.core.errors import Error
 from app.core.events import Event
 from app.core.limits import MQTT_FLUSH_EVENTS
 from app.core.topics import SHARE_PREFIX, TopicFilter
-from app.engine.deals import Deal
-from app.engine.gate import Gate
-from app.engine.groups import Group
-from app.engine.interests import Interest
+from app.engine.groups.deals import Deal
+from app.engine.groups.groups import Group
+from app.engine.hooks.gate import Gate
+from app.engine.watch.interests import Interest
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
 

@@ -19,9 +19,9 @@ from app.broker.sharing import Share, Sharing, share_of
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.engine.places import Place
-from app.engine.subscription import Interest
-from app.engine.subscription import Subscription as LiveCursor
+from app.engine.past.places import Place
+from app.engine.watch.subscription import Interest
+from app.engine.watch.subscription import Subscription as LiveCursor
 from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from app.mqtt.reasons import PacketType, Reason
 from app.mqtt.violations import Violation

@@ -13,8 +13,8 @@ from app.broker.forms import Form, Frame
 from app.broker.session import Session
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, MESSAGE, RESET, Event
-from app.engine.gaps import Gap
-from app.engine.subscription import Interest
+from app.engine.watch.gaps import Gap
+from app.engine.watch.subscription import Interest
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
 

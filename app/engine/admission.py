@@ -13,14 +13,14 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
+from app.engine.branches.seen_topics import SeenTopics
+from app.engine.branches.topic_rows import read_only
+from app.engine.branches.topic_tables import TopicTables
 from app.engine.producers import MARKS, fact_of_mark
 from app.engine.registry import VERB_OF_KIND, Route
-from app.engine.retaining import EXPIRY, Retaining
-from app.engine.seen_topics import SeenTopics
+from app.engine.retained.retaining import EXPIRY, Retaining
 from app.engine.shape import Shape
 from app.engine.stamps import check_stamp, is_stamped
-from app.engine.topic_rows import read_only
-from app.engine.topic_tables import TopicTables
 from app.engine.write import Condition, Done, Write
 
 NEEDING: Final = frozenset({EXPIRY, *MARKS})

@@ -31,7 +31,7 @@ from app.core.limits import (
 )
 from app.core.topics import DELAYED_PREFIX, split_delayed
 from app.engine.registry import VERB_OF_KIND
-from app.engine.system_rows import SystemRows, time_text
+from app.engine.rows.system_rows import SystemRows, time_text
 from app.engine.write import Condition, Done, Outcome, Receipt
 from app.store.store import Change
 

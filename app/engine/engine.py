@@ -32,30 +32,30 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topics import SHARE_PREFIX, TopicFilter
 from app.engine.admission import NEEDING, Admission
-from app.engine.asof import AsOf
+from app.engine.branches.row_views import Views
+from app.engine.branches.seen_topics import SeenTopics
+from app.engine.branches.topic_tables import TopicTables
 from app.engine.cache import UNKNOWN, Unknown
 from app.engine.commit import Committer
 from app.engine.contents import Contents
 from app.engine.creation import Creation
 from app.engine.delayed import DELAYED, Delayed
-from app.engine.gate import Gate
-from app.engine.group_table import Groups
+from app.engine.groups.group_table import Groups
 from app.engine.handover import Handover
-from app.engine.hooks import Hooks
-from app.engine.live_rows import LiveRows
-from app.engine.passage import Passage
-from app.engine.past import Past
+from app.engine.hooks.gate import Gate
+from app.engine.hooks.hooks import Hooks
+from app.engine.hooks.passage import Passage
+from app.engine.past.asof import AsOf
+from app.engine.past.past import Past
 from app.engine.producers import Producers, is_marked
-from app.engine.readable import Readable, nothing_at
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
-from app.engine.rights import check_read, check_write
-from app.engine.row_views import Views
-from app.engine.seen_topics import SeenTopics
-from app.engine.subscription import Interest, Subscription
+from app.engine.rights.checks import check_read, check_write
+from app.engine.rows.live_rows import LiveRows
+from app.engine.rows.readable import Readable, nothing_at
 from app.engine.together import Together
-from app.engine.topic_tables import TopicTables
+from app.engine.watch.subscription import Interest, Subscription
 from app.engine.write import UNHEARD, Condition, Done, Kept, Outcome, Receipt, Unheard, resolver
 from app.store.store import Change, Page
 

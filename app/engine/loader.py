@@ -14,7 +14,7 @@ from types import ModuleType
 
 from app.core.errors import Code, Error
 from app.core.topics import check_topic
-from app.engine.hooks import COLLECTING, Hooks
+from app.engine.hooks.hooks import COLLECTING, Hooks
 from app.engine.resource import Resource
 
 

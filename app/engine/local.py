@@ -14,8 +14,8 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.topics import TopicFilter
-from app.engine.interests import Interest
-from app.engine.subscription import Subscription
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine

@@ -28,7 +28,7 @@ from app.core.gateway_limits import (
     PRODUCERS_MAX,
 )
 from app.core.topics import DELAYED_PREFIX
-from app.engine.rights import check_write
+from app.engine.rights.checks import check_write
 from app.engine.write import Done, Outcome, Receipt
 from app.store.store import Change
 

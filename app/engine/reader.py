@@ -16,16 +16,16 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, branch_of, branches_of
 from app.core.topics import TopicFilter
+from app.engine.branches.topic_rows import RowFilter
 from app.engine.cache import RecordCache, Unknown
-from app.engine.gaps import Account
 from app.engine.pages import LogPage, Pages
-from app.engine.retaining import servers_own
-from app.engine.topic_rows import RowFilter
+from app.engine.retained.retaining import servers_own
+from app.engine.watch.gaps import Account
 from app.store.records import Layout
 from app.store.store import Page, Store
 
 if TYPE_CHECKING:
-    from app.engine.row_views import Views
+    from app.engine.branches.row_views import Views
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.tables import Table
 from app.core.topics import check_topic
+from app.engine.branches.topic_rows import View
 from app.engine.resource import OVERRIDABLE, Resource
 from app.engine.shape import Shape
-from app.engine.topic_rows import View
 
 VERB_OF_KIND: Mapping[str, str] = {
     PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",

@@ -18,7 +18,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.queries import Query
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 from app.engine.write import Condition, Receipt
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.engine.admission import Admission
-from app.engine.passage import Passage
+from app.engine.hooks.passage import Passage
 from app.engine.registry import VERB_OF_KIND, Route
-from app.engine.rights import check_write
+from app.engine.rights.checks import check_write
 from app.engine.write import Group, Outcome, Receipt, resolver
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import Event, Record
-from app.engine.retaining import Quota
+from app.engine.retained.retaining import Quota
 from app.engine.shape import Shape
 from app.engine.stamps import Stamp
 from app.store.store import Change

@@ -29,10 +29,10 @@ from app.core.gateway_limits import (
     GATEWAY_TAKE_EVENTS,
 )
 from app.core.limits import LOG_PAGE_EVENTS
+from app.engine.branches.topic_rows import Row
 from app.engine.engine import Engine
-from app.engine.gaps import Gap
-from app.engine.interests import Interest
-from app.engine.topic_rows import Row
+from app.engine.watch.gaps import Gap
+from app.engine.watch.interests import Interest
 from app.engine.write import Outcome
 from app.gateway.backlog import Backlog, Waiting
 from app.gateway.counted import Counted, waiting

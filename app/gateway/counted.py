@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from app.core.events import Event
 from app.engine.reader import Reader
-from app.engine.subscription import Subscription
+from app.engine.watch.subscription import Subscription
 from app.gateway.backlog import Backlog, Waiting
 from app.gateway.outbox import Outbox
 

@@ -15,7 +15,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event, Record
 from app.core.gateway_limits import GATEWAY_LETTER_PAYLOAD_BYTES_MAX
 from app.core.topics import TopicFilter
-from app.engine.retaining import EXPIRY
+from app.engine.retained.retaining import EXPIRY
 from app.gateway.outbox import Item
 
 ROOT: Final = "$SYS/gateway"

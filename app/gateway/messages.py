@@ -13,7 +13,7 @@ from app.core.errors import Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.engine.contents import Contents
 from app.engine.producers import put_mark
-from app.engine.retaining import EXPIRY
+from app.engine.retained.retaining import EXPIRY
 from app.engine.stamps import put_stamp, stamp_of
 
 ID: Final = "rowcast-id"

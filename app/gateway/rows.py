@@ -16,8 +16,8 @@ from app.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from app.core.queries import Query
 from app.engine.reader import Reader
 from app.engine.resource import Resource
-from app.engine.rights import check_administer
-from app.engine.system_rows import SystemRows
+from app.engine.rights.checks import check_administer
+from app.engine.rows.system_rows import SystemRows
 from app.gateway.letters import Facts, facts_of, letters_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
 from app.core.topics import check_filter
-from app.engine.hook import Hook
-from app.engine.interests import Interest
+from app.engine.hooks.hook import Hook
+from app.engine.watch.interests import Interest
 
 Effect = Literal["allow", "deny"]
 Action = Literal["publish", "write", "subscribe", "read", "all"]

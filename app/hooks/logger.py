@@ -7,8 +7,8 @@ import logging
 
 from app.core.callers import Caller
 from app.core.events import Event
-from app.engine.hook import Hook
-from app.engine.interests import Interest
+from app.engine.hooks.hook import Hook
+from app.engine.watch.interests import Interest
 
 log = logging.getLogger("rowcast.access")
 

@@ -15,8 +15,8 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import HOOK_CALLERS_MAX
-from app.engine.hook import Hook
-from app.engine.interests import Interest
+from app.engine.hooks.hook import Hook
+from app.engine.watch.interests import Interest
 
 
 @dataclass(frozen=True, slots=True)

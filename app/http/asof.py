@@ -13,7 +13,7 @@ from app.core.events import Record, local_id
 from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.values import parse_id
-from app.engine.moments import Moment
+from app.engine.past.moments import Moment
 from app.http.listings import Listing, within
 from app.http.replies import send_headers, until_gone
 from app.http.request import ROW_TYPES, Request

@@ -16,11 +16,11 @@ from app.core.tables import Table
 from app.core.topic_tables import Source
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
-from app.engine.places import Place
-from app.engine.positions import before
+from app.engine.past.places import Place
+from app.engine.past.positions import before
 from app.engine.reader import Reader
 from app.engine.resource import Resource
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 from app.http.streams import Request
 
 

@@ -3,7 +3,7 @@
 from app.codecs import JSON
 from app.core.queries import Query
 from app.core.tables import Attribute, Table, Type
-from app.engine.rights import check_read
+from app.engine.rights.checks import check_read
 from app.http.asgi import path_of
 from app.http.offers import not_offered
 from app.http.request import Request

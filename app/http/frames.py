@@ -14,9 +14,9 @@ from app.codecs import JSON, encode
 from app.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from app.core.freshness import FRESH, SILENT, STALE_PREFIX
 from app.core.meta import meta_of
+from app.engine.branches.topic_rows import Row
 from app.engine.engine import Engine
-from app.engine.gaps import Gap
-from app.engine.topic_rows import Row
+from app.engine.watch.gaps import Gap
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
 NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})

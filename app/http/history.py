@@ -29,9 +29,9 @@ from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.core.values import parse_id
-from app.engine.past import Window, bytes_of
-from app.engine.series import Series
-from app.engine.topic_rows import Row
+from app.engine.branches.topic_rows import Row
+from app.engine.past.past import Window, bytes_of
+from app.engine.past.series import Series
 from app.http.asgi import HeaderList
 from app.http.offers import not_offered
 from app.http.periods import Period

@@ -7,8 +7,8 @@ from typing import Final, cast
 from app.codecs import CBOR, JSON, MSGPACK
 from app.core.tables import Attribute, Role, Table, Type
 from app.core.topic_tables import Branch, TopicTable, row_table
+from app.engine.branches.topic_rows import LogView
 from app.engine.registry import Entry, Registry
-from app.engine.topic_rows import LogView
 from app.http.asgi import path_of
 
 Document = dict[str, object]

@@ -21,7 +21,7 @@ from app.core.limits import (
     QUERY_LIMIT_RECORDS_MAX,
 )
 from app.core.suggestions import did_you_mean
-from app.engine.series import FUNCTIONS
+from app.engine.past.series import FUNCTIONS
 from app.schema.durations import parse_duration
 
 OPENING: Final = ("from", "to", "last", "every", "asof")

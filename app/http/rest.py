@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.engine.registry import Registry, Route
-from app.engine.rights import check_write
+from app.engine.rights.checks import check_write
 from app.http import reads, writes
 from app.http.asgi import Headers, Receive, Scope, Send, topic_of
 from app.http.cors import preflight

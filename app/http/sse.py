@@ -20,8 +20,8 @@ from app.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
     STREAM_SEND_SECONDS,
 )
-from app.engine.hooks import Hooks
-from app.engine.subscription import Interest, Subscription
+from app.engine.hooks.hooks import Hooks
+from app.engine.watch.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at
 from app.http.blocks import headers_for, problem_block, retry_block

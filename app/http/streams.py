@@ -18,8 +18,8 @@ from app.core.errors import Code, Error
 from app.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
 from app.core.suggestions import did_you_mean
 from app.core.topics import TopicFilter
-from app.engine.past import Past
-from app.engine.places import PLACES, Place
+from app.engine.past.past import Past
+from app.engine.past.places import PLACES, Place
 from app.http.asgi import Scope, topic_of
 from app.http.parameters import is_switched_on
 

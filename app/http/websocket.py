@@ -23,8 +23,8 @@ from app.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
 )
 from app.core.topics import TopicFilter
-from app.engine.places import Place
-from app.engine.subscription import Interest, Subscription
+from app.engine.past.places import Place
+from app.engine.watch.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at, streams_itself
 from app.http.connection import Connection, farewell

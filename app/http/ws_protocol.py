@@ -32,7 +32,7 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import COMMAND_ID_CHARS_MAX
 from app.core.meta import meta_of
 from app.core.suggestions import did_you_mean
-from app.engine.places import PLACES
+from app.engine.past.places import PLACES
 from app.engine.producers import put_mark
 from app.engine.stamps import put_stamp
 from app.engine.write import Condition, Outcome

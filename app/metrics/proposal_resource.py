@@ -11,7 +11,7 @@ from app.core.queries import Query
 from app.core.topic_tables import Branch
 from app.engine.engine import Engine
 from app.engine.resource import Resource
-from app.engine.rights import check_administer
+from app.engine.rights.checks import check_administer
 from app.metrics.proposal import propose
 
 PATH: Final = "$SYS/proposal"

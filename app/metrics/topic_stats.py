@@ -11,7 +11,7 @@ from math import exp
 
 from app.core.events import Event
 from app.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
-from app.engine.system_rows import time_text
+from app.engine.rows.system_rows import time_text
 from app.metrics.top import Counted, Top
 
 Facts = dict[str, object]

@@ -25,9 +25,9 @@ from broker_world import (
 
 from app.core.events import CURRENT, MESSAGE, PUT, Event
 from app.core.topics import TopicFilter
-from app.engine.backlog import Overflow
-from app.engine.subscription import Interest
-from app.engine.subscription import Subscription as Cursor
+from app.engine.watch.backlog import Overflow
+from app.engine.watch.subscription import Interest
+from app.engine.watch.subscription import Subscription as Cursor
 from app.http.frames import Frames
 
 TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x", "Last/1", "Last/2")

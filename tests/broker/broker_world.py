@@ -15,13 +15,13 @@ from app.core.callers import ALL, SERVER, Caller
 from app.core.clock import HybridClock
 from app.core.events import MESSAGE, PUT, Event
 from app.core.tables import Attribute, Logs, Table, Type
+from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.branches.topic_tables import TopicSettings, TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.topic_tables import OWNER as TOPIC_TABLES
-from app.engine.topic_tables import TopicSettings, TopicTables
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import (

@@ -15,7 +15,7 @@ from broker_world import (
 )
 
 from app.core.events import MESSAGE, Event
-from app.engine.backlog import Overflow
+from app.engine.watch.backlog import Overflow
 from app.mqtt.reasons import Reason
 
 OLDEST, NEWEST, ENDS = Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.DISCONNECT

@@ -8,8 +8,8 @@ from broker_world import Publish, World, payloads
 
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.engine.hook import DROP, Hook, Refusal
-from app.engine.hooks import HAPPENINGS
+from app.engine.hooks.hook import DROP, Hook, Refusal
+from app.engine.hooks.hooks import HAPPENINGS
 from app.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe, Will
 from app.mqtt.reasons import Reason
 

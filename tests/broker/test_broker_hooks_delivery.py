@@ -6,10 +6,10 @@ import pytest
 from broker_world import World, payloads
 
 from app.core.topics import TopicFilter
-from app.engine.hook import DROP, Hook
-from app.engine.interests import Interests
+from app.engine.hooks.hook import DROP, Hook
 from app.engine.registry import Registry
-from app.engine.subscription import Subscription as Cursor
+from app.engine.watch.interests import Interests
+from app.engine.watch.subscription import Subscription as Cursor
 from app.mqtt.packets import Puback, Subscription
 from app.mqtt.window import Window
 

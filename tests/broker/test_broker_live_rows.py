@@ -6,7 +6,7 @@ import pytest
 from broker_world import Publish, World, topics, user
 
 from app.core.limits import SYSTEM_ROWS_SLICE
-from app.engine.hook import Hook
+from app.engine.hooks.hook import Hook
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 

@@ -4,7 +4,7 @@ import pytest
 from broker_world import OTHER, Puback, Publish, World, topics
 
 from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.engine.retaining import Retaining, RetainRules
+from app.engine.retained.retaining import Retaining, RetainRules
 from app.mqtt.reasons import Reason
 
 

@@ -15,8 +15,8 @@ from broker_world import (
 
 from app.core.events import MESSAGE, Event
 from app.core.limits import SESSION_REFRESH_SECONDS
-from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
 HOUR = 3600

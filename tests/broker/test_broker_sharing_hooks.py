@@ -6,7 +6,7 @@ from sharing_world import SHARE, ended, publish, returned, texts, worker
 
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.engine.hook import DROP, Hook
+from app.engine.hooks.hook import DROP, Hook
 from app.mqtt.packets import Unsubscribe
 from app.mqtt.reasons import Reason
 

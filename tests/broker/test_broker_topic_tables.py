@@ -4,7 +4,7 @@ import pytest
 from broker_world import Puback, Pubrec, Unsubscribe
 
 from app.core.topic_tables import Branch
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
 from app.mqtt.reasons import Reason
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 60}}

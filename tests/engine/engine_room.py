@@ -11,13 +11,13 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.tables import Attribute, Logs, Role, Table, Type
 from app.core.topics import TopicFilter
+from app.engine.branches.topic_table_rows import PATH, topic_table_rows
+from app.engine.branches.topic_tables import OWNER, TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.topic_table_rows import PATH, topic_table_rows
-from app.engine.topic_tables import OWNER, TopicTables
 from app.store.memory import MemoryStore
 
 NOW = 1_700_000_000.0

@@ -5,11 +5,11 @@ from subscription_world import World
 from app.bus.durable import Durable
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine.gaps import Gap
-from app.engine.group_table import Groups
+from app.engine.branches.row_views import Views
+from app.engine.groups.group_table import Groups
 from app.engine.registry import Registry
-from app.engine.row_views import Views
-from app.engine.subscription import Interest
+from app.engine.watch.gaps import Gap
+from app.engine.watch.subscription import Interest
 
 
 class Worker:

@@ -11,11 +11,11 @@ from app.core.callers import SERVER
 from app.core.errors import Error
 from app.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.topics import TopicFilter
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
-from app.engine.interests import Interest
-from app.engine.retainer import Retained, Retainer
-from app.engine.subscription import Subscription
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.retained.retainer import Retained, Retainer
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 
 CALLS = (
     "delete_message", "store_retained", "read_message", "page_read",

@@ -22,10 +22,11 @@ from app.core.events import (
 )  # fmt: skip
 from app.core.tables import Table
 from app.core.topics import TopicFilter
-from app.engine import preludes, reader, standing, subscription
+from app.engine import reader
 from app.engine.cache import RecordCache
 from app.engine.reader import Reader
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch import preludes, standing, subscription
+from app.engine.watch.subscription import Interest, Subscription
 from app.store.memory import MemoryStore
 from app.store.store import Keep
 

@@ -11,9 +11,9 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.tables import Logs
 from app.core.topics import TopicFilter
 from app.engine.admission import Admission, logs
+from app.engine.branches.seen_topics import SeenTopics
 from app.engine.registry import Registry
 from app.engine.resource import Resource
-from app.engine.seen_topics import SeenTopics
 from app.engine.write import UNHEARD
 
 ADMISSION = Admission(lambda: NOW, 100, Durable(), SeenTopics(Registry(TABLES), None))

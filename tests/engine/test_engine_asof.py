@@ -7,7 +7,7 @@ from engine_room import ANN, COUNTER, DOG, NOTE, Code, Room, refusal
 
 from app.core.errors import Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.engine import asof as module
+from app.engine.past import asof as module
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
 from app.store.store import Keep

@@ -8,10 +8,10 @@ from subscription_world import World, limits
 
 from app.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
-from app.engine import backlog
-from app.engine.backlog import Bound, BoundedSubscription, Loss, Overflow
-from app.engine.gaps import Why
-from app.engine.subscription import Interest
+from app.engine.watch import backlog
+from app.engine.watch.backlog import Bound, BoundedSubscription, Loss, Overflow
+from app.engine.watch.gaps import Why
+from app.engine.watch.subscription import Interest
 
 SEEDS = range(40)
 

@@ -5,9 +5,9 @@ from engine_room import ANN, KEY, NOW, Room, turns
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.tables import Table
 from app.core.topics import TopicFilter
-from app.engine.conflation import superseded
-from app.engine.gaps import Gap, Why
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.conflation import superseded
+from app.engine.watch.gaps import Gap, Why
+from app.engine.watch.subscription import Interest, Subscription
 
 LAST = Table("Last", "Last", (KEY,), delivers_latest=True)
 EVERY = Table("Every", "Every", (KEY,))

@@ -13,7 +13,7 @@ from app.core.tables import Table
 from app.core.topics import TopicFilter
 from app.engine import deadlines as module
 from app.engine.deadlines import Deadlines
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 
 SENSOR = Table("Sensor", "Sensor", (KEY,), deadline_seconds=30)
 PLAIN = Table("Plain", "Plain", (KEY,))

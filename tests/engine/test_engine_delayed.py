@@ -12,8 +12,8 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import DELAY_SECONDS_MAX
 from app.core.topics import split_delayed
 from app.engine import delayed
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
 from app.engine.resource import Resource
 from app.engine.write import Condition, Receipt
 

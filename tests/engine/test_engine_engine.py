@@ -16,7 +16,7 @@ from app.core.tables import Logs
 from app.core.topics import TopicFilter
 from app.engine.cache import UNKNOWN
 from app.engine.resource import Resource
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 from app.engine.write import Condition, Receipt
 
 STRANGER = Caller("rob", NONE, "http")

@@ -3,8 +3,8 @@
 from app.core.events import MESSAGE, SNAPSHOT, Event
 from app.core.limits import GAP_MARKS_TOGETHER_MAX
 from app.core.topics import TopicFilter
-from app.engine.gaps import Account, Gap, Gaps, Why, mark_for, together
-from app.engine.interests import Interest
+from app.engine.watch.gaps import Account, Gap, Gaps, Why, mark_for, together
+from app.engine.watch.interests import Interest
 
 
 def event(seq=0, kind=MESSAGE):

@@ -9,10 +9,10 @@ from app.core.queries import Condition as Comparison
 from app.core.queries import Operator, Query
 from app.core.topics import TopicFilter
 from app.engine.cache import Unknown
-from app.engine.hook import DROP, Hook
-from app.engine.hooks import Hooks
-from app.engine.interests import Interest
-from app.engine.subscription import Subscription
+from app.engine.hooks.hook import DROP, Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 
 
 class Blinds(Hook):
@@ -237,7 +237,7 @@ async def test_g6_a_record_is_read_by_those_who_may():
 
 
 async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monkeypatch):
-    monkeypatch.setattr("app.engine.readable.SCAN_PAGE_RECORDS", 2)
+    monkeypatch.setattr("app.engine.rows.readable.SCAN_PAGE_RECORDS", 2)
     room = hooked(Blinds())
     await dogs(room, "a", "secret1", "b", "secret2", "c")
     older = Query(where=Comparison(("age",), Operator.GE, 1))

@@ -10,11 +10,11 @@ from app.core.callers import ALL, SERVER, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine import hook_calls
-from app.engine import hooks as hooks_module
-from app.engine.hook import DROP, POINTS, Hook, Refusal
-from app.engine.hooks import HAPPENINGS, Hooks
-from app.engine.interests import Interest
+from app.engine.hooks import hook_calls
+from app.engine.hooks import hooks as hooks_module
+from app.engine.hooks.hook import DROP, POINTS, Hook, Refusal
+from app.engine.hooks.hooks import HAPPENINGS, Hooks
+from app.engine.watch.interests import Interest
 
 ANN = Caller("ann", ALL, "mqtt", "ann-1", "10.0.0.1")
 

@@ -8,7 +8,7 @@ from app.api import server
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PUT, Event
-from app.engine.hooks import Hooks
+from app.engine.hooks.hooks import Hooks
 from app.engine.loader import load_resources
 
 GOOD = """

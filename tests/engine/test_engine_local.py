@@ -7,7 +7,7 @@ from engine_room import Code, Room, refusal
 
 from app.api import server
 from app.core.events import CURRENT
-from app.engine.hooks import COLLECTING, Hooks
+from app.engine.hooks.hooks import COLLECTING, Hooks
 
 
 @pytest.fixture

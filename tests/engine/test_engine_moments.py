@@ -9,7 +9,7 @@ from app.codecs import JSON
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
-from app.engine.moments import Moment, moment_of, position_of
+from app.engine.past.moments import Moment, moment_of, position_of
 
 THEN = 1_767_323_045_000_000
 

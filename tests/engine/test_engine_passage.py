@@ -8,9 +8,9 @@ from engine_room import ANN, BEN, Listener, Room, refusal, turns
 from app.core.callers import SERVER
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.engine import passage
-from app.engine.hook import DROP, Hook, Refusal
-from app.engine.hooks import Hooks
+from app.engine.hooks import passage
+from app.engine.hooks.hook import DROP, Hook, Refusal
+from app.engine.hooks.hooks import Hooks
 from app.engine.resource import Resource
 from app.engine.write import Receipt
 from app.store.store import Change

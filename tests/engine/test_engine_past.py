@@ -9,9 +9,9 @@ from app.core.callers import Caller, Grants
 from app.core.clock import version_of
 from app.core.topic_tables import Branch, TopicTable
 from app.core.topics import TopicFilter
-from app.engine import past as module
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.past import past as module
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
 from app.store.store import Keep

@@ -8,7 +8,7 @@ from engine_room import ANN, DOG, Room
 from app.core.clock import version_at, version_of
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine import positions
+from app.engine.past import positions
 from app.store.store import Keep
 
 

@@ -5,12 +5,12 @@ from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
 from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
 from app.core.topics import TopicFilter
-from app.engine import hooks as module
 from app.engine.cache import Unknown
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
-from app.engine.interests import Interest
-from app.engine.subscription import Subscription
+from app.engine.hooks import hooks as module
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 from app.engine.write import Condition
 
 

@@ -4,7 +4,7 @@ import pytest
 from engine_room import TABLES, Room
 from retainer_contract import RetainerContract
 
-from app.engine.retainer import Retained
+from app.engine.retained.retainer import Retained
 from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
 

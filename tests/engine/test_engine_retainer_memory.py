@@ -7,7 +7,7 @@ import pytest
 from engine_room import Room
 
 from app.core.events import PUT, Event
-from app.engine.retainer import Retained
+from app.engine.retained.retainer import Retained
 from app.store.sqlite import SqlStore
 
 COUNT = 100_000

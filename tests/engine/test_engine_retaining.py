@@ -9,11 +9,11 @@ from app.core.callers import SERVER
 from app.core.errors import Error
 from app.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
 from app.core.topics import TopicFilter
-from app.engine import pace as pacing
-from app.engine.interests import Interest
-from app.engine.retainer import Retained, clear_regularly
-from app.engine.retaining import Retaining, RetainRules
-from app.engine.subscription import Subscription
+from app.engine.retained.retainer import Retained, clear_regularly
+from app.engine.retained.retaining import Retaining, RetainRules
+from app.engine.watch import pace as pacing
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 
 
 def room_with(**rules):

@@ -9,9 +9,9 @@ from engine_room import DOG, LEASE, NOTE, TABLES, Code, Listener, Room, turns
 from app.core.errors import Error
 from app.core.events import DELETE
 from app.core.topics import TopicFilter
-from app.engine import retainer
-from app.engine import retention as module
-from app.engine.retention import Retention, RetentionSettings
+from app.engine.retained import retainer
+from app.engine.retained import retention as module
+from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
 

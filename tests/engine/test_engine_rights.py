@@ -5,7 +5,7 @@ from engine_room import code_of
 
 from app.core.callers import ALL, NONE, SERVER, Caller, Grants
 from app.core.errors import Code
-from app.engine.rights import check_administer, check_read, check_write
+from app.engine.rights.checks import check_administer, check_read, check_write
 
 ANYBODY = Caller()
 ANN = Caller("ann", ALL, "http")

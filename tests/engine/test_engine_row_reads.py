@@ -11,11 +11,11 @@ from app.core.evaluation import answer, holds
 from app.core.events import PUT, Event
 from app.core.query_text import parse_query
 from app.core.topic_tables import METRICS, Branch
-from app.engine import row_reads
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
-from app.engine.row_ranges import direction_of
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.rows import row_reads
+from app.engine.rows.row_ranges import direction_of
 
 KEPT = TopicSettings()
 

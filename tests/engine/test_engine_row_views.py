@@ -9,13 +9,13 @@ from app.core.callers import SERVER
 from app.core.events import CURRENT, DELETE, GAP, PUT, RESET, SNAPSHOT, Event
 from app.core.topic_tables import METRICS, message_id
 from app.core.topics import TopicFilter
-from app.engine import standing, subscription
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
-from app.engine.interests import Interest
-from app.engine.subscription import Subscription
-from app.engine.topic_rows import Row
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_rows import Row
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.watch import standing, subscription
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 from app.store.store import Keep
 
 KEPT = TopicSettings()

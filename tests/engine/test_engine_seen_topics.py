@@ -7,8 +7,9 @@ from app.core import limits
 from app.core.callers import SERVER
 from app.core.query_text import parse_query
 from app.core.tables import Table
-from app.engine import registry, seen_topics
-from app.engine.topic_tables import TopicSettings
+from app.engine import registry
+from app.engine.branches import seen_topics
+from app.engine.branches.topic_tables import TopicSettings
 
 
 @pytest.fixture

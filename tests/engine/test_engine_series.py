@@ -10,8 +10,8 @@ import pytest
 from engine_room import Code, code_of
 
 from app.core.clock import version_of
-from app.engine import series as module
-from app.engine.series import FUNCTIONS, Series
+from app.engine.past import series as module
+from app.engine.past.series import FUNCTIONS, Series
 
 HOUR = 3_600_000
 

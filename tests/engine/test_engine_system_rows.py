@@ -9,10 +9,10 @@ from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.core.query_text import parse_query
 from app.core.tables import Table
-from app.engine import system_rows
-from app.engine.hook import Hook
-from app.engine.hooks import Hooks
-from app.engine.system_rows import SystemRows, time_text
+from app.engine.hooks.hook import Hook
+from app.engine.hooks.hooks import Hooks
+from app.engine.rows import system_rows
+from app.engine.rows.system_rows import SystemRows, time_text
 from app.store.store import Change
 
 ANY = Table("$SYS/things", None)

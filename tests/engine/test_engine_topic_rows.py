@@ -11,10 +11,10 @@ from app.core.limits import VALUE_DEPTH_MAX
 from app.core.query_text import parse_query
 from app.core.topic_tables import METRICS, Branch, TopicTable, message_id
 from app.core.topics import TopicFilter
+from app.engine.branches.topic_rows import LogView, MetricsView, Row, RowFilter, row_again, row_of
 from app.engine.contents import Contents
-from app.engine.preludes import snapshot_of
-from app.engine.row_ranges import Range, direction_of, place_of, range_of, token_of, topic_of
-from app.engine.topic_rows import LogView, MetricsView, Row, RowFilter, row_again, row_of
+from app.engine.rows.row_ranges import Range, direction_of, place_of, range_of, token_of, topic_of
+from app.engine.watch.preludes import snapshot_of
 
 VERSION = 1_700_000_000_123_456
 HOME = LogView(TopicTable("mqtt_home", Branch("home")))

@@ -10,8 +10,8 @@ from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, TopicTable
 from app.core.topics import TopicFilter
-from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
 HOME = TopicTable("mqtt_home", Branch("home"))

@@ -7,8 +7,8 @@ from topic_world import AT_ONCE, count, names, on_disk, watch
 from app.core.callers import SERVER
 from app.core.errors import Code, Error
 from app.core.topic_tables import Branch
-from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
 

@@ -8,8 +8,8 @@ from subscription_world import World, kinds, limits
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
-from app.engine import interests, subscription
-from app.engine.gaps import Why
+from app.engine.watch import interests, subscription
+from app.engine.watch.gaps import Why
 
 
 @pytest.fixture(autouse=True)

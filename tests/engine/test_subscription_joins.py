@@ -5,7 +5,7 @@ from subscription_world import CAT, World, kinds, limits
 
 from app.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 
 
 @pytest.fixture(autouse=True)

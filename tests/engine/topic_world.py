@@ -4,8 +4,8 @@ from engine_room import ANN
 
 from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter
-from app.engine.subscription import Interest, Subscription
-from app.engine.topic_tables import TopicSettings
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.watch.subscription import Interest, Subscription
 
 AT_ONCE = TopicSettings(grace_seconds=0)
 """Without a grace period."""

@@ -8,8 +8,8 @@ from gateway_world import ANN, reading, server, to
 
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.engine.interests import Interest
-from app.engine.subscription import Subscription
+from app.engine.watch.interests import Interest
+from app.engine.watch.subscription import Subscription
 from remote_broker import RemoteBroker
 
 pytestmark = [

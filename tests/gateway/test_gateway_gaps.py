@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from app.engine.gaps import Gap, Why
+from app.engine.watch.gaps import Gap, Why
 from app.gateway.bridge import Bridge
 
 

@@ -6,7 +6,7 @@ from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine.interests import Interest
+from app.engine.watch.interests import Interest
 from app.hooks import acl
 from app.hooks.acl import AccessList, AccessRule, covers
 

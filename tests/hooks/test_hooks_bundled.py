@@ -9,8 +9,8 @@ from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine.hooks import Hooks
-from app.engine.interests import Interest
+from app.engine.hooks.hooks import Hooks
+from app.engine.watch.interests import Interest
 from app.hook_settings import bundled
 from app.hooks import rate_limit
 from app.hooks.logger import Logger

@@ -15,12 +15,12 @@ from app.core.callers import ALL, Caller
 from app.core.clock import HybridClock
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.tables import Attribute, Logs, Table, Type
+from app.engine.branches.topic_tables import TopicSettings, TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.topic_tables import TopicSettings, TopicTables
 from app.http.edge import Edge, HttpSettings
 from app.store.memory import MemoryStore
 

@@ -14,12 +14,12 @@ from app.codecs import decode
 from app.core.callers import ALL, Caller
 from app.core.clock import HybridClock
 from app.core.topics import TopicFilter
+from app.engine.branches.topic_tables import TopicSettings, TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.topic_tables import TopicSettings, TopicTables
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.schema import load_schema

@@ -9,7 +9,7 @@ from rest_world import EPOCH, world
 
 from app.codecs import CBOR, JSON, NDJSON
 from app.core.callers import Grants
-from app.engine import asof
+from app.engine.past import asof
 from app.store.store import Keep
 
 

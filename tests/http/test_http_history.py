@@ -13,7 +13,7 @@ from rest_world import EPOCH, SCHEMA, world
 from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
 from app.core.callers import Grants
 from app.core.clock import milliseconds_of
-from app.engine import past
+from app.engine.past import past
 from app.engine.resource import Resource
 from app.store.store import Keep
 
@@ -345,7 +345,7 @@ async def test_what_makes_no_sense_is_refused_with_a_sentence(rest, path):
 
 
 async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkeypatch):
-    monkeypatch.setattr("app.engine.series.HISTORY_BUCKETS_MAX", 3)
+    monkeypatch.setattr("app.engine.past.series.HISTORY_BUCKETS_MAX", 3)
     got = await rest.get("/Dog/?from=0&every=1ms")
     assert (400, True) == (got.status, "more than 3 buckets" in got.value["detail"])
 

@@ -8,8 +8,8 @@ from websockets.exceptions import ConnectionClosed
 
 from app.codecs import decode
 from app.core.errors import Code, Error
-from app.engine.hook import DROP, Hook, Refusal
-from app.engine.hooks import HAPPENINGS, Hooks
+from app.engine.hooks.hook import DROP, Hook, Refusal
+from app.engine.hooks.hooks import HAPPENINGS, Hooks
 from app.engine.resource import Resource
 
 

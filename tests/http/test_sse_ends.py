@@ -9,7 +9,7 @@ from doors import STREAM, Doors
 
 from app.core.callers import NONE
 from app.core.events import MESSAGE, PUT, Event
-from app.engine import standing
+from app.engine.watch import standing
 from app.http import sse
 
 

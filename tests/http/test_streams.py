@@ -6,8 +6,8 @@ from app.codecs import CBOR, JSON, MSGPACK
 from app.core.clock import version_of
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
-from app.engine.past import Past
-from app.engine.places import Place
+from app.engine.past.past import Past
+from app.engine.past.places import Place
 from app.http.streams import accepted, request_of
 
 CURSOR = "0badcafe:7"

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.core.callers import NONE
 from app.core.events import PUT
-from app.engine import standing
+from app.engine.watch import standing
 from app.http import connection, websocket
 
 

@@ -12,7 +12,7 @@ from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, Event
 from app.core.topics import TopicFilter
-from app.engine.gaps import Why
+from app.engine.watch.gaps import Why
 from app.engine.write import Receipt
 from app.mqtt.packets import (
     Connack,

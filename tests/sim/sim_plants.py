@@ -3,14 +3,14 @@
 from app.bus.durable import Durable
 from app.core.errors import Code, Error
 from app.core.events import RETAINED
-from app.engine import topic_tables
+from app.engine.branches import topic_tables
+from app.engine.branches.topic_tables import TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
-from app.engine.preludes import Snapshot
 from app.engine.reader import Reader
-from app.engine.subscription import Subscription
-from app.engine.topic_tables import TopicTables
+from app.engine.watch.preludes import Snapshot
+from app.engine.watch.subscription import Subscription
 from app.engine.write import Keeping, Receipt
 
 

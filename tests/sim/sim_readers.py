@@ -7,7 +7,7 @@ from app.core.callers import ALL, Caller
 from app.core.errors import Error
 from app.core.events import CURRENT, GAP, RESET, SNAPSHOT
 from app.core.topics import TopicFilter
-from app.engine.subscription import Interest, Subscription
+from app.engine.watch.subscription import Interest, Subscription
 
 FILTERS = (
     "#", "Dog/+", "Dog/#", "Dog/1", "+/1", "Note/+", "Note/#", "u/#", "u/+/x", "+/+", "Counter/#",

@@ -14,15 +14,15 @@ from app.bus.bus import Bus
 from app.core.clock import HybridClock
 from app.core.tables import Attribute, Logs, Role, Table, Type
 from app.core.topics import TopicFilter
+from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
+from app.engine.branches.topic_tables import TopicSettings, TopicTables
 from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
-from app.engine.group_table import OWNER as GROUPS
+from app.engine.groups.group_table import OWNER as GROUPS
 from app.engine.reader import Reader
 from app.engine.registry import Registry
-from app.engine.retention import Retention, RetentionSettings
-from app.engine.topic_tables import OWNER as TOPIC_TABLES
-from app.engine.topic_tables import TopicSettings, TopicTables
+from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
 KEY = Attribute("id", Type.ID, primary_key=True)

@@ -6,7 +6,7 @@ from app.broker.client import Client
 from app.broker.keeper import Keeper
 from app.broker.recall import OWNER
 from app.broker.session import Sessions
-from app.engine.groups import Group
+from app.engine.groups.groups import Group
 from app.mqtt.window import PACKET_ID_MAX, Window
 from app.store.store import Change
 

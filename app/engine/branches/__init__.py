@@ -1,0 +1,1 @@
+"""Undeclared topics as tables of their messages: their branches, views and rows."""

@@ -1,0 +1,1 @@
+"""What was: the log and the records as of then, as pages, windows and series."""

@@ -1,0 +1,124 @@
+"""Records as hooks let them be read: some keep values of their own, some keep others' back.
+
+Without such hooks it only asks the reader. What a hook keeps (FEATURES G10, X20) is a retained
+value of an undeclared topic: it has no number, and no query finds it. What a caller may not be
+given (G6) is left out of lists and counts, record by record. It knows no grants: the engine has
+asked for those before.
+"""
+
+from dataclasses import replace
+
+from app.core.callers import Caller
+from app.core.clock import WallClock, version_of
+from app.core.errors import Code, Error
+from app.core.events import Record
+from app.core.freshness import bound
+from app.core.limits import SCAN_PAGE_RECORDS
+from app.core.queries import Query
+from app.core.tables import Table
+from app.core.topic_tables import PREFIX
+from app.core.topics import TopicFilter
+from app.engine.branches.topic_rows import View
+from app.engine.hooks.hooks import Hooks
+from app.engine.reader import Reader
+from app.engine.registry import Route
+from app.engine.rows.row_reads import Let, RowReads
+from app.store.store import Page
+
+
+def nothing_at(route: Route) -> Error:
+    """Return that there is nothing to be read, and where else it may be.
+
+    Who comes with an MQTT client has often sent it without the retain flag, or asks for the rows of
+    topics to which nothing was sent yet.
+    """
+    topic = route.topic
+    message = f"there is no record at {topic!r}"
+    if route.entry is None and topic[:1] != "$":
+        table, slash, _ = topic.partition("/")
+        if slash and topic.startswith(PREFIX):
+            message += (
+                f"; a topic table {table} is there from the first message or subscription to one "
+                "of its topics, and $SYS/topic_tables/ lists those that are"
+            )
+        else:
+            message += "; messages that were not retained are in its history, such as ?last=10"
+    return Error(Code.NOT_FOUND, message)
+
+
+class Readable:
+    """The reads of one engine."""
+
+    def __init__(self, reader: Reader, hooks: Hooks, now: WallClock) -> None:
+        self._reader = reader
+        self._hooks = hooks
+        self._now = now
+        self._rows = RowReads(reader)
+        reader.supply = hooks.supply
+
+    async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
+        """Return the value that a hook keeps for a topic, else the record or the row there."""
+        if route.view is not None:
+            row = await self._rows.record(route.view, route.record_id)
+            return row if row is not None and self._hooks.may_see(caller, row) else None
+        if not self._hooks.supplying or route.entry is not None:
+            return await self._reader.get(route.table, topic)
+        kept = await self._hooks.supply(TopicFilter(topic))
+        if kept is None:  # it is nobody's but the store's
+            return await self._reader.get(None, topic)
+        for record in kept:
+            record.version = record.version or version_of(int(self._now() * 1_000))
+        return next(iter(kept), None)
+
+    async def search(self, table: Table, query: Query, caller: Caller) -> Page:
+        """Return one page of a query's answer, without what is kept from the caller."""
+        view = self._view(table)
+        if view is not None:
+            return await self._rows.search(view, query, self._let(caller))
+        page = await self._reader.search(table, self._timed(table, query))
+        if not self._hooks.reading:
+            return page
+        may_read = self._hooks.may_read
+        return replace(
+            page, records=[item for item in page.records if may_read(caller, item.topic)]
+        )
+
+    def _timed(self, table: Table, query: Query) -> Query:
+        """Return a query that knows what is stale now, if it asks."""
+        if query.stale is None:
+            return query
+        return replace(query, stale_below=bound(table, self._now()))
+
+    async def count(self, table: Table, query: Query, caller: Caller) -> int:
+        """Return how many records of a query's answer the caller is given.
+
+        Where a hook decides, that is found out a page at a time: it is asked about each record.
+        """
+        view = self._view(table)
+        if view is not None:
+            return await self._rows.count(view, query, self._let(caller))
+        if not self._hooks.reading:
+            if query.where is None and query.stale is None:
+                return await self._reader.count(table)
+            return await self._reader.matching(table, self._timed(table, query))
+        count, after = 0, query.after
+        while True:
+            part = Query(query.where, None, (), SCAN_PAGE_RECORDS, 0, after, query.stale)
+            page = await self.search(table, part, caller)
+            count += len(page.records)
+            after = page.after
+            if not after:
+                return count
+
+    def _view(self, table: Table) -> View | None:
+        """Return what shows a topic table's rows; None for a declared table."""
+        views = self._reader.views
+        view = views.get(table.name) if views is not None else None
+        return view if view is not None and view.table == table else None
+
+    def _let(self, caller: Caller) -> Let | None:
+        """Return who says which rows the caller is given; None where nobody has a say."""
+        if not self._hooks.reading:
+            return None
+        may_read = self._hooks.may_read
+        return lambda topic, about: may_read(caller, about) and may_read(caller, topic)

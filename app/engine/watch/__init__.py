@@ -1,0 +1,1 @@
+"""Live cursors: subscriptions, what they want, what they get first and what they missed."""
