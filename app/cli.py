@@ -17,6 +17,7 @@ import typer
 from httpx import Response
 
 from app import __version__
+from app.cli_pipeline import pipeline
 from app.cli_users import user
 from app.client import Client, Notice, cursor_of, topic_path, url_path
 from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
@@ -36,6 +37,7 @@ command = typer.Typer(
 
 
 command.add_typer(user)
+command.add_typer(pipeline)
 
 
 class Format(StrEnum):

@@ -37,7 +37,7 @@ FLOORS = {
 
 WIRING = {
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-    "gateway_settings", "cli", "cli_users", "client", "logs", "measures", "figures",
+    "gateway_settings", "cli", "cli_users", "cli_pipeline", "client", "logs", "measures", "figures",
     "retainer_settings", "topic_settings",
 }  # fmt: skip
 """The modules of the top floor: one room."""

@@ -1,0 +1,27 @@
+"""The one Spark session of all tests in this room: starting it takes as long as ten tests."""
+
+import warnings
+
+import pytest
+
+from app.core.errors import Error
+
+PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A local session with two threads."""
+    from app.pipeline.session import start_session
+
+    place = tmp_path_factory.mktemp("spark")
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(place / "warehouse")}
+    try:
+        session = start_session("rowcast tests", "local[2]", settings)
+    except Error as error:
+        pytest.skip(f"NO JAVA: Spark is NOT tested here ({error.message})")
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
