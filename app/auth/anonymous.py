@@ -8,7 +8,10 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Literal
 
-from app.core.callers import ALL, NONE, Caller
+from app.core.callers import ALL, NONE, Caller, Grants
+
+STRANGER = Grants(read=True, write=True)
+"""From elsewhere nobody administers without a name, whatever the operator allows."""
 
 Policy = Literal["loopback", "everywhere", "nobody"]
 
@@ -17,8 +20,10 @@ def anonymous_from(policy: Policy) -> Callable[[str, str], Caller]:
     """Return the rule that makes a Caller of a peer's address and a door."""
 
     def caller(peer: str, door: str) -> Caller:
-        allowed = policy == "everywhere" or (policy == "loopback" and is_loopback(peer))
-        return Caller("anonymous", ALL if allowed else NONE, door, peer=peer)
+        here = is_loopback(peer)
+        if policy == "nobody" or (policy == "loopback" and not here):
+            return Caller("anonymous", NONE, door, peer=peer)
+        return Caller("anonymous", ALL if here else STRANGER, door, peer=peer)
 
     return caller
 

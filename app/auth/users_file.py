@@ -16,7 +16,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from app.auth.users import User, user_name
@@ -29,7 +29,7 @@ log = logging.getLogger("rowcast.auth")
 
 _SECRET_BYTES = 32
 _KEYS = {"secret", "users"}
-_USER_KEYS = {"read", "write", "verifier"}
+_USER_KEYS = {"read", "write", "administer", "verifier"}
 
 _Stamp = tuple[int, int, int]
 
@@ -119,9 +119,11 @@ def _user(path: Path, name: str, facts: object) -> User:
     where = f"{path}: user {name!r}"
     if not isinstance(facts, dict) or not set(facts) <= _USER_KEYS:
         raise Error(Code.INVALID, f"{where} has {', '.join(sorted(_USER_KEYS))} and nothing else")
-    read, write = facts.get("read", False), facts.get("write", False)
-    if not isinstance(read, bool) or not isinstance(write, bool):
-        raise Error(Code.INVALID, f"{where}: 'read' and 'write' should be true or false")
+    granted = [facts.get(name, False) for name in ("read", "write", "administer")]
+    if not all(isinstance(one, bool) for one in granted):
+        raise Error(
+            Code.INVALID, f"{where}: 'read', 'write' and 'administer' should be true or false"
+        )
     try:
         prepared = user_name(name)
         verifier = read_verifier(str(facts["verifier"])) if "verifier" in facts else None
@@ -129,7 +131,7 @@ def _user(path: Path, name: str, facts: object) -> User:
         raise Error(Code.INVALID, f"{where}: {error.message}") from None
     if prepared != name:
         raise Error(Code.INVALID, f"{where}: should be written {prepared!r} (RFC 4013)")
-    return User(name, Grants(read, write), verifier)
+    return User(name, Grants(*granted), verifier)
 
 
 def _stamp(path: Path) -> _Stamp | None:
@@ -210,5 +212,5 @@ def _give_to_owner(handle: int, path: Path) -> None:
 
 
 def _facts(grants: Grants, verifier: Verifier | None) -> dict[str, object]:
-    facts: dict[str, object] = {"read": grants.read, "write": grants.write}
+    facts: dict[str, object] = asdict(grants)
     return facts | ({"verifier": str(verifier)} if verifier is not None else {})

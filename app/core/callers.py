@@ -3,19 +3,35 @@
 The engine, and no edge, decides from it what is allowed (DESIGN, section 3, never 4).
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a caller may do; rules per table and topic refine it."""
+    """What a caller may do at all; rules per table and topic refine it.
+
+    ``administer`` is to change users, roles and rules, and to end what others have begun.
+    """
 
     read: bool = False
     write: bool = False
+    administer: bool = False
+
+    def __or__(self, other: "Grants") -> "Grants":
+        return Grants(
+            self.read or other.read,
+            self.write or other.write,
+            self.administer or other.administer,
+        )
 
 
-ALL = Grants(read=True, write=True)
+ALL = Grants(read=True, write=True, administer=True)
 NONE = Grants()
+ADMIN: Final = "admin"
+"""The role that may do everything; it need not be declared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +39,10 @@ class Caller:
     """A user on one connection: compared by identity, so that its writes can be kept in order.
 
     ``door`` is ``mqtt``, ``http``, ``ws``, ``sse`` or ``server``; ``client_id`` is the MQTT client
-    id or empty; ``peer`` is the remote address as text.
+    id or empty; ``peer`` is the remote address as text. ``claims`` are the user's attributes, such
+    as ``sites``. ``issuer`` is who vouches for a token, empty for this server; ``issue`` counts how
+    often the user's credentials were replaced before it signed in; ``until`` is when what it showed
+    is over, in seconds since 1970 (UTC).
     """
 
     user: str = "anonymous"
@@ -31,8 +50,12 @@ class Caller:
     door: str = "server"
     client_id: str = ""
     peer: str = ""
-    facts: dict[str, str] = field(default_factory=dict)
+    roles: frozenset[str] = frozenset()
+    claims: Mapping[str, object] = field(default_factory=dict)
+    issuer: str = ""
+    issue: int = 0
+    until: float = math.inf
 
 
-SERVER = Caller(user="$server", grants=ALL)
+SERVER = Caller(user="$server", grants=ALL, roles=frozenset({ADMIN}))
 """The server itself: timers, resources in the background, tests."""

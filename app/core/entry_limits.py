@@ -32,6 +32,10 @@ USERS_FILE_BYTES_MAX = 64 * 1024 * 1024
 """A file of users: a few hundred thousand; more belong into a database."""
 USERS_FILE_LOOK_SECONDS = 1
 """Between two looks whether the file of users was changed, when somebody signs in."""
+ACCESS_END_SECONDS = 0.1
+"""After the moment a token is over, so that all that end in the same moment end together."""
+ACCESS_TIMER_SECONDS_MAX = 86_400.0
+"""Longest wait of one timer: clocks are set, and asyncio's own bound is not far beyond."""
 
 # Listening ----------------------------------------------------------------------------------------
 LISTEN_BACKLOG = 2_048

@@ -15,7 +15,6 @@ translates its own verbs into these, and Errors into its own answers.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
 
@@ -24,7 +23,6 @@ from app.bus.durable import Durable
 from app.codecs import JSON, encode
 from app.core.callers import Caller
 from app.core.clock import WallClock
-from app.core.cursors import parse_cursor
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
 from app.core.limits import PAYLOAD_BYTES_MAX
@@ -51,17 +49,25 @@ from app.engine.producers import Producers, is_marked
 from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
+from app.engine.rights.access import Access
 from app.engine.rights.checks import check_read, check_write
 from app.engine.rows.live_rows import LiveRows
 from app.engine.rows.readable import Readable, nothing_at
 from app.engine.together import Together
+from app.engine.watch.beginning import position_in
 from app.engine.watch.subscription import Interest, Subscription
-from app.engine.write import UNHEARD, Condition, Done, Kept, Outcome, Receipt, Unheard, resolver
+from app.engine.write import (
+    UNHEARD,
+    Condition,
+    Done,
+    Kept,
+    Outcome,
+    Receipt,
+    Unheard,
+    received,
+    resolver,
+)
 from app.store.store import Change, Page
-
-log = logging.getLogger("rowcast.engine")
-
-A_RECORD = Condition(exists=True, strict=True)
 
 
 class Engine:
@@ -88,6 +94,7 @@ class Engine:
         self.past = Past(reader, self.hooks, AsOf(reader, self.contents, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
+        self.access = Access(now)
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
@@ -202,7 +209,7 @@ class Engine:
         """Carry out a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.submit(event, caller, resolver(future), condition)
-        return _receipt(await future)
+        return received(await future)
 
     async def write_all(
         self, events: Sequence[Event], caller: Caller, *, atomic: bool
@@ -255,7 +262,7 @@ class Engine:
         check_write(route.topic, caller)
         if route.entry is not None and route.entry.path == DELAYED:
             self.delayed.submit(event, caller, done, condition, ())
-            return _receipt(await future)
+            return received(await future)
         plain = replace(route, entry=None) if route.shape is None else route
         write = self.admission.admit(plain, event, caller, done, condition)
         if write.logged or condition is not None or caller in self.committer.pending:
@@ -263,7 +270,7 @@ class Engine:
         else:
             self.committer.publish(event)
             done(Receipt(event))
-        return _receipt(await future)
+        return received(await future)
 
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
         """Write ``event`` as a new record of the collection at ``topic``, under a new id."""
@@ -348,12 +355,13 @@ class Engine:
         if not asked:
             self.authorise(interest, caller)
         topics = interest.topics
-        self._serve(subscription, caller)
+        self.serve(subscription, caller)
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
             self.hooks.subscribed(caller, interest)
             return False
-        position = self._position(subscription, interest, since)
+        log = self.reader.epoch, self.committer.stored
+        position = position_in(log, subscription, interest, since)
         self.views.enter(subscription, interest)
         # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
         current = current if since is None else position is None
@@ -379,7 +387,7 @@ class Engine:
             self.authorise_watch(interest.topics, caller)
             interest.asked = asked
 
-    def _serve(self, subscription: Subscription, caller: Caller) -> None:
+    def serve(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""
         subscription.caller = caller
         subscription.gate = self.gate(caller)
@@ -393,20 +401,6 @@ class Engine:
         check_read(topics.text, caller)
         if topics.text.startswith(SHARE_PREFIX):
             raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
-
-    def _position(
-        self, subscription: Subscription, interest: Interest, since: str | int | None
-    ) -> int | None:
-        if since is None or isinstance(since, int):
-            return since
-        cursor = parse_cursor(since)
-        if cursor.epoch != self.reader.epoch:
-            subscription.restart("the cursor is of another log", since, interest)
-            return None
-        if cursor.seq > self.committer.stored:  # a page of the log may run ahead of the bus
-            subscription.restart("the cursor is beyond the end of the log", since, interest)
-            return None
-        return cursor.seq
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """End one interest of a subscription; return whether there was one."""
@@ -452,7 +446,7 @@ class Engine:
             else:
                 self.views.enter(subscription, interest)
                 allowed.append(interest)
-        self._serve(subscription, caller)
+        self.serve(subscription, caller)
         subscription.resume(position, allowed)
         return refused
 
@@ -485,6 +479,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Let running hooks and resource code end, and wait until every write is answered."""
+        self.access.stop()
         self.groups.stop()
         self.delayed.stop()
         if self.topic_tables is not None:
@@ -492,9 +487,3 @@ class Engine:
         await self._passage.stop()
         await self._handover.stop()
         await self.committer.settle()
-
-
-def _receipt(outcome: Outcome) -> Receipt:
-    if isinstance(outcome, Error):
-        raise outcome
-    return outcome

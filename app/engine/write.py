@@ -33,6 +33,10 @@ class Condition:
     strict: bool = False
 
 
+A_RECORD: Final = Condition(exists=True, strict=True)
+"""There must be one; NOT_FOUND when there is none."""
+
+
 @dataclass(slots=True)
 class Receipt:
     """The write is done: durable if its table logs it, and announced to every subscriber.
@@ -79,6 +83,13 @@ def resolver(future: "Future[T]") -> Callable[[T], None]:
             future.set_result(outcome)
 
     return resolve
+
+
+def received(outcome: Outcome) -> Receipt:
+    """Return the receipt; raises what came instead."""
+    if isinstance(outcome, Error):
+        raise outcome
+    return outcome
 
 
 class Write:

@@ -5,8 +5,7 @@ from http import HTTPStatus
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from app.core.values import parse_id
-from app.engine.engine import A_RECORD
-from app.engine.write import Condition
+from app.engine.write import A_RECORD, Condition
 from app.http import batch, customs
 from app.http.asgi import path_of
 from app.http.bodies import content_type_of, is_batch, patch_type_of

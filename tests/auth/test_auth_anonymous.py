@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.auth.anonymous import anonymous_from, is_loopback
+from app.auth.anonymous import STRANGER, anonymous_from, is_loopback
 from app.core.callers import ALL, NONE
 
 NEAR = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::1%lo"]
@@ -23,7 +23,7 @@ def test_all_else_is_far(peer):
 
 @pytest.mark.parametrize(
     ("policy", "near", "far"),
-    [("loopback", ALL, NONE), ("everywhere", ALL, ALL), ("nobody", NONE, NONE)],
+    [("loopback", ALL, NONE), ("everywhere", ALL, STRANGER), ("nobody", NONE, NONE)],
 )
 def test_who_is_accepted(policy, near, far):
     rule = anonymous_from(policy)

@@ -3,7 +3,7 @@
 import pytest
 from engine_room import ANN, NOW, Code, Room, refusal
 
-from app.core.callers import ALL, Caller, Grants
+from app.core.callers import Caller, Grants
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.engine.hooks.hook import Hook
@@ -127,7 +127,7 @@ async def test_e30_a_body_that_cannot_be_read_clears_nothing(body):
     "caller",
     [
         Caller("reader", Grants(read=True), "http"),
-        Caller("anonymous", ALL, "http", peer="192.0.2.1"),
+        Caller("anonymous", Grants(read=True, write=True), "http", peer="192.0.2.1"),
     ],
 )
 async def test_e30_only_who_may_administer_clears(caller):

@@ -3,6 +3,7 @@
 import pytest
 from engine_room import code_of
 
+from app.auth.anonymous import STRANGER
 from app.core.callers import ALL, NONE, SERVER, Caller, Grants
 from app.core.errors import Code
 from app.engine.rights.checks import check_administer, check_read, check_write
@@ -11,7 +12,7 @@ ANYBODY = Caller()
 ANN = Caller("ann", ALL, "http")
 READER = Caller("rob", Grants(read=True), "http")
 LOCAL = Caller("anonymous", ALL, "http", peer="127.0.0.1")
-REMOTE = Caller("anonymous", ALL, "http", peer="192.0.2.7")
+REMOTE = Caller("anonymous", STRANGER, "http", peer="192.0.2.7")
 """Where ``security.anonymous`` is ``everywhere``."""
 
 

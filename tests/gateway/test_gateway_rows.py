@@ -7,7 +7,8 @@ import httpx
 import pytest
 from gateway_world import reading, server, to
 
-from app.core.callers import ALL, Caller
+from app.auth.anonymous import STRANGER
+from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
 from remote_broker import RemoteBroker
@@ -195,7 +196,7 @@ async def test_a_wrong_replay_is_refused(broker, folder, bad):
 
 async def test_a_stranger_may_change_nothing(broker, folder):
     """L17."""
-    stranger = Caller("anonymous", ALL, "http", peer="192.0.2.1")
+    stranger = Caller("anonymous", STRANGER, "http", peer="192.0.2.1")
     async with server(folder, to(broker)) as world:
         event = Event("$SYS/brokers/evil", PUT, b'{"host":"h"}', "application/json", 1, True)
         with pytest.raises(Error) as refused:

@@ -9,8 +9,7 @@ from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.engine.cache import Unknown
-from app.engine.engine import A_RECORD
-from app.engine.write import Condition, Receipt
+from app.engine.write import A_RECORD, Condition, Receipt
 from app.store.store import Change
 
 TOPICS = (

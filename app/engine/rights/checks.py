@@ -7,7 +7,6 @@ protocol.
 
 from typing import Final
 
-from app.auth.anonymous import is_loopback
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import DELAYED_PREFIX, split_delayed
@@ -37,13 +36,8 @@ def check_write(topic: str, caller: Caller) -> None:
 
 
 def check_administer(topic: str, caller: Caller) -> None:
-    """Raise unless the caller may end what others have begun.
-
-    Until there are roles, whoever may write may; without a name only from this machine.
-    """
-    if not caller.grants.write:
-        raise _refused(caller, "administer", topic)
-    if caller.user == "anonymous" and not is_loopback(caller.peer):
+    """Raise unless the caller may end what others have begun, and say who may do what."""
+    if not caller.grants.administer:
         raise _refused(caller, "administer", topic)
 
 
