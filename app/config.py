@@ -29,6 +29,7 @@ from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
 from app.retainer_settings import RetainerSettings
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
+from app.snapshot_settings import SnapshotSettings
 from app.tls_settings import MutualTls, Tls
 from app.topic_settings import Topics
 
@@ -218,6 +219,7 @@ class Config(Section):
     security: Security = Security()
     hooks: HookSettings = HookSettings()
     gateway: GatewaySettings = GatewaySettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
     store: Store = Store()
     logging: Logging = Logging()
     schema_file: Place = Field(

@@ -58,6 +58,7 @@ from app.engine.retained.retainer import Retained, clear_regularly
 from app.engine.retained.retaining import Retaining
 from app.engine.retained.retention import Retention, RetentionSettings
 from app.engine.watch.backlog import Overflow
+from app.exporting import exports_of
 from app.figures import add_figures
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
@@ -161,6 +162,9 @@ class Application:
             self._closing.callback(deadlines.stop)
             self._run(deadlines.start())
             self._report_metrics()
+            self.exports = exports_of(self.config, self.engine, self._now)
+            self._closing.push_async_callback(self.exports.stop)
+            await self.exports.start()
             await self.doors.prepare(self._readers)
             await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)

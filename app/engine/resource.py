@@ -177,6 +177,8 @@ class Resource:
         self.sent: Event | None = None
         """What the client sent, when this is a write."""
         self.receipt: Receipt | None = None
+        self.began = ""
+        """Topic of the work that a POST began and that goes on behind its answer."""
         self.interest: Interest | None = None
         """What a connected client watches, as hooks left it; it serves one subscription."""
 

@@ -14,9 +14,11 @@ from app.core.events import MESSAGE
 from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.tables import Table
+from app.engine.download import Download
 from app.engine.resource import Resource
 from app.http.asgi import HeaderList, path_of
 from app.http.bodies import content_type_of
+from app.http.downloads import send_download
 from app.http.problems import as_error
 from app.http.replies import send_bytes, send_empty
 from app.http.request import VALUE_TYPES, Request, new_event, position_headers
@@ -36,6 +38,9 @@ async def get(request: Request) -> None:
     value = await _call(request, lambda: resource.get(query))
     if value is None:
         raise Error(Code.NOT_FOUND, f"there is nothing at {path_of(request.topic)!r}")
+    if isinstance(value, Download):
+        await send_download(request, value)
+        return
     await _send_value(request, value, HTTPStatus.OK, [])
 
 
@@ -52,7 +57,10 @@ async def post(request: Request) -> None:
     result = await _call(request, lambda: resource.post(value))
     extra: HeaderList = []
     status = HTTPStatus.OK
-    if resource.receipt is not None:
+    if resource.began:
+        status = HTTPStatus.ACCEPTED
+        extra = [(b"location", path_of(resource.began).encode())]
+    elif resource.receipt is not None:
         extra = position_headers(request.engine, resource.receipt.event)
         if not resource.receipt.existed and resource.receipt.event.kind != MESSAGE:
             status = HTTPStatus.CREATED

@@ -32,6 +32,7 @@ from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from app.core.limits import COMMAND_ID_CHARS_MAX
 from app.core.meta import meta_of
 from app.core.suggestions import did_you_mean
+from app.engine.download import Download
 from app.engine.past.places import PLACES
 from app.engine.producers import put_mark
 from app.engine.stamps import put_stamp
@@ -242,6 +243,9 @@ async def _get(socket: "Socket", fields: Fields) -> Fields:
         engine.authorise_read(topic, socket.caller)
         resource = engine.resource(topic, socket.caller)
         value = None if resource is None else await resource.get()
+        if isinstance(value, Download):
+            value.close()
+            raise Error(Code.NOT_ALLOWED, f"{topic!r} is a file; get it over HTTP")
         return {"cursor": None, "version": None, "value": value}
     record = await engine.read(topic, socket.caller)
     value = engine.contents.spelled(record, socket.media_type)

@@ -17,6 +17,7 @@ ADMINISTERED: Final = (
     "$SYS/brokers/",
     "$SYS/dead_letters/",
     "$SYS/retained/",
+    "$SYS/snapshots/",
 )
 """Below these, what the server keeps may be ended by an administrator."""
 

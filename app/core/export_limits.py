@@ -1,0 +1,29 @@
+"""Limits of exports: how the server has them made, and how it shows and serves what they made.
+
+They stand beside ``limits.py``, which has all others.
+"""
+
+# Exports ------------------------------------------------------------------------------------------
+EXPORT_SECONDS_MAX = 6 * 3_600
+"""Longest that one export may take before it is ended: a terabyte at what a disk gives."""
+EXPORT_LINE_BYTES_MAX = 64 * 1024
+"""Longest line in which an export tells how far it is: a manifest is not told."""
+EXPORT_COMPLAINT_BYTES_MAX = 4 * 1024
+"""Of what a failed export wrote about itself, the end that is kept."""
+EXPORT_JOBS_KEPT = 20
+"""Jobs that have ended and are still shown: a day of hourly ones."""
+EXPORT_TABLES_MAX = 10_000
+"""Tables that one export may name."""
+EXPORT_RETRY_SECONDS = 60
+"""After a scheduled export that failed, until the next: a full disk does not empty itself."""
+
+# Snapshots as rows and files ----------------------------------------------------------------------
+SNAPSHOT_LOOK_SECONDS = 5
+"""Between two looks at the directory, for what other programs did there."""
+SNAPSHOT_PINNED_SECONDS = 600
+"""After a file of it was asked for, a snapshot is not removed by itself: readers come for the next
+file when they are done with one."""
+SNAPSHOT_MANIFEST_BYTES_MAX = 64 * 1024 * 1024
+"""Largest manifest that is read: ten thousand tables with the files of a year of days."""
+DOWNLOAD_PIECE_BYTES = 256 * 1024
+"""Of a file that is sent, what is read at once: few turns, little memory for each reader."""

@@ -1,0 +1,40 @@
+"""Wiring of snapshots: the command that makes them, and what is due when."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from app.config import Config
+from app.snapshot_settings import seconds_of
+from app.snapshots.exports import Exports
+from app.snapshots.jobs import Order
+
+if TYPE_CHECKING:
+    from app.engine.engine import Engine
+
+
+def exports_of(config: Config, engine: "Engine", now: Callable[[], float]) -> Exports:
+    """Return the snapshots of a server with these settings."""
+    settings = config.snapshots
+    due = {Order(changes=True): settings.changes, Order(): settings.every}
+    return Exports(
+        engine,
+        settings.place(config.data),
+        lambda order: export_command(config, order),
+        {order: seconds_of(period) for order, period in due.items() if period},
+        now,
+    )
+
+
+def export_command(config: Config, order: Order) -> list[str]:
+    """Return the command that carries out an order on the data of a server with these settings."""
+    command = [sys.executable, "-m", "app.cli", "export", "--json"]
+    command += ["--schema", str(config.schema_file), "--data", str(config.data)]
+    command += ["--out", str(config.snapshots.place(config.data))]
+    if config.snapshots.keep:
+        command += ["--keep", str(config.snapshots.keep)]
+    if order.tables:
+        command += ["--tables", ",".join(order.tables)]
+    if order.changes:
+        command.append("--changes")
+    return command

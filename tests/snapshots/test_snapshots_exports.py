@@ -1,0 +1,131 @@
+"""Exports of a running server: begun, followed, ended and removed over REST (FEATURES S1, S12)."""
+
+import json
+from pathlib import Path
+
+import pytest
+from exports_world import World, until
+from shelves import EPOCH, name_of, put_snapshot
+
+from app.snapshots.jobs import Order
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    return World(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
+
+
+async def test_an_export_is_begun_and_its_snapshot_shown(world):
+    """S1: POST answers 202 with where the job is; in the end there is a row of the snapshot."""
+    async with world.running():
+        began = await world.ask("POST", json={"tables": ["Dog"]})
+        assert (202, "running") == (began.status_code, began.json()["state"])
+        path = began.headers["location"].removeprefix("/$SYS/snapshots/")
+        row = await world.ended(path)
+        assert ("done", "Dog", 1, 2) == tuple(row[x] for x in ("state", "table", "rows", "of"))
+        assert [Order(("Dog",))] == world.orders
+        listed = {row["id"]: row for row in await world.row("")}
+        assert {path, name_of(101)} == listed.keys()
+        shown = listed[name_of(101)]
+        assert ("complete", f"{EPOCH}:101", 2, 10, True) == tuple(
+            shown[x] for x in ("state", "cut", "rows", "bytes", "newest")
+        )
+        assert {"rows": 2, "digest": "sha256:1"} == (await world.row("newest"))["tables"]["Dog"]
+
+
+async def test_only_one_export_runs_and_it_can_be_ended(world):
+    """S1: a second POST is BUSY; DELETE of the job's row ends its process."""
+    world.after = "import signal; signal.pause()"
+    async with world.running():
+        path = (await world.ask("POST")).headers["location"].rpartition("/")[2]
+        assert 503 == (await world.ask("POST")).status_code
+        assert 204 == (await world.ask("DELETE", path)).status_code
+        assert [] == await world.row("")
+        assert world.exports.running is None
+        assert 202 == (await world.ask("POST")).status_code  # the server's stop ends this one
+
+
+async def test_a_failed_export_says_why(world):
+    """S1: what the process said last is in the row; the snapshots of before are as they were."""
+    world.after = "sys.exit('some words\\nrowcast: the disk is full; free some space')"
+    put_snapshot(world.root, 7)
+    async with world.running():
+        path = (await world.ask("POST")).headers["location"].rpartition("/")[2]
+        row = await world.ended(path)
+        assert ("failed", "the disk is full; free some space") == (row["state"], row["error"])
+        assert name_of(7) == (await world.row("newest"))["id"]
+
+
+WRONG = [
+    ([], "ordered with"),
+    ({"table": []}, "did you mean"),
+    ({"tables": "Dog"}, "list of names"),
+    ({"changes": 1}, "true or false"),
+    ({"changes": True, "tables": ["Dog"]}, "all tables"),
+]
+
+
+async def test_a_wrong_order_is_refused_with_how_to_say_it(world):
+    """S1: each with what is wrong."""
+    async with world.running():
+        for body, says in WRONG:
+            refused = await world.ask("POST", json=body)
+            assert (400, True) == (refused.status_code, says in refused.json()["detail"]), body
+
+
+async def test_rows_are_live(world):
+    """S1, M11: who watches hears of the job, how far it is, its end, and the snapshot."""
+    async with world.running():
+        watch = world.client.stream("GET", "/", headers={"accept": "text/event-stream"})
+        async with watch as stream:
+            lines = stream.aiter_lines()
+            assert "event: current" in [await anext(lines) for _ in range(3)]
+            await world.ask("POST")
+            heard = []
+            async for line in lines:
+                if line.startswith("data: "):
+                    event = json.loads(line.removeprefix("data: "))
+                    heard.append(event)
+                    if name_of(101) in line:
+                        break
+        told = [
+            (event["value"]["state"], event["value"]["rows"]) for event in heard if "value" in event
+        ]
+        assert [("running", None), ("running", 1), ("done", 1), ("complete", 2)] == told
+
+
+async def test_a_schedule_begins_what_is_due(world):
+    """S1: what is not there yet is due at once; increments come before the snapshot."""
+    async with world.running(**{"snapshots.every": "1h", "snapshots.changes": "30m"}):
+        await until(lambda: len(world.orders) == 2 and world.exports.running is None)
+        assert [Order(changes=True), Order()] == world.orders
+
+
+async def test_what_other_programs_make_and_remove_is_seen(world):
+    """S1: a snapshot that a command line made is there at the next look, and may be removed."""
+    put_snapshot(world.root, 7)
+    put_snapshot(world.root, 9)
+    put_snapshot(world.root, 12, page=10)
+    (world.root / ".making-13").mkdir()
+    async with world.running():
+        page = "changes/seq=000000000000000010-000000000000000012"
+        assert [page, name_of(7), name_of(9)] == [row["id"] for row in await world.row("")]
+        row = await world.row(page)
+        assert (10, 12) == (row["from_seq"], row["seq"])
+        assert 204 == (await world.ask("DELETE", "newest")).status_code
+        assert name_of(7) == (await world.row("newest"))["id"]
+        assert 404 == (await world.ask("DELETE", name_of(9))).status_code
+        assert 204 == (await world.ask("DELETE", name_of(7))).status_code
+        assert 204 == (await world.ask("DELETE", page)).status_code
+        assert [] == await world.row("")
+        assert 404 == (await world.ask("GET", "newest")).status_code
+
+
+async def test_a_damaged_manifest_is_told(world):
+    put_snapshot(world.root, 7).joinpath("manifest.json").write_text("{")
+    put_snapshot(world.root, 8).joinpath("manifest.json").write_text("{}")
+    async with world.running():
+        rows = await world.row("")
+        assert ["damaged", "damaged"] == [row["state"] for row in rows]
+        assert "no JSON" in rows[0]["error"]
+        assert "tables" in rows[1]["error"]
