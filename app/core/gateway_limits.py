@@ -28,6 +28,9 @@ GATEWAY_TOPIC_EVENTS_HELD_MAX = 32
 GATEWAY_FLYING_MAX = 100
 """Publishes to a broker that are not acknowledged, unless it allows fewer: hides a millisecond of
 distance, and few are sent twice after a lost connection."""
+GATEWAY_HEARD_MAX = 100
+"""Messages from a remote broker that are not stored here yet: on MQTT 5 it is told so, and with
+more than that nothing is read from it. Enough for one transaction of the disk."""
 GATEWAY_CONNECT_SECONDS = 5
 """Time for a remote broker to accept a connection and to answer CONNECT."""
 GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024

@@ -11,14 +11,18 @@ again is for whoever made the link.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gmqtt import Client, Subscription
 from gmqtt.mqtt.handler import MQTTConnectError
 from gmqtt.storage import PersistentStorage
 
 from app.core.errors import Code, Error
-from app.core.gateway_limits import GATEWAY_CONNECT_SECONDS, GATEWAY_WRITE_BYTES_HIGH
+from app.core.gateway_limits import (
+    GATEWAY_CONNECT_SECONDS,
+    GATEWAY_HEARD_MAX,
+    GATEWAY_WRITE_BYTES_HIGH,
+)
 from app.gateway.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]
@@ -66,6 +70,41 @@ class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no
             done(self.refusals.pop(mid, None))
 
 
+class _Intake:
+    """Counts the messages in hand, and has gmqtt read no more while there are too many.
+
+    Receive Maximum (MQTT 5, 3.1.2.11.3) speaks neither of QoS 0 nor to brokers before MQTT 5. A
+    task of gmqtt begins with the message, so it is counted one turn late: what one read brought
+    is in hand at the most beyond the bound.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def bound(self, protocol: Any) -> None:
+        """Make the reading of a connection wait for room."""
+        read = protocol.read
+
+        async def read_when_room(n: int = -1) -> bytes:
+            await asyncio.sleep(0)  # so that what the last read brought is counted
+            await self._room.wait()
+            return cast("bytes", await read(n))
+
+        protocol.read = read_when_room
+
+    def __enter__(self) -> None:
+        self.count += 1
+        if self.count >= GATEWAY_HEARD_MAX:
+            self._room.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+        if self.count < GATEWAY_HEARD_MAX:
+            self._room.set()
+
+
 class Link:
     """One connection. ``lost`` is called once, when it ends for any reason but ``close``."""
 
@@ -74,6 +113,7 @@ class Link:
         self._lost: Callable[[str], None] | None = lost
         self._acknowledgements = _Acknowledgements()
         self._client: Client | None = None
+        self._intake = _Intake()
         self.flying_max = 0
         """Publishes that the broker takes at once."""
 
@@ -107,6 +147,7 @@ class Link:
         except OSError as failure:
             await self.close()
             raise _unreachable(remote, failure.strerror or str(failure)) from None
+        self._intake.bound(client._connection._protocol)
         allowed = client._package_handler.id_generator._max - 2
         self.flying_max = max(1, min(remote.flying_max, allowed))
         if filters:
@@ -127,8 +168,10 @@ class Link:
     def _make(self, heard: Heard | None, session_seconds: int) -> Client:
         remote = self._remote
         options: dict[str, Any] = {}
-        if session_seconds and remote.version == MQTT_5:
-            options["session_expiry_interval"] = session_seconds
+        if remote.version == MQTT_5:
+            options["receive_maximum"] = GATEWAY_HEARD_MAX
+            if session_seconds:
+                options["session_expiry_interval"] = session_seconds
         client = Client(
             remote.client_id,
             clean_session=not session_seconds,
@@ -149,7 +192,9 @@ class Link:
             async def on_message(
                 _client: Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
             ) -> int:
-                if not await heard(topic, bytes(payload), qos, properties) and qos:
+                with self._intake:
+                    taken = await heard(topic, bytes(payload), qos, properties)
+                if not taken and qos:
                     self._abort("a message is to be sent again")  # so this is not acknowledged
                 return 0
 

@@ -15,6 +15,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from app.core.events import Event
 from app.core.gateway_limits import (
@@ -138,7 +139,7 @@ class Outbox:
 
     def missing(self) -> list[Item]:
         """Return the items whose turn is near and whose events must be read again."""
-        near = list(self._ready)[: self.rules.flying_max]
+        near = islice(self._ready, self.rules.flying_max)
         return [item for item in near if item.event is None]
 
     def delivered(self, seq: int) -> Item | None:

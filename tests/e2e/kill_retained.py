@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from kill_rounds import GONE
+from killing import work_until_killed
 
 from app.core.topics import TopicFilter
 from app.mqtt.packets import Puback, Publish
@@ -115,28 +115,13 @@ def read(server: Server, _ledger: Ledger, rng: random.Random) -> None:
 
 def play(server: Server, ledger: Ledger, rng: random.Random) -> None:
     """Let both work, kill the server, and start it again."""
-    failures: list[BaseException] = []
-
-    def work(worker: Callable[..., None], seed: float) -> None:
-        try:
-            worker(server, ledger, random.Random(seed))
-        except GONE:
-            pass
-        except BaseException as failure:  # noqa: BLE001 - told by the main thread
-            failures.append(failure)
-
     wanted = ledger.total + rng.randint(1, ACKNOWLEDGED_MAX)
-    threads = [threading.Thread(target=work, args=(job, rng.random())) for job in (write, read)]
-    for thread in threads:
-        thread.start()
-    try:
+
+    def enough(failures: list[BaseException]) -> None:
         with ledger.changed:
             ledger.changed.wait_for(lambda: ledger.total >= wanted or failures, 60)
-    finally:
-        server.kill()
-        for thread in threads:
-            thread.join()
-    assert not failures, failures
+
+    work_until_killed(server, ledger, (write, read), rng, enough)
     server.start()
 
 

@@ -21,15 +21,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 
-import httpx
-from websockets.exceptions import WebSocketException
+from killing import work_until_killed
 
 from app.mqtt.packets import MQTT_3_1_1, MQTT_5, Puback, Publish
 from serving import PATIENCE_SECONDS, Server
-from talking import Closed, Events, Mqtt, Told, open_websocket, told, user_properties
+from talking import Events, Mqtt, Told, open_websocket, told, user_properties
 
 # ruff: noqa: T201 - a program that talks to people
 
@@ -48,8 +46,6 @@ KEYS = 6
 LEVELS = 12
 """First levels that messages are said below: each has a table of its own, made when one comes."""
 SETTINGS = {"topics.cleanup_delay": 0.1}
-GONE = (OSError, Closed, HTTPException, httpx.HTTPError, WebSocketException, EOFError)
-"""What a client is told by the end of the server."""
 
 
 # -- what is known ---------------------------------------------------------------------------------
@@ -235,27 +231,12 @@ class History:
 
 def play(server: Server, ledger: Ledger, rng: random.Random) -> None:
     """Let everybody work, kill the server, and start it again."""
-    failures: list[BaseException] = []
 
-    def work(worker: Callable[..., None], seed: int) -> None:
-        try:
-            worker(server, ledger, random.Random(seed))
-        except GONE:
-            pass
-        except BaseException as failure:  # noqa: BLE001 - told by the main thread
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(worker, rng.random())) for worker in WORKERS]
-    for thread in threads:
-        thread.start()
-    try:
+    def enough(_failures: list[BaseException]) -> None:
         ledger.wait(rng.randint(1, ACKNOWLEDGED_MAX))
         select.select((), (), (), rng.random() * LATER_SECONDS_MAX)
-    finally:
-        server.kill()
-        for thread in threads:
-            thread.join()
-    assert not failures, failures
+
+    work_until_killed(server, ledger, WORKERS, rng, enough)
     if rng.random() < KILLED_AT_START:
         server.launch()
         select.select((), (), (), rng.random() * START_SECONDS_MAX)

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from app.core.errors import Code, Error
+from app.core.gateway_limits import GATEWAY_HEARD_MAX
 from app.gateway.link import Link
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
 from remote_broker import RemoteBroker, free_port
@@ -14,7 +15,7 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
 ]
-RULES = "acl_file {folder}/rules\nmax_packet_size 2000\n"
+RULES = "acl_file {folder}/rules\nmax_packet_size 2000\nmax_inflight_messages 0\n"
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,40 @@ async def test_a_killed_broker_is_noticed(tmp_path):
         async with asyncio.timeout(5):
             assert "closed the connection" in await opened.ends.get()
         await opened.link.close()
+
+
+@pytest.mark.parametrize("version", [MQTT_3_1_1, MQTT_5])
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_what_is_not_stored_yet_is_bounded(broker, version, qos):
+    """H33: however much the broker has, no more is read than can be in hand; then all comes."""
+    count, payload, room = 600, b"x" * 1500, asyncio.Event()
+    in_hand, heard, full, all_came = [0], [], asyncio.Event(), asyncio.Event()
+
+    async def hear(topic, payload, qos, properties):
+        in_hand.append(in_hand[-1] + 1)
+        if in_hand[-1] >= GATEWAY_HEARD_MAX:
+            full.set()
+        await room.wait()
+        in_hand.append(in_hand[-1] - 1)
+        heard.append(payload)
+        if len(heard) == count:
+            all_came.set()
+        return True
+
+    reader = Link(Remote("127.0.0.1", broker.port, version), print)
+    await reader.open(hear, [("free/slow", qos)])
+    writer = Opened(Remote("127.0.0.1", broker.port))
+    await writer.link.open()
+    for _ in range(count):
+        await writer.publish("free/slow", payload, 1)
+    async with asyncio.timeout(10):
+        await full.wait()
+        for _ in range(10):
+            await writer.publish("free/other")
+        room.set()
+        await all_came.wait()
+    told = version == MQTT_5 and qos  # by Receive Maximum; else one read may be too much
+    most = GATEWAY_HEARD_MAX + (0 if told else 2**16 // len(payload))
+    assert max(in_hand) <= most < count
+    await reader.close()
+    await writer.link.close()
