@@ -18,6 +18,7 @@ from httpx import Response
 
 from app import __version__
 from app.cli_pipeline import pipeline
+from app.cli_snapshots import export, snapshots
 from app.cli_users import user
 from app.client import Client, Notice, cursor_of, topic_path, url_path
 from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
@@ -37,6 +38,8 @@ command = typer.Typer(
 
 
 command.add_typer(user)
+command.add_typer(snapshots)
+command.command()(export)
 command.add_typer(pipeline)
 
 

@@ -27,6 +27,6 @@ def check(master: MasterOption = LOCAL_MASTER) -> None:
     session = start_session("rowcast check", master)
     try:
         counted = session.range(ROWS).count()
-        print(f"Spark {session.version} on {master} works: counted {counted} rows")  # noqa: T201
+        print(f"Spark {session.version} on {master} works: counted {counted} rows")
     finally:
         session.stop()

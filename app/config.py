@@ -241,6 +241,13 @@ class Config(Section):
         return Path(given).expanduser() if given else self.data / "users.json"
 
     @property
+    def database_url(self) -> str:
+        """Address of the database that records and the log are in."""
+        passed = self.retainer.backends.built_in_database.ds.url
+        file = (self.data / "rowcast.db").resolve()
+        return self.store.url or passed or f"sqlite:///{file}"
+
+    @property
     def server_url(self) -> str:
         """Where a client on this machine finds the server that these settings start."""
         if self.url:

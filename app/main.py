@@ -115,9 +115,7 @@ class Application:
             config.security.anonymous, users, required, certificate_user=config.mqtt.mtls.user
         )
         config.data.mkdir(parents=True, exist_ok=True)
-        database = (config.data / "rowcast.db").resolve()
-        passed = config.retainer.backends.built_in_database.ds.url
-        self.store = SqlStore(config.store.url or passed or f"sqlite:///{database}")
+        self.store = SqlStore(config.database_url)
 
     @property
     def http_port(self) -> int | None:

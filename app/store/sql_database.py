@@ -60,7 +60,7 @@ class Database:
 
     def __init__(self, url: str | Path) -> None:
         self.url = _url(url)
-        self.path = Path(self.url.database or "").absolute()
+        self.path = file_of(self.url)
         self._make_directory()
         self._lock: IO[str] | None = _locked(self.path)
         self._readers = self._engine(readers=True)
@@ -113,19 +113,11 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            self._refuse(error)
+            refuse(error, self.path)
             raise
         except DBAPIError as error:
-            self._refuse(error.orig)
+            refuse(error.orig, self.path)
             raise
-
-    def _refuse(self, error: BaseException | None) -> None:
-        """Raise the Error that a failure means; return when it means none."""
-        name = getattr(error, "sqlite_errorname", None) or ""
-        for prefix, sentence in _REFUSALS:
-            if name.startswith(prefix):
-                message = sentence.format(path=self.path, name=name)
-                raise Error(Code.BUSY, message) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Cursor]:
@@ -181,6 +173,20 @@ class Database:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def refuse(error: BaseException | None, path: Path) -> None:
+    """Raise the Error that a failure of a database means; return when it means none."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    for prefix, sentence in _REFUSALS:
+        if name.startswith(prefix):
+            raise Error(Code.BUSY, sentence.format(path=path, name=name)) from error
+
+
+def file_of(url: str | Path | URL) -> Path:
+    """Return the file that a database's address means."""
+    found = url if isinstance(url, URL) else _url(url)
+    return Path(found.database or "").absolute()
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

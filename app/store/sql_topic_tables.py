@@ -26,7 +26,8 @@ def entry_name(level: Level) -> str:
     return "//" if level is None else f"/{level}"
 
 
-def _level(name: str) -> Level:
+def level_of(name: str) -> Level:
+    """Return the first level that an entry is of."""
     return None if name == "//" else name[1:]
 
 
@@ -40,7 +41,7 @@ def load(cursor: Cursor, general: Part, tables: Iterable[Part]) -> Parts:
     for number, name, shape, trimmed, events, size, records in rows:
         part = Part(general.rows, number, general.statements)
         known = json.loads(shape)
-        part.topic_table = TopicTable(known["name"], Branch(_level(name)))
+        part.topic_table = TopicTable(known["name"], Branch(level_of(name)))
         part.since = known["since"]
         part.trimmed, part.events, part.bytes, part.count = trimmed, events, size, records
         branches.append(part)
@@ -48,7 +49,7 @@ def load(cursor: Cursor, general: Part, tables: Iterable[Part]) -> Parts:
     former = cursor.execute(f"SELECT branch,trimmed FROM {FORMER} ORDER BY trimmed").fetchall()
     fact = cursor.execute(f"SELECT value FROM {META} WHERE name='forgotten'").fetchone()
     forgotten = 0 if fact is None else int(fact[0])
-    parts = Parts(general, tables, branches, ((_level(n), t) for n, t in former), forgotten)
+    parts = Parts(general, tables, branches, ((level_of(n), t) for n, t in former), forgotten)
     parts.hidden = tuple(int(number) for (number,) in hidden)
     return parts
 

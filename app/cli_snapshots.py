@@ -1,0 +1,163 @@
+"""The commands ``rowcast export`` and ``rowcast snapshots``: Parquet of all tables at one cut.
+
+They read the data directory themselves, beside a running server or without one.
+"""
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.config import Config, load_config
+from app.core.errors import Code, Error
+from app.core.snapshot_limits import SNAPSHOT_NICENESS
+
+snapshots = typer.Typer(
+    name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
+)
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", help="Schema that the data is of [default: schema.graphql]."),
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="The server's data directory [default: data].")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", help="Directory of snapshots [default: snapshots in the data]."),
+]
+
+
+def export(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+    tables: Annotated[
+        str, typer.Option("--tables", help="Only these, with commas between [default: all].")
+    ] = "",
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
+    ] = False,
+) -> None:
+    """Write all tables, as they are at this moment, to Parquet files.
+
+    Prints where the snapshot is. The server may run meanwhile.
+
+    Example: rowcast export --data data
+    """
+    chosen = _settings(config, data, schema)
+    _need_pyarrow()
+    from app.snapshots.export import Order  # noqa: PLC0415 - pyarrow is an extra
+    from app.snapshots.export import export as make  # noqa: PLC0415
+
+    os.nice(SNAPSHOT_NICENESS)
+    order = Order(
+        chosen.database_url,
+        _directory(chosen, out),
+        _text(chosen.schema_file),
+        str(chosen.schema_file),
+        tuple(name.strip() for name in tables.split(",") if name.strip()),
+    )
+    made = make(order, _told if json_lines else None)
+    manifest = made.manifest
+    if json_lines:
+        facts = {
+            "snapshot": made.place.name,
+            "cut": manifest.cut,
+            "rows": manifest.rows,
+            "bytes": manifest.bytes,
+            "new": made.new,
+        }
+        print(json.dumps(facts), flush=True)
+        return
+    print(made.place)
+    if made.new:
+        count = f"{manifest.rows:,} rows of {len(manifest.tables)} tables"
+        print(f"{count}, {manifest.bytes:,} bytes, cut {manifest.cut}", file=sys.stderr)
+    else:
+        print(f"nothing was written since this snapshot, cut {manifest.cut}", file=sys.stderr)
+
+
+def _told(table: str, rows: int, total: int) -> None:
+    print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
+
+
+def _settings(config: Path | None, data: Path | None, schema: Path | None = None) -> Config:
+    flags = {"data": data, "schema": schema}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return load_config(config, None, given)
+
+
+def _directory(chosen: Config, out: Path | None) -> Path:
+    return (out or chosen.data / "snapshots").absolute()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Error(
+            Code.INVALID,
+            f"{path}: cannot be read ({error.strerror}); name the server's schema with --schema",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise Error(
+            Code.INVALID, f"{path}: is not UTF-8 text (at byte {error.start}); save it as UTF-8"
+        ) from None
+
+
+def _need_pyarrow() -> None:
+    if find_spec("pyarrow") is None:
+        raise Error(
+            Code.UNSUPPORTED,
+            "snapshots need pyarrow, which is not installed: pip install 'rowcast[parquet]'",
+        )
+
+
+@snapshots.command(name="list")
+def list_snapshots(
+    config: ConfigOption = None, data: DataOption = None, out: OutOption = None
+) -> None:
+    """Print each snapshot: name, when it was made, rows, bytes, tables.
+
+    Example: rowcast snapshots list
+    """
+    _need_pyarrow()
+    from app.snapshots.manifest import read_manifest  # noqa: PLC0415 - pyarrow is an extra
+    from app.snapshots.shelf import Shelf  # noqa: PLC0415
+
+    shelf = Shelf(_directory(_settings(config, data), out))
+    newest = shelf.newest()
+    for name in shelf.names():
+        found = read_manifest(shelf.directory / name)
+        mark = "*" if name == newest else " "
+        size = f"{found.rows:>12,} rows {found.bytes:>15,} bytes"
+        print(f"{mark} {name}  {found.created}  {size}  {', '.join(found.tables)}")
+    if newest is None:
+        print("no snapshot yet; make one with `rowcast export`", file=sys.stderr)
+
+
+@snapshots.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")],
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Remove a snapshot and its files.
+
+    Example: rowcast snapshots remove 000000000000001042
+    """
+    _need_pyarrow()
+    from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
+
+    Shelf(_directory(_settings(config, data), out)).remove(name)

@@ -1,0 +1,24 @@
+"""Bounds of snapshots: value, unit (last in the name) and the reason for the value."""
+
+SNAPSHOT_FETCH_ROWS_MAX = 1_024
+"""Rows of SQL in memory at a time: enough that a column's conversion costs little for each row,
+few enough that the largest payloads (2 MB) in all of them still fit."""
+SNAPSHOT_FETCH_ROWS_FIRST = 64
+"""The first rows read of a table, whose size says how many the next ones may be."""
+SNAPSHOT_FETCH_BYTES = 16 * 1024 * 1024
+"""What the rows read at a time should take, by the size of those before."""
+SNAPSHOT_GROUP_ROWS = 131_072
+"""Rows in a row group: Parquet's readers share out by these, and memory follows it."""
+SNAPSHOT_GROUP_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of rows that wait to be a row group, for rows that are large."""
+SNAPSHOT_FILE_BYTES = 256 * 1024 * 1024
+"""Size after which a table goes on in another file: two of Spark's splits."""
+SNAPSHOT_SYNC_BYTES = 4 * 1024 * 1024
+"""Bytes written between two waits for the disk: a flush of all at the end would hold up the
+server's own commits for as long as it takes."""
+SNAPSHOT_FREE_BYTES_MIN = 128 * 1024 * 1024
+"""What an export leaves free of the disk, because the server writes to it too."""
+SNAPSHOT_COMPRESSION_LEVEL = 3
+"""Of zstd: beyond it, a tenth smaller for twice the time."""
+SNAPSHOT_NICENESS = 10
+"""How much an export steps back for the server: with one core, to about a tenth of it."""

@@ -1,0 +1,148 @@
+"""Export: every table of a database at one cut, written as a snapshot.
+
+    export(Order(database, directory, schema_text), progress)  ->  Snapshot
+
+It runs in a process of its own, beside a server or without one: it only reads the database, in one
+transaction, and only writes below the directory of snapshots. The tables go one after the other;
+memory is that of a row group.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow.compute as pc
+
+from app.core.errors import Code, Error
+from app.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
+from app.core.suggestions import did_you_mean
+from app.schema import parse_schema
+from app.snapshots.digest import Digest
+from app.snapshots.files import TableFiles
+from app.snapshots.manifest import (
+    FILE_NAME,
+    Manifest,
+    TableFacts,
+    columns_of,
+    read_manifest,
+    time_text,
+)
+from app.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
+from app.snapshots.shelf import Making, Shelf
+from app.store.cut import Cut, open_cut
+
+Progress = Callable[[str, int, int], None]
+"""Is told a table's name, how many rows of it are written, and how many it has, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to export, and where to."""
+
+    database: str | Path
+    directory: Path
+    schema: str
+    """The text of the schema that the data is of."""
+    schema_name: str = "schema.graphql"
+    tables: tuple[str, ...] = ()
+    """Only these; none means all."""
+    free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot that is there."""
+
+    place: Path
+    manifest: Manifest
+    new: bool
+    """Whether it was made now; nothing has changed since one that was there already."""
+
+
+def export(order: Order, progress: Progress | None = None) -> Snapshot:
+    """Make a snapshot, or return the newest if it is of this very moment."""
+    tables = parse_schema(order.schema, order.schema_name).tables
+    shelf = Shelf(order.directory)
+    with open_cut(order.database) as cut:
+        sheets = _chosen(
+            [
+                *(TableSheet.of(cut.declared(table)) for table in tables),
+                *(MessageSheet(branch) for branch in cut.topic_tables()),
+                RetainedSheet(),
+            ],
+            order.tables,
+        )
+        with shelf.making() as making:
+            there = _same(shelf, cut, order, sheets)
+            if there is not None:
+                return there
+            tell = progress or _tell_nobody
+            facts = {sheet.name: _write(making, cut, sheet, order, tell) for sheet in sheets}
+            created = time_text(time.time())
+            manifest = Manifest(cut.epoch, cut.seq, created, order.schema, facts)
+            making.write(FILE_NAME, manifest.text)
+            return Snapshot(making.publish(cut.seq), manifest, new=True)
+
+
+def _tell_nobody(table: str, rows: int, total: int) -> None:
+    """Progress that nobody wants to know of."""
+
+
+def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
+    known = {sheet.name: sheet for sheet in sheets}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise Error(Code.NOT_FOUND, f"there is no table {name} to export{hint}")
+    return [sheet for sheet in sheets if not names or sheet.name in names]
+
+
+def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snapshot | None:
+    """Return the newest snapshot if it is of this cut, this schema and these tables."""
+    newest = shelf.newest()
+    if newest is None:
+        return None
+    with suppress(Error):
+        manifest = read_manifest(shelf.directory / newest)
+        same_moment = (manifest.epoch, manifest.seq) == (cut.epoch, cut.seq)
+        names = {sheet.name for sheet in sheets}
+        if same_moment and manifest.schema == order.schema and names == set(manifest.tables):
+            return Snapshot(shelf.directory / newest, manifest, new=False)
+    return None
+
+
+def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress) -> TableFacts:
+    """Write one table, and return what the manifest says of it."""
+    files = TableFiles(making.place, sheet.name, sheet.schema, order.free_bytes_min)
+    digest = Digest(sheet.content)
+    least: list[int] = []
+    most: list[int] = []
+    try:
+        for batch in sheet.batches(cut):
+            digest.update(batch)
+            range_of = pc.min_max(batch.column(sheet.schema.get_field_index(_SEQ))).as_py()
+            least.append(range_of["min"])
+            most.append(range_of["max"])
+            files.write(batch)
+            tell(sheet.name, digest.rows, sheet.rows)
+        files.close()
+    except BaseException:
+        files.abandon()
+        raise
+    return TableFacts(
+        digest.rows,
+        min(least, default=None),
+        max(most, default=None),
+        str(digest),
+        sheet.key,
+        sheet.content,
+        columns_of(sheet.schema),
+        None,
+        tuple(files.files),
+    )
+
+
+_SEQ: Final = "_seq"

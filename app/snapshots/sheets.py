@@ -1,0 +1,308 @@
+"""Sheets: a table as columns of Parquet, and its rows of a cut as batches of them.
+
+A declared table has its visible attributes, in the order of the schema, then
+
+    _extra         JSON: undeclared attributes, and values that do not fit the declared type; of an
+                   open table the whole value. A sealed table has it only where rows have such
+    _content_type, _payload   content that is no value of the table: an open table's, as it came.
+                   Without ``_payload`` the content is the JSON in ``_extra``
+    _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
+
+and ``_id`` before all, if it declares no key. Rows come in the order of their keys: integers by
+value, text by its UTF-8 bytes.
+
+A conversion looks at columns, not at rows, but for those few rows that have more than their table
+declares.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Protocol, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.core.events import Event
+from app.core.tables import Attribute, Table, Type
+from app.core.topic_tables import message_id
+from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
+from app.store.cut import Cut, CutBranch, CutTable
+from app.store.records import Layout
+from app.store.sql_rows import TYPED, Cell, TableRows
+from app.store.sql_tables import value_attributes
+
+ID: Final = "_id"
+"""The key of a table that declares none."""
+META: Final = ("_topic", "_seq", "_ts", "_version")
+"""What every record of a declared table ends in: of its write, not of its content."""
+_NAN: Final = {"$float": "NaN"}
+
+CellRow = tuple[Cell, ...]
+
+
+class Sheet(Protocol):
+    """One table of a snapshot."""
+
+    name: str
+    key: str
+    """The column whose order the rows have."""
+    content: tuple[str, ...]
+    """The columns that are the table's content, which its digest is of."""
+    day: str | None
+    """The column that says which day a row is of, in a table that is partitioned."""
+    rows: int
+    """How many rows to expect: to tell of progress."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their keys."""
+
+
+class TableSheet:
+    """A declared table."""
+
+    def __init__(self, table: Table, *, mixed: bool = False, rest: bool = True) -> None:
+        self.table = table
+        self.name = table.name
+        self.day: str | None = None
+        self.rows = 0
+        self._key = table.primary_key
+        self.key = ID if self._key is None else self._key.name
+        self._prefix = Layout(table).prefix
+        shown = visible(table.attributes)
+        self._shown = [item for item in shown if not item.primary_key]
+        self.names = [item.name for item in self._shown]
+        """The attributes to be read beside the key."""
+        self._columns = [column_of(item) for item in self._shown]
+        self._rest = _Rest(table, self._shown)
+        kept = mixed or table.open
+        fields = [] if self._key is not None else [pa.field(ID, pa.string())]
+        key_at = {self.key: pa.field(self.key, self._key_type())}
+        types = {column.name: pa.field(column.name, column.type) for column in self._columns}
+        declared = [item.name for item in table.attributes if item.name in key_at | types]
+        fields += [(types | key_at)[name] for name in declared]
+        if rest or kept:
+            fields.append(pa.field(REST, pa.string()))
+        if kept:
+            fields += [pa.field("_content_type", pa.string()), pa.field("_payload", pa.binary())]
+        self.content = tuple(field.name for field in fields)
+        self.schema = pa.schema([
+            *fields,
+            pa.field("_topic", pa.string()),
+            pa.field("_seq", pa.int64()),
+            pa.field("_ts", MOMENT),
+            pa.field("_version", pa.int64()),
+        ])  # fmt: skip
+
+    @classmethod
+    def of(cls, found: CutTable) -> "TableSheet":
+        """Return the sheet of a table as a cut has it."""
+        sheet = cls(found.table, mixed=found.mixed, rest=found.rest)
+        sheet.rows = found.records
+        return sheet
+
+    def _key_type(self) -> pa.DataType:
+        kind = None if self._key is None else self._key.type
+        return {Type.INT: pa.int32(), Type.LONG: pa.int64()}.get(cast("Type", kind), pa.string())
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their keys."""
+        for rows in cut.rows(self.table, self.names):
+            yield self.of_cells(rows)
+
+    def of_events(self, events: Sequence[Event]) -> Batch:
+        """Return the rows that events of the table make, whose values are decoded and checked."""
+        rows = []
+        for event in events:
+            cells = self._sql_rows.row(self._sql_rows.layout.key(event.topic), event)
+            cells += self._tail[len(cells) :]
+            places = (*self._places, *_SYSTEM_OF_TAIL)
+            rows.append((*(cells[at] for at in places), event.seq, event.version))
+        return self.of_cells(rows)
+
+    @cached_property
+    def _sql_rows(self) -> TableRows:
+        return TableRows(Layout(self.table))
+
+    @cached_property
+    def _tail(self) -> CellRow:
+        width = len(self._sql_rows.columns)
+        return (*(None,) * (width - 4), TYPED, None, None, None)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        stored = [item.name for item in value_attributes(self.table)]
+        return [0, *(1 + stored.index(name) for name in self.names)]
+
+    def of_cells(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as SQL has them: key, attributes, ``store/cut.py:SYSTEM_COLUMNS``."""
+        columns: list[Sequence[Cell]] = list(zip(*rows, strict=True))
+        end = 1 + len(self._columns)
+        attributes: Sequence[Sequence[Cell]] = columns[1:end]
+        forms, extra, payloads, content_types, seqs, versions = columns[end:]
+        if extra.count(None) != len(rows):
+            attributes, extra = self._rest.parted(attributes, forms, extra)
+        keys = pa.array(columns[0], self._key_type())
+        version = pa.array(versions, pa.int64())
+        arrays = {
+            column.name: column.of_cells(cells)
+            for column, cells in zip(self._columns, attributes, strict=True)
+        }
+        arrays |= {
+            self.key: keys,
+            REST: pa.array(extra, pa.string()),
+            "_content_type": pa.array(content_types, pa.string()),
+            "_payload": pa.array(payloads, pa.binary()),
+            "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
+            "_seq": pa.array(seqs, pa.int64()),
+            "_ts": version.cast(MOMENT),
+            "_version": version,
+        }
+        return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
+
+
+_SYSTEM_OF_TAIL: Final = (-4, -2, -1, -3)
+"""Where a row of ``sql_rows`` has form, extra, payload and content type."""
+
+
+class _Rest:
+    """What rows have in ``_extra``: parted into what columns can have, and what they cannot."""
+
+    def __init__(self, table: Table, shown: Sequence[Attribute]) -> None:
+        stored = value_attributes(table)
+        self._at = {item.name: (place, item.type) for place, item in enumerate(shown)}
+        self._hidden = frozenset(item.name for item in stored if item.hidden)
+        names = "|".join(re.escape(item.name) for item in stored)
+        self._suspect = re.compile(f'"(?:{names})":' if names else "(?!)").search
+
+    def parted(
+        self,
+        attributes: Sequence[Sequence[Cell]],
+        forms: Sequence[Cell],
+        extra: Sequence[Cell],
+    ) -> tuple[list[list[Cell]], list[Cell]]:
+        """Return the cells of the attributes and of the rest."""
+        cells, rest = [list(column) for column in attributes], list(extra)
+        for row, text in enumerate(extra):
+            if text is None or forms[row] != TYPED or not self._suspect(cast("str", text)):
+                continue
+            left = self._left(cells, row, orjson.loads(cast("str", text)))
+            rest[row] = orjson.dumps(left).decode() if left else None
+        return cells, rest
+
+    def _left(
+        self, cells: list[list[Cell]], row: int, value: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Put what belongs to columns there, and return what is left.
+
+        A null is one in the column already; NaN is none in SQL, but is in Parquet.
+        """
+        left: dict[str, object] = {}
+        for name, item in value.items():
+            if name in self._hidden:
+                continue
+            place, kind = self._at.get(name, (0, None))
+            if kind is None:
+                left[name] = item
+            elif item == _NAN and kind is Type.FLOAT:
+                cells[place][row] = float("nan")
+            elif item == _NAN and kind is Type.ANY:
+                cells[place][row] = orjson.dumps(item).decode()
+            elif item is not None:
+                left[name] = item
+        return left
+
+
+class MessageSheet:
+    """A topic table: a part of the log, in its order, with the columns of the source."""
+
+    key = "_seq"
+    day: str | None = None
+
+    def __init__(self, branch: CutBranch) -> None:
+        self._branch = branch
+        self.name = branch.table.name
+        self.rows = branch.events
+        columns = [
+            plain_column("id", pa.string()),
+            plain_column("topic", pa.string()),
+            plain_column("payload", pa.binary()),
+            plain_column("qos", pa.int32()),
+            plain_column("retain", pa.bool_()),
+            plain_column("timestamp", MOMENT),
+            plain_column("client_id", pa.string()),
+            plain_column("_seq", pa.int64()),
+            plain_column("_content_type", pa.string()),
+        ]
+        self.schema = _schema(columns)
+        self.content = tuple(self.schema.names)
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of the log."""
+        for rows in cut.messages(self._branch):
+            seqs, versions, topics, payloads, qos, retain, clients, types = zip(*rows, strict=True)
+            ids = list(map(message_id, versions, seqs))
+            arrays = [
+                pa.array(ids, pa.string()),
+                pa.array(topics, pa.string()),
+                pa.array(payloads, pa.binary()),
+                pa.array(qos, pa.int32()),
+                pa.array(retain, pa.int8()).cast(pa.bool_()),
+                pa.array(versions, pa.int64()).cast(MOMENT),
+                pa.array([client or None for client in clients], pa.string()),
+                pa.array(seqs, pa.int64()),
+                pa.array(types, pa.string()),
+            ]
+            yield pa.record_batch(arrays, self.schema)
+
+
+class RetainedSheet:
+    """The retained messages of topics that nobody declared."""
+
+    name = "_retained"
+    key = "topic"
+    day: str | None = None
+    rows = 0
+    schema = pa.schema([
+        ("topic", pa.string()),
+        ("payload", pa.binary()),
+        ("qos", pa.int32()),
+        ("client_id", pa.string()),
+        ("properties", pa.string()),
+        ("expires", MOMENT),
+        ("_content_type", pa.string()),
+        ("_seq", pa.int64()),
+        ("_ts", MOMENT),
+        ("_version", pa.int64()),
+    ])  # fmt: skip
+    content = tuple(schema.names[:7])
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their topics."""
+        for rows in cut.retained():
+            columns: list[Any] = list(zip(*rows, strict=True))
+            topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
+            version = pa.array(versions, pa.int64())
+            ends = [None if end is None else round(end * 1_000_000) for end in expires]
+            arrays = [
+                pa.array(topics, pa.string()),
+                pa.array(payloads, pa.binary()),
+                pa.array(qos, pa.int32()),
+                pa.array([client or None for client in clients], pa.string()),
+                pa.array(properties, pa.string()),
+                pa.array(ends, pa.int64()).cast(MOMENT),
+                pa.array(types, pa.string()),
+                pa.array(seqs, pa.int64()),
+                version.cast(MOMENT),
+                version,
+            ]
+            yield pa.record_batch(arrays, self.schema)
+
+
+def _schema(columns: Sequence[Column]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in columns])

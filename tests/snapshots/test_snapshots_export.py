@@ -1,0 +1,187 @@
+"""Export: what is in a snapshot, and that nobody sees half of one (FEATURES S1-S5, S18)."""
+
+import json
+import os
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from snapshot_world import SCHEMA, World
+
+from app.core.errors import Code, Error
+from app.snapshots.manifest import read_manifest
+from app.snapshots.shelf import Shelf
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, UTC)
+REX = {
+    "id": "1",
+    "name": "Rex",
+    "age": 3,
+    "weight": 1.5,
+    "price": Decimal("12.30"),
+    "chip": 2**53 + 1,
+    "good": True,
+    "born": NOON,
+    "photo": b"\x00\x01",
+    "any": {"at": NOON, "list": [1, None]},
+    "owner": {"name": "Ann", "born": NOON, "balance": Decimal("1.10"), "tags": ["x"], "zip": 5},
+    "at": {"x": 1.0, "y": 2.0},
+    "path": [{"x": 1.0, "y": 2.0}, None],
+    "nums": [1, None, 3],
+    "days": [NOON],
+    "secret": "s3cret",
+    "colour": "red",
+}
+
+
+def test_a_record_is_a_row_of_its_types(world):
+    """S4, S5: each declared type, nested ones too, comes back as it was written."""
+    world.put("Dog", "1", REX)
+    world.export()
+    (row,) = world.rows("Dog")
+    meta = {name: row.pop(name) for name in ("_topic", "_seq", "_ts", "_version")}
+    assert row == {
+        **{name: value for name, value in REX.items() if name not in {"secret", "colour"}},
+        "price": "12.30",
+        "any": '{"at":{"$date":"2026-01-02T12:00:00.123456Z"},"list":[1,null]}',
+        "owner": {
+            "name": "Ann", "born": NOON, "balance": "1.10", "tags": ["x"], "note": None,
+            "_extra": '{"zip":5}',
+        },
+        "_extra": '{"colour":"red"}',
+    }  # fmt: skip
+    assert meta == {
+        "_topic": "Dog/1",
+        "_seq": 1,
+        "_ts": datetime.fromtimestamp(1_700_000_000, UTC).replace(microsecond=1),
+        "_version": 1_700_000_000_000_001,
+    }
+    assert b"s3cret" not in (world.directory / "newest/Dog/part-00000.parquet").read_bytes()
+
+
+def test_the_types_are_those_of_the_schema(world):
+    """S4: microseconds in UTC, no nanoseconds, for an empty table too; DuckDB reads the same."""
+    world.export()
+    path = world.directory / "newest/Dog/part-00000.parquet"
+    schema = pq.read_schema(path)
+    assert schema.field("born").type == pa.timestamp("us", "UTC")
+    assert schema.field("age").type == pa.int32()
+    described = duckdb.sql(f"DESCRIBE SELECT * FROM '{path}'").fetchall()
+    types = {name: kind for name, kind, *_ in described}
+    assert types["born"] == types["_ts"] == "TIMESTAMP WITH TIME ZONE"
+    assert (types["age"], types["chip"], types["weight"]) == ("INTEGER", "BIGINT", "DOUBLE")
+    assert (types["good"], types["photo"], types["any"]) == ("BOOLEAN", "BLOB", "VARCHAR")
+    assert types["nums"] == "INTEGER[]"
+    assert types["at"] == "STRUCT(x DOUBLE, y DOUBLE)"
+    assert "secret" not in types
+
+
+def test_what_sql_cannot_say_is_said(world):
+    """S5: NaN is NaN, an explicit null is null, and what nobody declared stays."""
+    world.put("Dog", "1", {"name": None, "weight": float("nan"), "any": float("nan"), "x": [1]})
+    world.put("Dog", "2", {"name": "a", "x": {"name": 1}})
+    world.export()
+    one, two = world.rows("Dog")
+    assert one["weight"] != one["weight"]
+    assert (one["name"], one["any"], one["_extra"]) == (None, '{"$float":"NaN"}', '{"x":[1]}')
+    assert two["_extra"] == '{"x":{"name":1}}'
+
+
+def test_content_without_a_type_is_whole(world):
+    """S5: of an open table the JSON, or the bytes and what they are."""
+    world.put("Free", "j", {"a": 1}, payload=b'{"a": 1}', content_type="application/json")
+    world.put("Free", "b", payload=b"\xff", content_type="image/png")
+    world.export()
+    png, json_row = world.rows("Free")
+    assert (png["_id"], png["_payload"], png["_content_type"]) == ("b", b"\xff", "image/png")
+    assert (json_row["_extra"], json_row["_payload"]) == ('{"a": 1}', None)
+
+
+def test_a_sealed_table_has_its_columns_only(world):
+    """S5: and integer keys are integers, in their order."""
+    world.put("Strict", 10, {"v": 1})
+    world.put("Strict", 9, {"v": 2})
+    world.export()
+    assert [row["n"] for row in world.rows("Strict")] == [9, 10]
+    assert list(world.rows("Strict")[0]) == ["n", "v", "_topic", "_seq", "_ts", "_version"]
+
+
+def test_the_manifest_tells_what_is_there(world):
+    """S10: rows, numbers, sums; the cut is the last number in it."""
+    world.put("Dog", "1", REX)
+    world.put("Strict", 1, {"v": 1})
+    made = world.export()
+    known = read_manifest(made.place)
+    assert known == made.manifest
+    assert known.cut == f"{world.store.epoch}:2"
+    assert made.place.name == "000000000000000002"
+    assert (world.directory / "newest").readlink().name == made.place.name
+    dog = known.tables["Dog"]
+    assert (dog.rows, dog.seq_min, dog.seq_max) == (1, 1, 1)
+    assert known.tables["Free"].rows == 0
+    assert known.tables["Free"].seq_min is None
+    assert json.loads((made.place / "manifest.json").read_text())["schema"] == SCHEMA
+
+
+def test_nothing_new_makes_nothing_new(world):
+    """S3: the same cut is the same snapshot; other tables of it stand beside it."""
+    world.put("Dog", "1", REX)
+    first = world.export()
+    again = world.export()
+    assert first.new
+    assert not again.new
+    assert again.place == first.place
+    part = world.export("Dog")
+    assert part.place.name == "000000000000000001-1"
+    assert list(part.manifest.tables) == ["Dog"]
+
+
+def test_what_is_not_there_is_told(world):
+    """S1: a table that is not declared, data that is not there, a schema that is ahead."""
+    with pytest.raises(Error, match=r"no table Dgo.*Dog"):
+        world.export("Dgo")
+    schema, world.schema = world.schema, world.schema + "type Cat @table @export { a: Int }"
+    with pytest.raises(Error, match=r"the table Cat is not in .*start the server once"):
+        world.export()
+    world.schema = schema.replace("age: Int", "age: Int, size: Int")
+    with pytest.raises(Error, match=r"Dog\.size is not in"):
+        world.export()
+    world.close()
+    (world.path / "rowcast.db").unlink()
+    with pytest.raises(Error, match="there is no data at"):
+        world.export()
+
+
+def test_one_at_a_time_and_the_dead_are_swept(world):
+    """S3: the lock tells who is alive; what a dead export left is removed by the next."""
+    shelf = Shelf(world.directory)
+    with shelf.making() as making, pytest.raises(Error) as caught:
+        assert making.place.is_dir()
+        world.export()
+    assert caught.value.code is Code.BUSY
+    (world.directory / ".making-dead" / "Dog").mkdir(parents=True)
+    world.put("Dog", "1", REX)
+    world.export()
+    assert [item.name for item in world.directory.iterdir() if "making" in item.name] == []
+
+
+def test_a_disk_without_room_changes_nothing(world):
+    """S3: the last snapshot stays the newest, and nothing is left of the one that failed."""
+    world.put("Dog", "1", REX)
+    first = world.export()
+    world.put("Dog", "2", REX | {"photo": os.urandom(8_000_000)})
+    with pytest.raises(Error, match="is full"):
+        world.export(free_bytes_min=2**60)
+    assert Shelf(world.directory).newest() == first.place.name
+    assert [item.name for item in world.directory.iterdir() if "making" in item.name] == []
