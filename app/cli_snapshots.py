@@ -4,8 +4,11 @@ They read the data directory themselves, beside a running server or without one.
 """
 
 import json
+import math
 import os
 import sys
+import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +17,7 @@ import typer
 
 from app.config import Config, load_config
 from app.core.errors import Code, Error
-from app.core.snapshot_limits import SNAPSHOT_NICENESS
+from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
 
 snapshots = typer.Typer(
     name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
@@ -44,6 +47,9 @@ def export(
     tables: Annotated[
         str, typer.Option("--tables", help="Only these, with commas between [default: all].")
     ] = "",
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
+    ] = 0,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
     ] = False,
@@ -58,6 +64,7 @@ def export(
     _need_pyarrow()
     from app.snapshots.export import Order  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.export import export as make  # noqa: PLC0415
+    from app.snapshots.shelf import Shelf  # noqa: PLC0415
 
     os.nice(SNAPSHOT_NICENESS)
     order = Order(
@@ -67,7 +74,9 @@ def export(
         str(chosen.schema_file),
         tuple(name.strip() for name in tables.split(",") if name.strip()),
     )
-    made = make(order, _told if json_lines else None)
+    made = make(order, _teller() if json_lines else None)
+    if keep:
+        Shelf(order.directory).keep(keep)
     manifest = made.manifest
     if json_lines:
         facts = {
@@ -87,8 +96,18 @@ def export(
         print(f"nothing was written since this snapshot, cut {manifest.cut}", file=sys.stderr)
 
 
-def _told(table: str, rows: int, total: int) -> None:
-    print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
+def _teller() -> Callable[[str, int, int], None]:
+    """Return what tells of progress, at most some times a second."""
+    said_at = -math.inf
+
+    def tell(table: str, rows: int, total: int) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= SNAPSHOT_PROGRESS_SECONDS:
+            said_at = now
+            print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
+
+    return tell
 
 
 def _settings(config: Path | None, data: Path | None, schema: Path | None = None) -> Config:
@@ -98,7 +117,7 @@ def _settings(config: Path | None, data: Path | None, schema: Path | None = None
 
 
 def _directory(chosen: Config, out: Path | None) -> Path:
-    return (out or chosen.data / "snapshots").absolute()
+    return (out or chosen.snapshots.place(chosen.data)).absolute()
 
 
 def _text(path: Path) -> str:

@@ -37,14 +37,9 @@ FLOORS = {
 
 WIRING = {
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-<<<<<<< HEAD
-    "gateway_settings", "cli", "cli_users", "cli_pipeline", "client", "logs", "measures", "figures",
-    "retainer_settings", "topic_settings",
-    "snapshot_settings", "exporting",
-=======
     "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "client",
     "logs", "measures", "figures", "retainer_settings", "topic_settings",
->>>>>>> 24a561d (Export all tables at one cut to Parquet)
+    "snapshot_settings", "exporting",
 }  # fmt: skip
 """The modules of the top floor: one room."""
 

@@ -20,5 +20,7 @@ SNAPSHOT_FREE_BYTES_MIN = 128 * 1024 * 1024
 """What an export leaves free of the disk, because the server writes to it too."""
 SNAPSHOT_COMPRESSION_LEVEL = 3
 """Of zstd: beyond it, a tenth smaller for twice the time."""
+SNAPSHOT_PROGRESS_SECONDS = 0.5
+"""Between two words on how far an export is: what a person wants to see move."""
 SNAPSHOT_NICENESS = 10
 """How much an export steps back for the server: with one core, to about a tenth of it."""

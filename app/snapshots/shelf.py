@@ -26,6 +26,8 @@ from app.core.errors import Code, Error
 
 NEWEST: Final = "newest"
 _LOCK: Final = ".lock"
+_HELD: Final = "manifest.json"
+"""The file whose shared lock (flock) pins a snapshot."""
 _MAKING: Final = ".making-"
 _NAME: Final = re.compile(r"[0-9]{18}(-[0-9]+)?")
 _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
@@ -92,6 +94,31 @@ class Shelf:
             place.rename(gone)
             flush_directory(self.directory)
             shutil.rmtree(gone, ignore_errors=True)
+
+    def keep(self, count: int) -> list[str]:
+        """Remove all but the newest; return what is gone. What is being read stays (``pin``)."""
+        gone: list[str] = []
+        for name in self.names()[:-count]:
+            if name != self.newest() and not self._pinned(name):
+                self.remove(name)
+                gone.append(name)
+        return gone
+
+    @contextmanager
+    def pin(self, name: str) -> Iterator[Path]:
+        """Hold a snapshot: as long as somebody does, ``keep`` leaves it."""
+        place = self.place(name)
+        with (place / _HELD).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_SH)
+            yield place
+
+    def _pinned(self, name: str) -> bool:
+        with suppress(FileNotFoundError), (self.directory / name / _HELD).open("rb") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def point(self, name: str | None) -> None:
         """Let ``newest`` name a snapshot, in one step; None: there is none any more."""

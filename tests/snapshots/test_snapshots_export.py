@@ -185,3 +185,18 @@ def test_a_disk_without_room_changes_nothing(world):
         world.export(free_bytes_min=2**60)
     assert Shelf(world.directory).newest() == first.place.name
     assert [item.name for item in world.directory.iterdir() if "making" in item.name] == []
+
+
+def test_the_newest_are_kept_and_those_being_read(world):
+    """S12: retention by count leaves the newest, and what somebody holds."""
+    names = []
+    for number in range(5):
+        world.put("Dog", str(number), REX)
+        names.append(world.export().place.name)
+    shelf = Shelf(world.directory)
+    with shelf.pin(names[1]) as place:
+        assert shelf.keep(2) == [names[0], names[2]]
+        assert (place / "Dog" / "part-00000.parquet").is_file()
+    assert shelf.keep(2) == [names[1]]
+    shelf.remove("newest")
+    assert (shelf.names(), shelf.newest()) == ([names[3]], names[3])
