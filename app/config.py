@@ -24,6 +24,7 @@ from app.core.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from app.core.suggestions import did_you_mean
+from app.event_settings import Events
 from app.gateway_settings import GatewaySettings
 from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
@@ -213,6 +214,7 @@ class Config(Section):
     topics: Topics = Topics()
     retainer: RetainerSettings = RetainerSettings()
     log: Log = Log()
+    events: Events = Events()
     subscriptions: Subscriptions = Subscriptions()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()

@@ -68,6 +68,8 @@ from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
 from app.logs import configure_logging
 from app.measures import count_writes, sample_messages, show_tables, watch_broker, watch_store
+from app.metrics.client_events import TABLE as EVENTS_TABLE
+from app.metrics.client_events import ClientEvents
 from app.metrics.metrics import Metrics
 from app.metrics.proposal_resource import PATH as PROPOSAL
 from app.metrics.proposal_resource import proposal_resource
@@ -82,6 +84,9 @@ from app.store.store import Keep
 log = logging.getLogger("rowcast")
 
 T = TypeVar("T")
+
+OWN_TABLES = (SYS_TABLE, EVENTS_TABLE)
+"""Parts of the log for what the server tells of itself; made at the start, never dropped."""
 
 
 class Application:
@@ -149,7 +154,7 @@ class Application:
             self.metrics.retained = await self._on_writer(self._count_records)
             facts = await self._on_writer(self.store.states, TOPIC_TABLES)
             await self._on_writer(self._define_metrics)
-            stored = [table for table in self.store.topic_tables() if table != SYS_TABLE]
+            stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
             self.topic_tables.restore(stored, facts)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
@@ -163,6 +168,7 @@ class Application:
             self.exports = exports_of(self.config, self.engine, self._now)
             self._closing.push_async_callback(self.exports.stop)
             await self.exports.start()
+            await self._tell_of_clients()
             await self.doors.prepare(self._readers)
             await self.doors.open_http(self._make_edge())
             self._closing.push_async_callback(self.broker.stop)
@@ -201,7 +207,8 @@ class Application:
         keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
         topics = self.config.topics.settings(keep)
         metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
-        settings = RetentionSettings(keep, kept.sweep_seconds, (metrics,))
+        events = (EVENTS_TABLE.branch, self.config.events.keep)
+        settings = RetentionSettings(keep, kept.sweep_seconds, (metrics, events))
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.registry.add(TABLES, topic_table_rows(self.topic_tables))
         self.engine = Engine(
@@ -221,9 +228,9 @@ class Application:
         self._run(self.retention.run())
 
     def _define_metrics(self) -> None:
-        """Give the metrics their table; without it, their past is among that of other topics."""
+        """Give the server's own their tables; without, their past is among other topics'."""
         try:
-            self.store.define(SYS_TABLE)
+            self.store.define(*OWN_TABLES)
         except Error as error:
             log.warning("the past of $SYS has no table until the next start: %s", error.message)
 
@@ -242,6 +249,13 @@ class Application:
         if interval_seconds:
             self.sys_tree.start()
             self._closing.callback(self.sys_tree.stop)
+
+    async def _tell_of_clients(self) -> None:
+        """Tell under ``$SYS/events`` what happens to clients."""
+        if self.config.events.enabled:
+            events = ClientEvents(self.engine, self._now)
+            await events.start(version=__version__)
+            self._closing.callback(events.stop)
 
     def _retain(self) -> None:
         """Set the rules for retained messages."""

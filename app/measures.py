@@ -14,6 +14,7 @@ from app.engine.branches.topic_tables import TopicTables
 from app.engine.engine import Engine
 from app.engine.watch.gaps import Why
 from app.engine.write import Outcome, Receipt
+from app.metrics.client_events import TABLE as EVENTS
 from app.metrics.metrics import Metrics
 from app.metrics.sys_tree import TABLE
 from app.metrics.topic_stats import TopicStats
@@ -111,8 +112,10 @@ def watch_store(store: Store, tables: Sequence[Table], metrics: Metrics) -> None
 
     def survey() -> None:
         found = [store.figures(source) for source in (*tables, None)]
-        own = store.figures(TABLE.branch)
-        metrics.holding.stored = sum(item.events for item in found) - own.events
-        metrics.holding.stored_bytes = sum(item.bytes for item in found) - own.bytes
+        own = [store.figures(table.branch) for table in (TABLE, EVENTS)]
+        counted, left_out = [item.events for item in found], [item.events for item in own]
+        metrics.holding.stored = sum(counted) - sum(left_out)
+        counted, left_out = [item.bytes for item in found], [item.bytes for item in own]
+        metrics.holding.stored_bytes = sum(counted) - sum(left_out)
 
     metrics.surveys.append(survey)

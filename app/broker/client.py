@@ -37,7 +37,7 @@ from app.engine.write import Outcome, Unheard
 from app.mqtt.aliases import Aliases
 from app.mqtt.connection import Connection
 from app.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
-from app.mqtt.reasons import Reason
+from app.mqtt.reasons import Cause, Reason
 from app.mqtt.violations import UnsupportedVersion, Violation
 
 if TYPE_CHECKING:
@@ -463,7 +463,7 @@ class Client:
         if self.accepted and not self.closing and self.connection.version == MQTT_5:
             told = (self.explain(message) or {} if message else {}) | (properties or {})
             self.send(Disconnect(reason, told or None))
-        self.end(message or Reason(reason).name)
+        self.end(Cause(message or Reason(reason).name, reason))
 
     def end(self, trouble: str = "") -> None:
         """Send what is due and close; the transport then calls ``lost``."""

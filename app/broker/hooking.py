@@ -61,6 +61,24 @@ def entered(client: "Client", caller: Caller, *, present: bool) -> None:
     hooks.connected(caller)
 
 
+def refused(client: "Client", packet: Connect, reason: Reason, message: str) -> None:
+    """Tell that a client was not let in (FEATURES O6)."""
+    refused_at(client.broker, client.peer, packet, reason, message)
+
+
+def refused_at(broker: "Broker", peer: str, packet: Connect, reason: Reason, message: str) -> None:
+    """Tell that a connection from a peer was refused."""
+    user = packet.username or "anonymous"
+    caller = Caller(user, NONE, DOOR, packet.client_id, peer)
+    broker.engine.hooks.tell("refused", caller, reason=message, code=int(reason))
+
+
+def taken_over(old: "Client", new: "Client") -> None:
+    """Tell that another connection takes the session of a client."""
+    if old.caller is not None:
+        old.broker.engine.hooks.tell("taken_over", old.caller, by=new.peer)
+
+
 def left(client: "Client") -> None:
     """Tell once that a client that was let in is gone, and why."""
     broker = client.broker

@@ -59,20 +59,23 @@ async def _open(client: "Client", packet: Connect) -> None:
     try:
         await _accept(client, packet)
     except Violation as problem:
-        _fail(client, problem.reason, problem.message)
+        _fail(client, packet, problem.reason, problem.message)
     except Error as error:
         usual = REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
-        _fail(client, reason_of(error, PacketType.CONNACK, usual), error.message)
+        _fail(client, packet, reason_of(error, PacketType.CONNACK, usual), error.message)
     except Exception:
         log.exception("the opening of %s from %s failed", packet.client_id, client.peer)
-        _fail(client, Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+        words = "the server failed; its log has the reason"
+        _fail(client, packet, Reason.UNSPECIFIED_ERROR, words)
     client.opened()
 
 
-def _fail(client: "Client", reason: Reason, message: str) -> None:
+def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> None:
     """Refuse a CONNECT; what was accepted already is ended (MQTT-3.2.0-2: one CONNACK)."""
     if client.session is not None and not client.accepted:
         wills.forget(client.session)  # MQTT-3.1.2-8: it is that of a connection that was made
+    if not client.accepted:
+        hooking.refused(client, packet, reason, message)
     (client.disconnect if client.accepted else client.reject)(reason, message)
 
 
@@ -195,6 +198,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
         broker.takeovers += 1
         old.takeovers += 1
         tell(broker, old, "taken_over")
+        hooking.taken_over(old.client, client)
         old.client.disconnect(
             Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
         )

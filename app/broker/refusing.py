@@ -9,6 +9,7 @@ which costs nothing.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.broker import hooking
 from app.broker.guard import Refusal
 from app.core.limits import (
     REFUSED_CONNECTIONS_MAX,
@@ -52,6 +53,7 @@ class Refused:
         packet = packets[0]
         if isinstance(packet, Connect):
             self._transport.write(self._connack(packet))
+            hooking.refused_at(self._others.broker, self.peer, packet, *self._refusal)
         elif isinstance(packet, UnsupportedVersion):  # MQTT-3.1.2-2
             self._transport.write(packet.connack)
         self._transport.close()  # MQTT-3.2.2-7

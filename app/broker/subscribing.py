@@ -149,6 +149,10 @@ def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Err
     if client.tells_seq:  # M1: the position that what follows begins at
         properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
     reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
+    for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
+        if isinstance(outcome, Error) and client.caller is not None:
+            words, hooks = outcome.message, client.broker.engine.hooks
+            hooks.tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
     client.send_saved(Suback(packet.packet_id, reasons, properties))
 
 
@@ -378,6 +382,9 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     if session is None or caller is None:  # the table of legal packets refuses it
         return
     reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
+    for text, reason in zip(packet.filters, reasons, strict=True):
+        if reason == Reason.SUCCESS:
+            client.broker.engine.hooks.tell("unsubscribed", caller, filter=text)
     client.send_saved(Unsuback(packet.packet_id, reasons))
 
 

@@ -23,8 +23,13 @@ MESSAGES: Final = "mqtt_messages"
 """The table of all topics of a single level (FEATURES F4)."""
 METRICS: Final = "mqtt_sys_metrics"
 """The table of what the server tells of itself under ``$SYS/broker`` (FEATURES F1)."""
-RESERVED: Final = frozenset({MESSAGES, METRICS})
+CLIENT_EVENTS: Final = "mqtt_sys_events"
+"""The table of what happened to clients, below EVENTS_LEVEL (FEATURES O6)."""
+EVENTS_LEVEL: Final = "$SYS/events"
+"""The one branch below a first level: what happened to clients must not push out the metrics."""
+RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS})
 
+_EVENTS: Final = f"{EVENTS_LEVEL}/"
 _NOT_IN_NAMES: Final = re.compile("[^a-z0-9_]")
 _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -33,14 +38,16 @@ _ID: Final = re.compile("([0-9]{13,16})-([0-9a-z]{9,13})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The undeclared topics below one first level; None: all topics that have only one level."""
+    """The undeclared topics below one first level; None: all topics that have only one level.
+
+    EVENTS_LEVEL is a branch too, and not a part of that of ``$SYS``.
+    """
 
     level: str | None
 
     def has(self, topic: str) -> bool:
         """Tell whether an undeclared topic is of this branch."""
-        first, slash, _ = topic.partition("/")
-        return first == self.level if slash else self.level is None
+        return branch_of(topic).level == self.level
 
     @property
     def topics(self) -> TopicFilter:
@@ -63,6 +70,8 @@ Source = Table | Branch | None
 def branch_of(topic: str) -> Branch:
     """Return the branch of an undeclared topic."""
     first, slash, _ = topic.partition("/")
+    if first == "$SYS" and topic.startswith(_EVENTS):
+        return Branch(EVENTS_LEVEL)
     return Branch(first if slash else None)
 
 
@@ -73,9 +82,13 @@ def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
         return None if levels[0] == "#" else (Branch(None),)
     if levels[0] in {"+", "#"}:
         return None
+    found = [Branch(levels[0])]
+    if levels[0] == "$SYS" and levels[1] in {"events", "+", "#"}:
+        events = Branch(EVENTS_LEVEL)
+        found = [events] if len(levels) > 2 and levels[1] == "events" else [*found, events]
     if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
-        return (Branch(levels[0]), Branch(None))
-    return (Branch(levels[0]),)
+        found.append(Branch(None))
+    return tuple(found)
 
 
 def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:

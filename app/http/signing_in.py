@@ -11,6 +11,7 @@ from app.auth.authenticator import Credentials
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.http.asgi import Headers, Scope
+from app.http.problems import FACES
 
 if TYPE_CHECKING:
     from app.http.edge import Edge
@@ -34,6 +35,8 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
     except Error as error:
         nobody = Caller(name or "anonymous", NONE, door, peer=peer)
         edge.engine.hooks.auth_failed(nobody, error.message)
+        status = FACES[error.code].status
+        edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
         raise
 
 

@@ -28,7 +28,7 @@ from app.http.blocks import headers_for, problem_block, retry_block
 from app.http.custom_events import serve_resource
 from app.http.frames import Frames, Once
 from app.http.outlet import Outlet
-from app.http.problems import as_error
+from app.http.problems import FACES, as_error
 from app.http.replies import send_problem
 from app.http.streams import Request, accepted, request_of
 from app.http.wire import EventLane, Gone, cut, event_lane_of
@@ -61,6 +61,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         )
     except Error as error:
         edge.engine.close(stream.subscription)
+        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
         await send_problem(edge.engine, error, headers, scope, send)
         return
     with present(hooks, caller):

@@ -31,7 +31,7 @@ from app.http.connection import Connection, farewell
 from app.http.custom_socket import ResourceSocket
 from app.http.frames import Frames, Once
 from app.http.outlet import Outlet
-from app.http.problems import as_error
+from app.http.problems import FACES, as_error
 from app.http.streams import FORMATS, request_of
 from app.http.wire import Gone, SocketLane, socket_lane_of
 from app.http.ws_protocol import obey
@@ -68,6 +68,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     except Error as error:
         if socket is not None:
             edge.engine.close(socket.subscription)
+        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
         await _refuse(send, error, protocol)
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
@@ -256,5 +257,6 @@ class Socket(Connection):
         topics = self._filters.pop(number, None) if type(number) is int else None
         if topics is None:
             return False
+        self.engine.hooks.tell("unsubscribed", self.caller, filter=topics.text)
         self.engine.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
         return self.engine.unwatch(self.subscription, topics)

@@ -7,6 +7,7 @@ know when a reason is given: that is the broker's.
 """
 
 from enum import IntEnum
+from typing import Self
 
 
 class PacketType(IntEnum):
@@ -27,6 +28,19 @@ class PacketType(IntEnum):
     PINGRESP = 13
     DISCONNECT = 14
     AUTH = 15
+
+
+class Cause(str):
+    """Why a connection ended: a sentence, and the reason that goes with it."""
+
+    __slots__ = ("code",)
+    code: int
+
+    def __new__(cls, message: str, code: int) -> Self:
+        """Return the sentence with its reason."""
+        made = super().__new__(cls, message)
+        made.code = code
+        return made
 
 
 class Reason(IntEnum):

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from app.core.events import DELETE, MESSAGE, Event
 from app.core.tables import Table
-from app.core.topic_tables import TopicTable
+from app.core.topic_tables import TopicTable, branch_of
 from app.store.records import Key
 from app.store.sql_rows import Cell, Row, Rows, loads, properties_cell
 from app.store.sql_statements import LogStatement, RecordStatements
@@ -105,6 +105,8 @@ def split(
         if table is None and by_level:
             cut = topic.find("/")
             of = topic[:cut] if cut >= 0 else None
+            if of == "$SYS":
+                of = branch_of(topic).level
         else:
             of = id(table)
         found = known.get(of)

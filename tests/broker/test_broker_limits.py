@@ -348,3 +348,20 @@ async def test_what_cannot_be_told_is_not_asked(make, version):
 async def test_any_keep_alive_without_a_limit(make):
     connack = await make().peer().connect("c", keep_alive_seconds=0)
     assert (Connack, None) == (type(connack), connack.properties.get("server_keep_alive"))
+
+
+async def test_refusals_are_told_of_whoever_it_was(make):
+    """O6: a wrong password, and who finds the door closed."""
+    world = make(guard=GuardSettings(connections_max=1), authenticator=Password())
+    told = []
+    world.engine.hooks.witness = lambda what, caller, **facts: told.append((what, caller, facts))
+    await world.peer().connect("guesser", username="ann", password=b"guess")
+    [peer.lose() for peer in world.peers]
+    await world.peer().connect("first", username="ann", password=b"right")
+    await world.peer(peer="10.0.0.9").connect("second")
+    refused = [(caller, facts["code"]) for what, caller, facts in told if what == "refused"]
+    assert [("ann", "guesser", "127.0.0.1"), ("anonymous", "second", "10.0.0.9")] == [
+        (caller.user, caller.client_id, caller.peer) for caller, _ in refused
+    ]
+    codes = [code for _, code in refused]
+    assert [Reason.BAD_USER_NAME_OR_PASSWORD, Reason.QUOTA_EXCEEDED] == codes

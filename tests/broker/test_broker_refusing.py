@@ -9,6 +9,7 @@ from app.broker.guard import Refusal
 from app.broker.refusing import Refusals
 from app.broker.settings import BrokerSettings
 from app.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
+from app.engine.hooks.hooks import Hooks
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
@@ -30,7 +31,12 @@ def loop():
 
 @pytest.fixture
 def refusals(loop):
-    return Refusals(SimpleNamespace(loop=loop, settings=BrokerSettings()))
+    return Refusals(broker_of(loop, BrokerSettings()))
+
+
+def broker_of(loop, settings):
+    """Return the part of a broker that is asked."""
+    return SimpleNamespace(loop=loop, settings=settings, engine=SimpleNamespace(hooks=Hooks()))
 
 
 def refuse(refusals, refusal=FULL):
@@ -131,7 +137,7 @@ def test_only_so_many_are_answered(refusals, loop):
 def test_where_else_to_go(loop):
     """D46: Server Reference, only with the reasons that it is for."""
     settings = BrokerSettings(server_reference="other.example:1883")
-    elsewhere = Refusals(SimpleNamespace(loop=loop, settings=settings))
+    elsewhere = Refusals(broker_of(loop, settings))
     refused, transport = refuse(elsewhere, Refusal(Reason.USE_ANOTHER_SERVER, "full"))
     refused.receive(encode(Connect(5, "c"), 5))
     (connack,) = answer(transport)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -48,6 +48,13 @@ HAPPENINGS: Final = (
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
 Listener = Callable[..., object]
+
+
+class Witness(Protocol):
+    """Hears what happens to clients, on every door, to write it down (FEATURES O6)."""
+
+    def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
+        """Hear it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,12 @@ class Hooks:
         """Whether anyone decides what may be read."""
         self.delivering = False
         """Whether anyone looks at what readers are sent."""
+        self.witness: Witness | None = None
+
+    def tell(self, what: str, caller: Caller, **facts: object) -> None:
+        """Tell the witness, if there is one."""
+        if self.witness is not None:
+            self.witness(what, caller, **facts)
 
     # -- who listens -------------------------------------------------------------------------------
 
@@ -186,6 +199,7 @@ class Hooks:
 
     def connected(self, caller: Caller) -> None:
         """Tell that a connection was accepted (G3)."""
+        self.tell("connected", caller)
         self._notify("on_connected", caller)
         self._happened("connected", caller, _socket(caller))
 
@@ -195,6 +209,7 @@ class Hooks:
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
         """Tell that a connection ended, and why when the client did not wish it (G3)."""
+        self.tell("disconnected", caller, reason=error, code=getattr(error, "code", None))
         self._notify("on_disconnect", caller, error)
         self._happened("disconnected", caller, _socket(caller, error))
 
@@ -222,6 +237,7 @@ class Hooks:
 
     def subscribed(self, caller: Caller, interest: Interest) -> None:
         """Tell that a filter is watched now (G18)."""
+        self.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
         self._happened("subscribe", [interest], caller)
 
     def unsubscribed(self, caller: Caller, text: str) -> None:

@@ -12,6 +12,7 @@ It knows neither queues nor protocols.
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+from app.core.callers import Caller
 from app.core.events import GAP, SNAPSHOT, Event
 from app.core.limits import GAP_MARKS_TOGETHER_MAX
 from app.engine.watch.interests import Interest
@@ -78,18 +79,32 @@ class Gap(Event):
 class Account:
     """How many events of a subscription were not passed on, by reason."""
 
-    __slots__ = ("counts", "parent")
+    __slots__ = ("caller", "counts", "noted", "parent", "told")
 
     def __init__(self, parent: "Account | None" = None) -> None:
         self.parent = parent
         """What this is a part of."""
         self.counts: dict[Why, int] = {}
+        self.caller: Caller | None = None
+        """Whose it is, if it is one reader's."""
+        self.noted: set[Account] | None = None
+        """Parts of this one that have counted something, if somebody looks at them."""
+        self.told: dict[Why, int] = {}
+        """The counts when somebody looked last."""
 
     def add(self, why: Why, count: int = 1) -> None:
         """Count events, here and in the account of all."""
         self.counts[why] = self.counts.get(why, 0) + count
         if self.parent is not None:
             self.parent.add(why, count)
+            if self.parent.noted is not None:
+                self.parent.noted.add(self)
+
+    def news(self) -> dict[str, int]:
+        """Return what was counted since the last look, in the words that clients are told."""
+        told, self.told = self.told, dict(self.counts)
+        counts = {why: count - told.get(why, 0) for why, count in self.counts.items()}
+        return {why.value: count for why, count in counts.items() if count > 0}
 
     @property
     def total(self) -> int:
