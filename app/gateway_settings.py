@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from app.core.errors import Code, Error
 from app.core.gateway_limits import GATEWAY_FLYING_MAX
-from app.core.topics import TopicFilter
+from app.core.topics import TopicFilter, check_topic
 from app.gateway.backlog import Caps, Policy
 from app.gateway.outbox import Rules
 from app.gateway.plan import Mode, Plan, Route
@@ -23,12 +23,24 @@ def _filter(text: str) -> str:
     return text
 
 
+def _part(text: str) -> str:
+    try:
+        check_topic(text or "/")
+    except Error as error:
+        raise ValueError(error.message) from None
+    return text
+
+
+Part = Annotated[str, AfterValidator(_part)]
+"""What a topic may begin with."""
+
+
 class Carried(Section):
     """What is carried one way: a filter, and how its topics are called on the other side."""
 
     filter: Annotated[str, AfterValidator(_filter)]
-    prefix: str = ""
-    strip: str = ""
+    prefix: Part = ""
+    strip: Part = ""
     qos: Literal[0, 1, 2] = 1
 
     def route(self) -> Route:

@@ -62,8 +62,12 @@ class RemoteBroker:
 
     def reload(self) -> None:
         """Let it read its access list again."""
+        self.signal(signal.SIGHUP)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, such as SIGSTOP."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGHUP)
+            self._process.send_signal(number)
 
     def stop(self) -> None:
         """Ask it to end, which lets it save its sessions."""

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from benchlib import frames, httpload, proc, report, stats
+from benchlib import frames, httpload, proc, report, retained_cli, stats
 from benchlib.case import NONE, Case, Figure, flow
 from benchlib.cases import CASES
 from benchlib.flow import make_ring, reading
@@ -252,3 +252,13 @@ def test_case_names_are_distinct() -> None:
 
 def test_every_peer_can_be_started() -> None:
     assert {peer for case in CASES for peer in case.peers} == set(STARTERS)
+
+
+def test_what_was_declined_of_retained_messages_can_be_measured(tmp_path, capsys, monkeypatch):
+    """E32: `scripts/retained index` on a small number; each way finds the same messages."""
+    monkeypatch.setattr(sys, "argv", ["scripts/retained", "index", "--count", "2000"])
+    retained_cli.main()
+    told = capsys.readouterr().out
+    for way in ("skip-scan", "append+fold", "topic index + messages"):
+        (line,) = (line for line in told.splitlines() if way in line)
+        assert "(2) " in line and "(20) " in line, told

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from app.core.callers import SERVER
 from app.core.clock import WallClock
-from app.core.errors import Error
+from app.core.errors import Code, Error
 from app.core.events import GAP, RESET, Event
 from app.core.gateway_limits import (
     GATEWAY_RECONNECT_SECONDS_MAX,
@@ -29,6 +29,7 @@ from app.core.gateway_limits import (
     GATEWAY_TAKE_EVENTS,
 )
 from app.core.limits import LOG_PAGE_EVENTS
+from app.core.topics import check_topic
 from app.engine.branches.topic_rows import Row
 from app.engine.engine import Engine
 from app.engine.watch.gaps import Gap
@@ -327,14 +328,17 @@ class Bridge:
         if route is None or message is None:  # its time is over, or the plan has changed
             self._drop(item.seq, "")
             return
-        done = self._answer(item.seq)
+        done, topic = self._answer(item.seq), route.topic(event.topic)
         try:
+            check_topic(topic)  # a broker would close the connection
             link.publish(
-                route.topic(event.topic), message.payload, route.qos, message.retain,
-                message.properties, done,
-            )  # fmt: skip
+                topic, message.payload, route.qos, message.retain, message.properties, done
+            )
         except Error as error:
-            self._on_lost(error.message)
+            if error.code is Code.BUSY:
+                self._on_lost(error.message)
+            else:
+                done(error.message)
         except Exception as failure:  # noqa: BLE001 - gmqtt cannot encode it: nor can it ever
             done(f"it cannot be sent: {failure}")
 

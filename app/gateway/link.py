@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from gmqtt import Client, Subscription
 from gmqtt.mqtt.handler import MQTTConnectError
+from gmqtt.mqtt.package import PublishPacket
 from gmqtt.storage import PersistentStorage
 
 from app.core.errors import Code, Error
@@ -147,7 +148,9 @@ class Link:
         except OSError as failure:
             await self.close()
             raise _unreachable(remote, failure.strerror or str(failure)) from None
-        self._intake.bound(client._connection._protocol)
+        protocol = client._connection._protocol
+        self._intake.bound(protocol)
+        self._bound_packets(protocol, client._package_handler)
         allowed = client._package_handler.id_generator._max - 2
         self.flying_max = max(1, min(remote.flying_max, allowed))
         if filters:
@@ -164,6 +167,27 @@ class Link:
                     for text, qos in filters
                 ]
             )
+
+    @staticmethod
+    def _bound_packets(protocol: Any, handler: Any) -> None:
+        """Have no packet sent that is larger than the broker takes (MQTT-3.2.2-15)."""
+        told = handler._connack_properties.get("maximum_packet_size")
+        if not told:
+            return
+        most = told[0]
+
+        def send_publish(message: object) -> tuple[int | None, bytes]:
+            mid, packet = PublishPacket.build_package(message, protocol)
+            if len(packet) > most:
+                handler.id_generator.free_id(mid)
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"packet too large: {len(packet)} bytes, and the broker takes {most}",
+                )
+            protocol.write_data(packet)
+            return mid, packet
+
+        protocol.send_publish = send_publish
 
     def _make(self, heard: Heard | None, session_seconds: int) -> Client:
         remote = self._remote
@@ -248,7 +272,7 @@ class Link:
     ) -> None:
         """Send a message; ``done`` is told at once for QoS 0, else when it is acknowledged.
 
-        Raises BUSY when the connection is gone.
+        Raises BUSY when the connection is gone, TOO_LARGE for what the broker does not take.
         """
         client = self._client
         if client is None or not client.is_connected:
@@ -256,7 +280,10 @@ class Link:
         if self._remote.version != MQTT_5:
             properties = {}
         self._acknowledgements.next = done if qos else None
-        client.publish(topic, payload, qos=qos, retain=retain, **properties)
+        try:
+            client.publish(topic, payload, qos=qos, retain=retain, **properties)
+        finally:
+            self._acknowledgements.next = None
         if not qos:
             done(None)
 

@@ -1,6 +1,7 @@
 """A whole server in this process, bridged to a real Mosquitto, and somebody who reads there."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
 from app.config import Config
@@ -80,7 +81,8 @@ async def server(folder, *brokers, **more):
     """Run a server."""
     (folder / "none.graphql").write_text(more.pop("schema_text", "type Dog @table @export {\n"
                                          "  id: ID @primaryKey\n  name: String\n}\n"))  # fmt: skip
-    application = Application(config(folder, *brokers, **more))
+    now = more.pop("now", time.time)
+    application = Application(config(folder, *brokers, **more), now)
     await application.start()
     try:
         yield World(application)

@@ -79,16 +79,29 @@ async def test_a_refusal_is_told_with_its_reason(link, qos):
     assert await link.publish("free/1", qos=qos) is None
 
 
-async def test_a_packet_that_is_too_large_ends_the_connection(link):
-    """H12: the broker closes it, and the bridge is told."""
+async def test_a_packet_that_is_larger_than_the_broker_takes_is_not_sent(link):
+    """H12, MQTT-3.2.2-15: it is said at once, and the connection stays."""
     done = []
-    link.link.publish("free/1", b"x" * 5000, 1, False, {}, done.append)
+    for qos in (0, 1, 2):
+        with pytest.raises(Error) as refused:
+            link.link.publish("free/1", b"x" * 5000, qos, False, {}, done.append)
+        assert Code.TOO_LARGE is refused.value.code
+    assert [] == done
+    assert await link.publish("free/1") is None
+
+
+async def test_before_mqtt_5_it_ends_the_connection(broker):
+    """H12: the broker closes it, and the bridge is told."""
+    opened, done = Opened(Remote("127.0.0.1", broker.port, MQTT_3_1_1)), []
+    await opened.link.open()
+    opened.link.publish("free/1", b"x" * 5000, 1, False, {}, done.append)
     async with asyncio.timeout(5):
-        assert "closed the connection" in await link.ends.get()
+        assert "closed the connection" in await opened.ends.get()
     assert [] == done
     with pytest.raises(Error) as refused:
-        link.link.publish("free/1", b"x", 1, False, {}, done.append)
+        opened.link.publish("free/1", b"x", 1, False, {}, done.append)
     assert Code.BUSY is refused.value.code
+    await opened.link.close()
 
 
 async def test_more_messages_than_identifiers(link):

@@ -37,7 +37,7 @@ async def write(world, begin):
     [("hybrid", "hot", 0), ("outbox", "cold", 0), ("memory", "hot", COUNT)],
 )
 async def test_what_a_restart_in_an_outage_loses(broker, folder, mode, served, begin):
-    """Nothing, where the log is the outbox; in memory, what was written before it."""
+    """H40: nothing, where the log is the outbox; in memory, what was written before it."""
     settings = to(broker, "u/#", mode=mode)
     broker.kill()
     async with server(folder, settings) as world:
@@ -55,6 +55,7 @@ async def test_what_a_restart_in_an_outage_loses(broker, folder, mode, served, b
 
 
 async def test_the_mode_outbox_reads_all_from_the_log(broker, folder):
+    """H40: none is sent that could not be read again."""
     async with server(folder, to(broker, "u/#", mode="outbox")) as world:
         async with reading(broker) as reader:
             await world.idle()
@@ -65,7 +66,7 @@ async def test_the_mode_outbox_reads_all_from_the_log(broker, folder):
 
 
 async def test_memory_bridges_an_outage_that_fits(broker, folder):
-    """In order, and nothing is read from the log or kept for it."""
+    """H40: in order, and nothing is read from the log or kept for it."""
     async with server(
         folder, to(broker, "u/#", mode="memory"), topics={"undeclared": "route"}
     ) as world:
@@ -75,3 +76,21 @@ async def test_memory_bridges_an_outage_that_fits(broker, folder):
         assert not [e for e in world.application.store.read(0, 1000) if e.topic == "u/1"]
         broker.start()
         await world.until(lambda: world.bridge.sent == COUNT)
+
+
+async def test_memory_that_is_full_says_what_it_lost(broker, folder):
+    """H40: all that was sent or counted as lost is all that was written; the order stays."""
+    more = {"topics": {"undeclared": "route"}, "subscriptions": {"queue_events": 10}}
+    async with server(folder, to(broker, "u/#", mode="memory"), **more) as world:
+        broker.kill()
+        await world.until(lambda: not world.bridge.connected)
+        await write(world, 0)
+        broker.start()
+        async with reading(broker) as reader:
+            await world.idle()
+            await world.say("u/1", b"%d" % COUNT)
+            await world.until(lambda: reader.heard[-1:] == [("u/1", b"%d" % COUNT)])
+        sent, dropped = world.bridge.sent, world.bridge.dropped
+        assert COUNT + 1 == sent + dropped
+        assert 10 <= sent < COUNT
+        assert "slow" in world.bridge.last_error

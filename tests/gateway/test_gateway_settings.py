@@ -52,6 +52,8 @@ def test_everything_can_be_said():
         {"name": "a/b", "host": "h"},
         {"name": "b", "host": "h", "port": 0},
         {"name": "b", "host": "h", "out": [{"filter": "a/#/b"}]},
+        {"name": "b", "host": "h", "out": [{"filter": "a/#", "prefix": "x/+/"}]},
+        {"name": "b", "host": "h", "in": [{"filter": "a/#", "strip": "a/#"}]},
         {"name": "b", "host": "h", "ordering": "loose"},
         {"name": "b", "host": "h", "hosts": "h"},
         {"name": "b", "host": "h", "client_id": "caf\u00e9"},

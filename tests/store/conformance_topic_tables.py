@@ -133,7 +133,7 @@ class TopicTableConformance:
         assert store.figures(HOME.branch).bytes == 0
 
     def test_e8_one_iterator_over_all_retained_messages(self, store, writer):
-        """In topic order, whoever wrote them and whatever table counts them (E7)."""
+        """E8: in topic order, whoever wrote them and whatever table counts them (E7)."""
         store.define(HOME)
         topics = ["yard/b", "home/b", "a", "home/a", "yard/a", "home", "b/c"]
         for number, topic in enumerate(topics):
