@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from app.cli_jobs import list_jobs, run
 from app.pipeline.session import LOCAL_MASTER, start_session
 
 pipeline = typer.Typer(
@@ -11,6 +12,9 @@ pipeline = typer.Typer(
     help="Work with Spark on snapshots and on the live log.",
     no_args_is_help=True,
 )
+
+pipeline.add_typer(run)
+pipeline.command("list")(list_jobs)
 
 MasterOption = Annotated[
     str, typer.Option("--master", help="Where Spark runs: local[*], spark://…, yarn, sc://…")

@@ -37,8 +37,8 @@ FLOORS = {
 
 WIRING = {
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-    "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "client",
-    "logs", "measures", "figures", "retainer_settings", "topic_settings",
+    "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "cli_jobs",
+    "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
     "snapshot_settings", "exporting", "event_settings",
 }  # fmt: skip
 """The modules of the top floor: one room."""

@@ -1,0 +1,163 @@
+"""Running a job: frames in, the job's function, the result out, and a word of what was done.
+
+A result is printed, published as Parquet, or written to a server's table, where subscribers see
+it live. A stream does the same with what comes, batch after batch, until it is stopped or, with
+``once``, until there is nothing more; a restart goes on from its checkpoint.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from app.core.errors import Code, Error
+from app.core.pipeline_limits import STREAM_PAUSE_SECONDS
+from app.core.tables import Table
+from app.pipeline.inputs import Input
+from app.pipeline.jobs.job import Given, Job, Reads
+from app.pipeline.publication import publish
+
+FORMAT: Final = "rowcast"
+DROPPED: Final = "numRowsDroppedByWatermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a result goes: a directory, a table of a server, or the screen."""
+
+    out: Path | None = None
+    to: str = ""
+    """A table."""
+    server: Mapping[str, str] | None = None
+    """What the data source needs to find the server: ``url``, and as whom."""
+    show: int = 0
+    checkpoint: str = ""
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One run: which job, with which options, and where its result goes."""
+
+    job: Job
+    options: Mapping[str, str]
+    target: Target
+    table: Callable[[str], Table | None]
+    """Gives the declared table, when told the schema that the data was cut with."""
+
+
+def run(order: Order, source: Input) -> list[str]:
+    """Run a job to its end; return what was done, a line each."""
+    started = time.monotonic()
+    job, target = order.job, order.target
+    given = _given(order, source)
+    result = job.compute(given)
+    done = [f"{job.name}: read {source.cut or 'files'}, of {given.until.isoformat()}"]
+    if target.out is not None:
+        facts = {"cut": source.cut, "options": dict(order.options)}
+        made = publish(result, target.out, job.name, facts)
+        done.append(f"published {made.place}: {made.rows} rows, {made.files} files, {made.bytes} B")
+    if target.to:
+        _send(result, order, source.cut)
+        done.append(f"written to {target.to} of {(target.server or {}).get('url')}")
+    if target.show:
+        done += _shown(result, target.show)
+    done.append(f"{time.monotonic() - started:.1f} s")
+    return done
+
+
+def _given(order: Order, source: Input) -> Given:
+    options = order.job.read_options(order.options)
+    at = options.get("at") if Reads.CHANGES in order.job.reads else None
+    frames = {what: source.frame(what, at) for what in order.job.reads}
+    return Given(frames, options, source.until, order.table(source.schema))
+
+
+def _send(result: DataFrame, order: Order, cut: str) -> None:
+    """Have the server take the rows: all or none, and once for each cut."""
+    target = order.target
+    facts = {"table": target.to, "job": order.job.name, **({"cut": cut} if cut else {})}
+    writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
+    writer.mode("append").save()
+
+
+def _shown(result: DataFrame, count: int) -> list[str]:
+    """Return the first rows as lines of text."""
+    names = result.columns
+    rows = [[_text(row[name]) for name in names] for row in result.limit(count).collect()]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (names, *rows)
+    ]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+def follow(order: Order, source: Input) -> list[str]:
+    """Run a job on what comes; with ``once``, on what is there and not yet done."""
+    job, target = order.job, order.target
+    if not job.streams:
+        raise Error(Code.UNPROCESSABLE, f"{job.name} is of whole data: run it without --stream")
+    if not target.checkpoint:
+        raise Error(
+            Code.UNPROCESSABLE,
+            "--stream needs --checkpoint DIR, which remembers how far it came; one for each run",
+        )
+    options = job.read_options(order.options)
+    frames = {Reads.EVENTS: source.stream()}
+    known = source.frame(Reads.EVENTS)
+    given = Given(frames, options, source.until, order.table(source.schema), known)
+    query = _started(job.compute(given), order)
+    late = Late()
+    try:
+        while not query.awaitTermination(STREAM_PAUSE_SECONDS):
+            late.look(query)
+    except KeyboardInterrupt:
+        query.stop()
+    late.look(query)
+    return [f"{job.name}: {late.rows} rows in, {late.dropped} came later than --late"]
+
+
+class Late:
+    """Counts what a stream took in, and what came behind its watermark."""
+
+    def __init__(self) -> None:
+        self.rows = self.dropped = 0
+        self._batch = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        """Add up what was not yet counted."""
+        for progress in query.recentProgress:
+            if progress["batchId"] > self._batch:
+                self._batch = progress["batchId"]
+                self.rows += progress["numInputRows"]
+                self.dropped += sum(state[DROPPED] for state in progress["stateOperators"])
+
+
+def _started(result: DataFrame, order: Order) -> StreamingQuery:
+    target, name = order.target, order.job.name
+    writer = result.writeStream.queryName(name).option("checkpointLocation", target.checkpoint)
+    if target.once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{STREAM_PAUSE_SECONDS} seconds")
+    if target.to:
+        # Subscribers see a stretch grow: each batch brings the rows that have changed.
+        facts = {**(target.server or {}), "table": target.to, "job": name}
+        return writer.outputMode("update").format(FORMAT).options(**facts).start()
+    if target.out is None:
+        return writer.outputMode("update").format("console").start()
+    # A file cannot be changed: only what is complete goes there.
+    return writer.outputMode("append").format("parquet").start(str(target.out / name))
