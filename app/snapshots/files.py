@@ -115,19 +115,22 @@ class TableFiles:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write what waits as a row group; what is too much for one waits for the next."""
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting, self._schema)
-        self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
-        self._open().write_table(table, SNAPSHOT_GROUP_ROWS)
-        self._rows += table.num_rows
+        group, rest = table.slice(0, SNAPSHOT_GROUP_ROWS), table.slice(SNAPSHOT_GROUP_ROWS)
+        self._waiting = rest.to_batches()
+        self._waiting_rows, self.waiting_bytes = rest.num_rows, rest.nbytes
+        self._open().write_table(group, SNAPSHOT_GROUP_ROWS)
+        self._rows += group.num_rows
         if self._sink is not None and self._sink.bytes >= SNAPSHOT_FILE_BYTES:
             self._end_file()
 
     def close(self) -> None:
         """Write the rest; a table without rows has a file, too, which tells its columns."""
-        self.flush()
+        while self._waiting:
+            self.flush()
         if not self.files:
             self._open()
         self._end_file()

@@ -28,10 +28,10 @@ from app.core.events import Event
 from app.core.tables import Attribute, Table, Type
 from app.core.topic_tables import message_id
 from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
-from app.store.cut import Cut, CutBranch, CutTable
+from app.store.cut import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
 from app.store.records import Layout
 from app.store.sql_rows import TYPED, Cell, TableRows
-from app.store.sql_tables import value_attributes
+from app.store.sql_tables import quoted, value_attributes
 
 ID: Final = "_id"
 """The key of a table that declares none."""
@@ -76,11 +76,9 @@ class TableSheet:
         self._prefix = Layout(table).prefix
         shown = visible(table.attributes)
         self._shown = [item for item in shown if not item.primary_key]
-        self.names = [item.name for item in self._shown]
-        """The attributes to be read beside the key."""
         self._columns = [column_of(item) for item in self._shown]
         self._rest = _Rest(table, self._shown)
-        kept = mixed or table.open
+        kept = self._kept = mixed or table.open
         fields = [] if self._key is not None else [pa.field(ID, pa.string())]
         key_at = {self.key: pa.field(self.key, self._key_type())}
         types = {column.name: pa.field(column.name, column.type) for column in self._columns}
@@ -112,7 +110,8 @@ class TableSheet:
 
     def batches(self, cut: Cut) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their keys."""
-        for rows in cut.rows(self.table, self.names):
+        names = [item.name for item in self._shown]
+        for rows in cut.rows(self.table, [*names, *self._system]):
             yield self.of_cells(rows)
 
     def of_events(self, events: Sequence[Event]) -> Batch:
@@ -121,9 +120,13 @@ class TableSheet:
         for event in events:
             cells = self._sql_rows.row(self._sql_rows.layout.key(event.topic), event)
             cells += self._tail[len(cells) :]
-            places = (*self._places, *_SYSTEM_OF_TAIL)
-            rows.append((*(cells[at] for at in places), event.seq, event.version))
+            rows.append(tuple(cells[at] for at in self._places))
         return self.of_cells(rows)
+
+    @property
+    def _system(self) -> tuple[str, ...]:
+        """The columns that follow the attributes, when it is read."""
+        return (*SYSTEM_COLUMNS, *(CONTENT_COLUMNS if self._kept else ()))
 
     @cached_property
     def _sql_rows(self) -> TableRows:
@@ -136,16 +139,18 @@ class TableSheet:
 
     @cached_property
     def _places(self) -> list[int]:
-        stored = [item.name for item in value_attributes(self.table)]
-        return [0, *(1 + stored.index(name) for name in self.names)]
+        columns = self._sql_rows.columns
+        names = (*(item.name for item in self._shown), *self._system)
+        return [0, *(columns.index(quoted(name)) for name in names)]
 
     def of_cells(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as SQL has them: key, attributes, ``store/cut.py:SYSTEM_COLUMNS``."""
+        """Return rows as SQL has them: key, attributes, and what follows these."""
         columns: list[Sequence[Cell]] = list(zip(*rows, strict=True))
         end = 1 + len(self._columns)
         attributes: Sequence[Sequence[Cell]] = columns[1:end]
-        forms, extra, payloads, content_types, seqs, versions = columns[end:]
+        extra, seqs, versions, *content = columns[end:]
         if extra.count(None) != len(rows):
+            forms = content[0] if content else (TYPED,) * len(rows)
             attributes, extra = self._rest.parted(attributes, forms, extra)
         keys = pa.array(columns[0], self._key_type())
         version = pa.array(versions, pa.int64())
@@ -156,18 +161,15 @@ class TableSheet:
         arrays |= {
             self.key: keys,
             REST: pa.array(extra, pa.string()),
-            "_content_type": pa.array(content_types, pa.string()),
-            "_payload": pa.array(payloads, pa.binary()),
             "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
             "_seq": pa.array(seqs, pa.int64()),
             "_ts": version.cast(MOMENT),
             "_version": version,
         }
+        if content:
+            arrays["_payload"] = pa.array(content[1], pa.binary())
+            arrays["_content_type"] = pa.array(content[2], pa.string())
         return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
-
-
-_SYSTEM_OF_TAIL: Final = (-4, -2, -1, -3)
-"""Where a row of ``sql_rows`` has form, extra, payload and content type."""
 
 
 class _Rest:

@@ -34,6 +34,7 @@ from app.store.sql_rows import Row
 from app.store.sql_states import read_states
 from app.store.sql_tables import (
     EXTRA,
+    FORM,
     LOG,
     META,
     TABLES,
@@ -45,8 +46,10 @@ from app.store.sql_tables import (
 )
 from app.store.sql_topic_tables import level_of
 
-SYSTEM_COLUMNS: Final = ("_form", "_extra", "_payload", "_content_type", "_seq", "_version")
+SYSTEM_COLUMNS: Final = (EXTRA, "_seq", "_version")
 """What follows a declared table's key and attributes."""
+CONTENT_COLUMNS: Final = (FORM, "_payload", "_content_type")
+"""What comes then, of a table whose rows may hold other things than values."""
 MESSAGE_COLUMNS: Final = (
     "seq", "version", "topic", "payload", "qos", "retain", "client", "content_type",
 )  # fmt: skip
@@ -130,8 +133,8 @@ class Cut:
         return bool(self._ask(text))
 
     def rows(self, table: Table, names: Sequence[str]) -> Iterator[list[Row]]:
-        """Return a table's rows: key, attributes of these names, SYSTEM_COLUMNS."""
-        columns = ",".join(map(quoted, (key_name(table), *names, *SYSTEM_COLUMNS)))
+        """Return a table's rows: its key, and the columns of these names."""
+        columns = ",".join(map(quoted, (key_name(table), *names)))
         key = quoted(key_name(table))
         return self._walk(f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
 
