@@ -166,6 +166,33 @@ def list_snapshots(
 
 
 @snapshots.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Snapshots, or `newest` [default: all].")
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Check that snapshots are what their manifests say: names, sums, rows, digests.
+
+    Prints the first difference, with exit code 1.
+
+    Example: rowcast snapshots verify newest
+    """
+    _need_pyarrow()
+    from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
+    from app.snapshots.verify import verify as check  # noqa: PLC0415
+
+    shelf = Shelf(_directory(_settings(config, data), out))
+    for name in names or shelf.names():
+        with shelf.pin(name) as place:
+            found = check(place)
+        count = f"{found.rows:,} rows of {len(found.tables)} tables"
+        print(f"{place.name} is whole: {count}, cut {found.cut}")
+
+
+@snapshots.command()
 def remove(
     name: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")],
     config: ConfigOption = None,

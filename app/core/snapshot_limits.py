@@ -24,3 +24,13 @@ SNAPSHOT_PROGRESS_SECONDS = 0.5
 """Between two words on how far an export is: what a person wants to see move."""
 SNAPSHOT_NICENESS = 10
 """How much an export steps back for the server: with one core, to about a tenth of it."""
+SNAPSHOT_READ_ROWS = 16_384
+"""Rows of a file in memory at a time when it is read again."""
+SNAPSHOT_MERGE_ROWS = 262_144
+"""Rows in memory at a time when the files of partitions are merged, of all of them together."""
+SNAPSHOT_PARTED_ROWS = 1_048_576
+"""Rows that wait for the files of their days: each gets its share as a row group."""
+SNAPSHOT_PARTED_BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of these, for rows that are large."""
+SNAPSHOT_OPEN_FILES_MAX = 128
+"""Files of days open at a time; beyond it, a day that comes again gets another file."""

@@ -106,6 +106,8 @@ class Table:
     """A record that is not written for so long is stale; 0 is never (FEATURES M4)."""
     delivers_latest: bool = False
     """Of what a reader missed it gets only the newest of each record (FEATURES M4)."""
+    partition: str = ""
+    """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""

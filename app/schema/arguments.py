@@ -34,7 +34,7 @@ class Arguments:
 
     def __init__(self, directive: DirectiveNode | ConstDirectiveNode, problems: Problems) -> None:
         self.node = directive
-        self._problems = problems
+        self.problems = problems
         given: Iterable[ArgumentNode] = directive.arguments or ()
         self._given = {argument.name.value: argument.value for argument in given}
 
@@ -95,10 +95,10 @@ class Arguments:
         if found is None or found in words:
             return found
         message = f'{name} must be one of {", ".join(words)}, not "{found}"'
-        self._problems.at(self._given[name], message, nearest(found, words))
+        self.problems.at(self._given[name], message, nearest(found, words))
         return None
 
     def _wrong(self, name: str, wanted: str) -> None:
         node = self._given.get(name)
         if node is not None:
-            self._problems.at(node, f"{name} must be {wanted}")
+            self.problems.at(node, f"{name} must be {wanted}")

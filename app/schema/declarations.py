@@ -16,6 +16,7 @@ from app.core.tables import Logs, Table
 from app.core.topics import check_topic
 from app.schema.arguments import Arguments
 from app.schema.attributes import Types, description, directives
+from app.schema.partition import partition_of
 from app.schema.problems import Problems
 from app.schema.vocabulary import RESERVED_PATHS, RESERVED_TABLE_PREFIXES
 
@@ -35,10 +36,11 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
     for argument in ("replicate", "audit"):
         settings.boolean(argument)
     logs = settings.choice("logs", [item.value for item in Logs])
+    attributes = types.of_table(node)
     return Table(
         name=name,
         path=None if exports is None else _path(exports, node, problems),
-        attributes=types.of_table(node),
+        attributes=attributes,
         database=_database(settings, problems),
         sealed="sealed" in words,
         logs=Logs(logs) if logs else Logs.ALL,
@@ -47,6 +49,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         history_events=settings.count("maxCount") or 0,
         history_bytes=settings.size("maxBytes") or 0,
         deadline_seconds=_deadline(words, problems),
+        partition=partition_of(settings, attributes),
         delivers_latest=_policy(words, problems) == "latest",
         hidden_from=_hidden_from(exports),
         description=description(node),

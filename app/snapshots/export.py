@@ -30,6 +30,7 @@ from app.snapshots.manifest import (
     read_manifest,
     time_text,
 )
+from app.snapshots.partitions import DAY, PartedFiles
 from app.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
 from app.snapshots.shelf import Making, Shelf
 from app.store.cut import Cut, open_cut
@@ -116,7 +117,7 @@ def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snap
 
 def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress) -> TableFacts:
     """Write one table, and return what the manifest says of it."""
-    files = TableFiles(making.place, sheet.name, sheet.schema, order.free_bytes_min)
+    files = _files(making, sheet, order)
     digest = Digest(sheet.content)
     least: list[int] = []
     most: list[int] = []
@@ -140,9 +141,16 @@ def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress)
         sheet.key,
         sheet.content,
         columns_of(sheet.schema),
-        None,
+        DAY if sheet.day else None,
         tuple(files.files),
     )
+
+
+def _files(making: Making, sheet: Sheet, order: Order) -> TableFiles | PartedFiles:
+    free, schema = order.free_bytes_min, sheet.schema
+    if sheet.day is None:
+        return TableFiles(making.place, sheet.name, schema, free)
+    return PartedFiles(making.place, sheet.name, schema, sheet.day, free)
 
 
 _SEQ: Final = "_seq"

@@ -97,7 +97,7 @@ class TableFiles:
         self._free_bytes_min = free_bytes_min
         self._waiting: list[Batch] = []
         self._waiting_rows = 0
-        self.waiting_bytes = 0
+        self._waiting_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         self._sink: _Sink | None = None
         self._rows = 0
@@ -107,21 +107,26 @@ class TableFiles:
         """Take rows; they are written when they are enough for a row group."""
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
-        self.waiting_bytes += batch.nbytes
+        self._waiting_bytes += batch.nbytes
         if (
             self._waiting_rows >= SNAPSHOT_GROUP_ROWS
-            or self.waiting_bytes >= SNAPSHOT_GROUP_BYTES_MAX
+            or self._waiting_bytes >= SNAPSHOT_GROUP_BYTES_MAX
         ):
-            self.flush()
+            self._write_group()
 
-    def flush(self) -> None:
+    def drain(self) -> None:
+        """Write all that waits."""
+        while self._waiting:
+            self._write_group()
+
+    def _write_group(self) -> None:
         """Write what waits as a row group; what is too much for one waits for the next."""
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting, self._schema)
         group, rest = table.slice(0, SNAPSHOT_GROUP_ROWS), table.slice(SNAPSHOT_GROUP_ROWS)
         self._waiting = rest.to_batches()
-        self._waiting_rows, self.waiting_bytes = rest.num_rows, rest.nbytes
+        self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
         self._open().write_table(group, SNAPSHOT_GROUP_ROWS)
         self._rows += group.num_rows
         if self._sink is not None and self._sink.bytes >= SNAPSHOT_FILE_BYTES:
@@ -129,8 +134,7 @@ class TableFiles:
 
     def close(self) -> None:
         """Write the rest; a table without rows has a file, too, which tells its columns."""
-        while self._waiting:
-            self.flush()
+        self.drain()
         if not self.files:
             self._open()
         self._end_file()

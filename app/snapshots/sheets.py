@@ -69,7 +69,7 @@ class TableSheet:
     def __init__(self, table: Table, *, mixed: bool = False, rest: bool = True) -> None:
         self.table = table
         self.name = table.name
-        self.day: str | None = None
+        self.day = table.partition or None
         self.rows = 0
         self._key = table.primary_key
         self.key = ID if self._key is None else self._key.name
