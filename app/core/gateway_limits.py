@@ -40,6 +40,9 @@ GATEWAY_RECONNECT_SECONDS_MAX = 60
 GATEWAY_RECONNECT_SECONDS_MIN = 0.25
 """Wait after a connection was lost, before the first new one: finding out which event makes a
 broker disconnect takes several."""
+GATEWAY_REFUSED_SECONDS = 5
+"""What a writer that is refused because too much waits is told to wait: as a bridge does before it
+connects again."""
 GATEWAY_SESSION_SECONDS = 7 * 86_400
 """How long a remote broker is asked to keep what comes while a bridge is away: as long as the log
 is kept here by default."""
@@ -58,5 +61,7 @@ GATEWAY_BLOCKS = 100
 them."""
 GATEWAY_BLOCK_EVENTS = 10_000
 """Events of such a part where no number of events is set: a long outage takes little memory."""
+GATEWAY_FORESEEN_SECONDS_MAX = 30 * 86_400
+"""A cap that is reached later than this, if all goes on as it does, is not spoken of."""
 GATEWAY_HOLES_MAX = 1_000
 """Ranges that a bridge dropped behind something that waits; beyond these it drops nothing."""

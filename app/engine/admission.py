@@ -4,6 +4,7 @@ The result is a Write, which the committer carries out. It knows neither who wri
 which door.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from app.bus.durable import Durable
@@ -45,6 +46,8 @@ class Admission:
         self.payload_bytes_max = payload_bytes_max
         self.retaining: Retaining | None = None
         """The rules for what is kept at undeclared topics; without, anything is."""
+        self.guards: list[Callable[[Event, Caller], None]] = []
+        """Asked of each write that is to be logged; they raise BUSY for what is too much."""
 
     def admit(
         self,
@@ -88,10 +91,12 @@ class Admission:
             write.quota = self.retaining.admit(event)
         if shape is None and self._topic_tables is not None and self._topic_tables.need(event):
             write.logged = True  # asked last: what is refused needs no table
-        if not route.written:
-            self._seen.note(route)
         write.mark = fact_of_mark(event, caller)
         write.logged = write.logged or write.mark is not None
+        for guard in self.guards if write.logged else ():
+            guard(event, caller)
+        if not route.written:
+            self._seen.note(route)
         return write
 
     def check_size(self, event: Event) -> None:

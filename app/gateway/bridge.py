@@ -18,13 +18,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.core.callers import SERVER
-from app.core.clock import WallClock
+from app.core.callers import SERVER, Caller
+from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import GAP, RESET, Event
 from app.core.gateway_limits import (
     GATEWAY_RECONNECT_SECONDS_MAX,
     GATEWAY_RECONNECT_SECONDS_MIN,
+    GATEWAY_REFUSED_SECONDS,
     GATEWAY_SAVE_SECONDS,
     GATEWAY_TAKE_EVENTS,
 )
@@ -35,7 +36,7 @@ from app.engine.engine import Engine
 from app.engine.watch.gaps import Gap
 from app.engine.watch.interests import Interest
 from app.engine.write import Outcome
-from app.gateway.backlog import Backlog, Waiting
+from app.gateway.backlog import Backlog, Held, Policy, Waiting
 from app.gateway.counted import Counted, waiting
 from app.gateway.inlet import Inlet
 from app.gateway.letters import Burial, ends_of_letter, letter_of
@@ -101,6 +102,14 @@ class Bridge:
         """Whether the broker has all that is written."""
         return self.connected and not self.lag and not len(self.outbox)
 
+    @property
+    def waits(self) -> Held:
+        """What is in hand, and since when."""
+        first = min(self.outbox, key=lambda item: item.seq, default=None)
+        event = first.event if first is not None else None
+        written = seconds_of(event.version) if event is not None else None
+        return replace(self.outbox.waits, oldest=written)
+
     # -- life --------------------------------------------------------------------------------------
 
     def start(self, saved: Saved | None) -> None:
@@ -120,8 +129,24 @@ class Bridge:
             self._changed = True
         elif since is not None:
             self.backlog.floor, self.backlog.holes = saved.floor, deque(saved.holes)
+            self.backlog.conflated, self.backlog.counted = saved.conflated, False
             self._counting = asyncio.create_task(self._count(since, announced))
+        if self.plan.caps.policy is Policy.REFUSE:
+            self._engine.admission.guards.append(self._guard)
         self._task = asyncio.create_task(self._run())
+
+    def _guard(self, event: Event, caller: Caller) -> None:
+        """Refuse a write that would wait with too many others, where that is asked for (H24)."""
+        if caller.door == "server" or event.client == self.client_id or not self._route(event):
+            return
+        cap = self.backlog.full(self.waits, len(event.payload), self._now())
+        if cap:
+            raise Error(
+                Code.BUSY,
+                f"as much as may waits for the broker {self.plan.name} ({cap}); write again when "
+                "some of it has been delivered",
+                retry_after_seconds=GATEWAY_REFUSED_SECONDS,
+            )
 
     async def _count(self, since: int, until: int) -> None:
         """Count once what waits since before the server was started."""
@@ -130,6 +155,11 @@ class Bridge:
             await self._recount(since, until)
         except Error as error:
             log.warning("what waits for the bridge %s is not known: %s", self.plan.name, error)
+            self.backlog.conflated, self.backlog.counted = (
+                0,
+                True,
+            )  # rather too much than too little
+        self._wake.set()
 
     async def _recount(self, since: int, until: int) -> None:
         reader, interests = self._engine.reader, self.subscription.interests
@@ -142,7 +172,7 @@ class Bridge:
                 if event.seq <= until and interests.wanting(event, self.client_id) is not None
             )
             since = max(page.upto, since + 1)
-        self.backlog.recount(found, len(self.outbox))
+        self.backlog.recount(found, self.waits)
         self.backlog.passed(self.subscription.settled)
 
     async def stop(self) -> None:
@@ -152,6 +182,8 @@ class Bridge:
                 task.cancel()
                 await asyncio.wait((task,))
         self._engine.close(self.subscription)
+        if self._guard in self._engine.admission.guards:
+            self._engine.admission.guards.remove(self._guard)
         if self.plan.mode is not Mode.MEMORY:
             for route in self.plan.out:
                 self._engine.durable.remove(route.topics)
@@ -247,6 +279,7 @@ class Bridge:
             blocked = self._send()
             self._save_when_due()
             more = self.subscription.ready and self.outbox.room and not blocked
+            more = more and (self.backlog.counted or not self.backlog.conflated)
             if not more and not self._lost:
                 await self._sleep(None if due is None else max(0.0, due - self._now()))
         self._note(self._lost)
@@ -273,6 +306,8 @@ class Bridge:
 
     def _take(self) -> None:
         """Take events from the cursor as far as there is room."""
+        if self.backlog.conflated and not self.backlog.counted:
+            return  # it is not known yet which are the newest
         room = min(self.outbox.room, GATEWAY_TAKE_EVENTS)
         for event, interest in self.subscription.take(room) if room else ():
             if event.kind in {GAP, RESET}:

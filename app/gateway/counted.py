@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from app.core.events import Event
+from app.engine.branches.topic_rows import Row
 from app.engine.reader import Reader
 from app.engine.watch.subscription import Subscription
-from app.gateway.backlog import Backlog, Waiting
+from app.gateway.backlog import NOTHING, Backlog, Waiting
 from app.gateway.outbox import Outbox
 
 
@@ -29,7 +30,8 @@ class Counted(Subscription):
     def offer(self, event: Event) -> None:
         """Count an event that is logged and not its own, and take it."""
         if event.seq and event.client != self.client_id:
-            self._backlog.add(waiting(event), len(self._outbox))
+            held = self._outbox.waits if self._backlog.caps.some else NOTHING
+            self._backlog.add(waiting(event), held)
         if self.cold and event.seq:
             self._behind = True
             self._signal()
@@ -39,4 +41,5 @@ class Counted(Subscription):
 
 def waiting(event: Event) -> Waiting:
     """Return what counts of an event."""
-    return Waiting(event.seq, event.version, len(event.payload))
+    topic = event.about if isinstance(event, Row) else event.topic
+    return Waiting(event.seq, event.version, len(event.payload), topic)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from app.codecs import JSON, decode, encode
 from app.core.callers import SERVER
-from app.core.clock import WallClock, seconds_of
+from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event
 from app.core.gateway_limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
@@ -171,7 +171,7 @@ class Gateway:
         bridge = self.bridges.get(name)
         if bridge is None:
             return None
-        outbox = bridge.outbox
+        outbox, waits = bridge.outbox, bridge.waits
         items = list(outbox)
         return {
             "broker_name": name,
@@ -192,9 +192,9 @@ class Gateway:
             "configured": name in self._fixed,
             "outbox": {
                 "pending": len(items) + bridge.backlog.events,
-                "waiting_bytes": bridge.backlog.size_bytes,
+                "waiting_bytes": waits.size_bytes + bridge.backlog.size_bytes,
                 "growth_per_second": round(bridge.backlog.growth, 1),
-                "full_in_seconds": bridge.backlog.full_in_seconds(len(items)),
+                "full_in_seconds": bridge.backlog.full_in_seconds(waits, self._now()),
                 "retrying": outbox.retrying,
                 "max_attempts_seen": max((item.attempts for item in items), default=0),
                 "oldest": min((item.seq for item in items), default=None),
@@ -204,9 +204,7 @@ class Gateway:
 
     def lag_seconds(self, bridge: Bridge) -> float:
         """Return how old the oldest event is that a bridge has not delivered."""
-        first = min(bridge.outbox, key=lambda item: item.seq, default=None)
-        event = first.event if first is not None else None
-        since = seconds_of(event.version) if event is not None else bridge.backlog.oldest
+        since = bridge.backlog.oldest(bridge.waits)
         return 0.0 if since is None else round(max(0.0, self._now() - since), 3)
 
     async def _tell(self) -> None:
@@ -228,7 +226,7 @@ class Gateway:
         """Drop what is too old, and tell what was dropped since the last look (H24)."""
         backlog, name = bridge.backlog, bridge.plan.name
         backlog.expire(self._now())
-        backlog.look(len(bridge.outbox), GATEWAY_STATUS_SECONDS)
+        backlog.look(bridge.waits, GATEWAY_STATUS_SECONDS, self._now())
         lost = backlog.tell()
         if lost is None:
             return

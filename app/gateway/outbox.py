@@ -23,6 +23,7 @@ from app.core.gateway_limits import (
     GATEWAY_ITEMS_MAX,
     GATEWAY_TOPIC_EVENTS_HELD_MAX,
 )
+from app.gateway.backlog import Held
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +44,8 @@ class Item:
     killed."""
     letter: bool = False
     """Whether it is a dead letter that is sent once more."""
+    size_bytes: int = 0
+    """Its payload; not known of what is from before a restart until it is read again."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,8 @@ class Outbox:
     """Events on the way at once while suspects are told apart; 0: as many as the rules say."""
     held: int = 0
     """Events in memory."""
+    size_bytes: int = 0
+    """Payload of all that is not done."""
     _unlogged: int = 0
 
     # -- from the log ------------------------------------------------------------------------------
@@ -93,13 +98,15 @@ class Outbox:
         queue = self._queues.get(event.topic)
         crowded = queue is not None and len(queue) > GATEWAY_TOPIC_EVENTS_HELD_MAX
         kept = None if crowded and event.seq else event
-        self._add(Item(event.seq or self._unlogged, event.topic, kept, again=again))
+        seq, size = event.seq or self._unlogged, len(event.payload)
+        self._add(Item(seq, event.topic, kept, again=again, size_bytes=size))
 
     def replay(self, event: Event) -> bool:
         """Take a dead letter once more, behind what waits at its topic; False: it is here."""
         if event.seq in self.items:
             return False
-        self._add(Item(event.seq, event.topic, event, again=True, letter=True))
+        size = len(event.payload)
+        self._add(Item(event.seq, event.topic, event, again=True, letter=True, size_bytes=size))
         return True
 
     def restore(self, upto: int, items: Iterable[Item]) -> None:
@@ -111,6 +118,7 @@ class Outbox:
     def _add(self, item: Item) -> None:
         self.items[item.seq] = item
         self.held += item.event is not None
+        self.size_bytes += item.size_bytes
         queue = self._queues.setdefault(item.topic, deque())
         queue.append(item)
         if len(queue) == 1 or not self.rules.strict:
@@ -121,6 +129,8 @@ class Outbox:
         if item.event is None and item.seq in self.items:
             item.event = event
             self.held += 1
+            self.size_bytes += len(event.payload) - item.size_bytes
+            item.size_bytes = len(event.payload)
 
     # -- to the broker -----------------------------------------------------------------------------
 
@@ -149,6 +159,7 @@ class Outbox:
             return None
         self.flying.pop(seq, None)
         self.held -= item.event is not None
+        self.size_bytes -= item.size_bytes
         self._suspects.discard(seq)
         if not self._suspects:
             self._limit = 0
@@ -219,6 +230,11 @@ class Outbox:
 
     def __iter__(self) -> Iterator[Item]:
         return iter(list(self.items.values()))
+
+    @property
+    def waits(self) -> Held:
+        """What of it counts for a cap, without when the oldest was written."""
+        return Held(len(self.items), self.size_bytes)
 
     @property
     def retrying(self) -> int:

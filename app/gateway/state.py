@@ -29,6 +29,7 @@ class Saved:
     open: tuple[Item, ...]
     floor: int = 0
     holes: tuple[tuple[int, int], ...] = ()
+    conflated: int = 0
     """What was dropped, as a backlog knows it."""
 
 
@@ -50,6 +51,7 @@ def kept_of(outbox: Outbox, backlog: Backlog) -> Saved:
         ),
         backlog.floor,
         tuple(backlog.holes),
+        backlog.conflated,
     )  # fmt: skip
 
 
@@ -58,7 +60,7 @@ def change_of(name: str, outbox: Outbox, backlog: Backlog) -> Change:
     kept = kept_of(outbox, backlog)
     items = [[item.seq, item.topic, item.attempts, item.error, item.again] for item in kept.open]
     facts = {"upto": kept.upto, "open": items, "floor": kept.floor,
-             "holes": [list(hole) for hole in kept.holes]}  # fmt: skip
+             "holes": [list(hole) for hole in kept.holes], "conflated": kept.conflated}  # fmt: skip
     return Change(OWNER + name, _PLACE, encode(facts, CBOR))
 
 
@@ -79,6 +81,7 @@ def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
             found[owner.removeprefix(OWNER)] = Saved(
                 cast("int", known["upto"]), opened, cast("int", known.get("floor", 0)),
                 tuple((first, last) for first, last in holes),
+                cast("int", known.get("conflated", 0)),
             )  # fmt: skip
         except (Error, KeyError, TypeError, ValueError):
             continue

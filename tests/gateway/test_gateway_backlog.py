@@ -3,23 +3,27 @@
 import json
 import random
 
+import httpx
 import pytest
 from gateway_world import ANN, reading, server, to
 
-from app.gateway.backlog import Backlog, Caps, Policy, Waiting
+from app.core.errors import Code, Error
+from app.gateway.backlog import Backlog, Caps, Held, Policy, Waiting
+from app.gateway.link import Link
+from app.gateway.remote import Remote
 from remote_broker import RemoteBroker, free_port
 
-OLDEST, NEWEST = Policy.DROP_OLDEST, Policy.DROP_NEWEST
+OLDEST, NEWEST, CONFLATE = Policy.DROP_OLDEST, Policy.DROP_NEWEST, Policy.CONFLATE
 
 
-def waiting(seq, size=10):
-    return Waiting(seq, seq * 1_000_000, size)
+def waiting(seq, size=10, topic=""):
+    return Waiting(seq, seq * 1_000_000, size, topic or f"t/{seq % 3}")
 
 
 def filled(count, held=0, **caps):
     backlog = Backlog(Caps(**caps))
     for seq in range(1, count + 1):
-        backlog.add(waiting(seq), held)
+        backlog.add(waiting(seq), Held(held, held * 10))
     return backlog
 
 
@@ -35,6 +39,11 @@ def left(backlog, count):
         ({"events": 10, "policy": NEWEST}, 0, range(1, 11)),
         ({"events": 10, "policy": NEWEST}, 4, range(1, 7)),
         ({"size_bytes": 55}, 0, range(26, 31)),
+        ({"size_bytes": 55}, 3, range(29, 31)),
+        ({"events": 10, "policy": CONFLATE}, 0, range(25, 31)),
+        ({"events": 2, "policy": CONFLATE}, 0, [29, 30]),
+        ({"events": 10, "policy": CONFLATE}, 6, [27, 28, 29, 30]),
+        ({"size_bytes": 55, "policy": CONFLATE}, 0, [28, 29, 30]),
         ({"size_bytes": 55, "policy": NEWEST}, 0, range(1, 6)),
         ({}, 0, range(1, 31)),
     ],
@@ -50,7 +59,7 @@ def test_what_is_too_old_goes():
     backlog = filled(30, age_seconds=10, policy=NEWEST)
     backlog.expire(30.0)
     assert list(range(21, 31)) == left(backlog, 30)
-    assert 21.0 == backlog.oldest
+    assert 21.0 == backlog.oldest()
 
 
 def test_what_was_dropped_is_told_once_with_its_range():
@@ -65,7 +74,7 @@ def test_what_has_gone_makes_room():
     for seq in (1, 2, 3):
         backlog.taken(waiting(seq))
     for seq in range(13, 17):
-        backlog.add(waiting(seq), 0)
+        backlog.add(waiting(seq))
     assert [(11, 12), (16, 16)] == list(backlog.holes)
     assert [*range(1, 11), 13, 14, 15] == left(backlog, 16)
 
@@ -73,8 +82,8 @@ def test_what_has_gone_makes_room():
 def test_what_was_there_before_a_restart_is_counted_before_the_rest():
     backlog = Backlog(Caps(events=5))
     for seq in (8, 9):
-        backlog.add(waiting(seq), 0)
-    backlog.recount([waiting(seq) for seq in range(1, 8)], 0)
+        backlog.add(waiting(seq))
+    backlog.recount([waiting(seq) for seq in range(1, 8)])
     assert (5, [5, 6, 7, 8, 9]) == (backlog.events, left(backlog, 9))
 
 
@@ -84,20 +93,90 @@ def test_a_long_outage_takes_little_memory():
     assert len(backlog._blocks) < 200
 
 
-def test_when_it_will_be_full():
-    """H39."""
-    backlog = Backlog(Caps(events=1000))
-    assert backlog.full_in_seconds(0) is None
+@pytest.mark.parametrize(
+    ("caps", "seconds"),
+    [
+        ({"events": 1000}, 100.0),
+        ({"size_bytes": 20_000}, 300.0),
+        ({"age_seconds": 120}, 20.0),
+        ({"events": 1000, "size_bytes": 20_000, "age_seconds": 9_000}, 100.0),
+        ({}, None),
+    ],
+)
+def test_when_it_will_be_full(caps, seconds):
+    """H39: whichever cap is reached first, if nothing goes and as much comes as lately."""
+    backlog = Backlog(Caps(**caps))
+    held = Held(oldest=0.0)
+    assert backlog.full_in_seconds(Held(), 0.0) is None
     for second in range(100):
         for seq in range(5):
-            backlog.add(waiting(second * 5 + seq + 1), 0)
-        backlog.look(0, 1.0)
+            backlog.add(waiting(second * 5 + seq + 1))
+        backlog.look(held, 1.0, second + 1.0)
     assert pytest.approx(5.0, 0.01) == backlog.growth
-    assert pytest.approx(100.0, 0.01) == backlog.full_in_seconds(0)
+    assert (seconds and pytest.approx(seconds, 0.01)) == backlog.full_in_seconds(held, 100.0)
+    for second in range(100, 150):
+        backlog.look(Held(oldest=100.0), 1.0, 100.0)
+    assert backlog.full_in_seconds(Held(oldest=100.0), 100.0) is None
+
+
+def test_a_cap_that_is_reached_refuses():
+    """H24: refuse; nothing that was written goes."""
+    backlog = filled(30, events=10, size_bytes=10_000, age_seconds=60, policy=Policy.REFUSE)
+    assert (30, 0) == (backlog.events, backlog.dropped)
+    backlog.expire(1e9)
+    assert list(range(1, 31)) == left(backlog, 30)
+    assert "outbox_max_events" == backlog.full(Held(), 1, 0.0)
+    for seq in range(1, 25):
+        backlog.taken(waiting(seq))
+    told = [
+        backlog.full(*asked)
+        for asked in (
+            (Held(), 1, 30.0), (Held(4), 1, 30.0), (Held(1, 9_900), 99, 30.0), (Held(), 1, 100.0),
+            (Held(oldest=0.0), 1, 70.0),
+        )
+    ]  # fmt: skip
+    assert ["", "outbox_max_events", "outbox_max_bytes", *["outbox_max_age_seconds"] * 2] == told
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("policy", [OLDEST, NEWEST])
+def test_conflated_each_topic_ends_with_its_newest(seed):
+    """H24: conflate; what is taken of a topic is in order, and its last value is never lost."""
+    dice = random.Random(seed)
+    most = dice.choice([5, 20, 200])
+    backlog = Backlog(Caps(events=most, policy=CONFLATE))
+    topics = [f"t/{number}" for number in range(dice.choice([1, 4, most - 2]))]
+    log, newest, arrived, upto, seq = {}, {}, {}, 0, 0
+    for step in range(3_000):
+        if step < 2_500 and dice.random() < 0.7:
+            seq += 1
+            log[seq] = waiting(seq, 10, dice.choice(topics))
+            newest[log[seq].topic] = seq
+            backlog.add(log[seq])
+            assert backlog.events <= most
+        elif upto < seq:
+            upto += 1
+            if not backlog.passes_over(upto):
+                arrived.setdefault(log[upto].topic, []).append(upto)
+                backlog.taken(log[upto])
+            backlog.passed(upto)
+        if dice.random() < 0.01:  # a restart
+            again = Backlog(backlog.caps, floor=backlog.floor, dropped=backlog.dropped)
+            again.conflated, again.counted = backlog.conflated, False
+            again.recount([log[number] for number in range(upto + 1, seq + 1)])
+            assert (again.events, again.size_bytes) == (backlog.events, backlog.size_bytes)
+            backlog = again
+        taken = sum(map(len, arrived.values()))
+        assert seq == taken + backlog.events + backlog.dropped
+    while upto < seq:
+        upto += 1
+        if not backlog.passes_over(upto):
+            arrived.setdefault(log[upto].topic, []).append(upto)
+    assert newest == {topic: numbers[-1] for topic, numbers in arrived.items()}
+    assert all(sorted(numbers) == numbers for numbers in arrived.values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("policy", [OLDEST, NEWEST, CONFLATE])
 def test_each_event_is_taken_or_counted_as_dropped(seed, policy):
     dice = random.Random(seed)
     backlog = Backlog(Caps(events=dice.choice([1, 7, 250]), policy=policy))
@@ -105,7 +184,7 @@ def test_each_event_is_taken_or_counted_as_dropped(seed, policy):
     for _ in range(2_000):
         if dice.random() < 0.6:
             seq += 1
-            backlog.add(waiting(seq), 0)
+            backlog.add(waiting(seq))
         elif upto < seq:
             upto += 1
             if not backlog.passes_over(upto):
@@ -138,3 +217,63 @@ async def test_a_cap_on_what_waits_while_the_broker_is_away(tmp_path):
             await world.idle()
             heard = await reader.wait(10)
         assert [b"%d" % number for number in range(20, 30)] == [said for _, said in heard]
+
+
+async def test_only_the_newest_of_each_topic_waits(tmp_path):
+    """H24: conflate, over a restart of the server too; what was dropped is counted."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    settings = {"outbox_max_events": 10, "outbox_policy": "conflate"}
+    with RemoteBroker(tmp_path / "there") as broker:
+        port, broker.port = broker.port, free_port()
+        async with server(tmp_path / "here") as world:
+            await world.gateway.change("b", to(broker, "u/#", **settings))
+            for number in range(31):
+                await world.say(f"u/{number % 3}", b"%d" % number)
+            row = await world.engine.resource("$SYS/brokers/b", ANN).get()
+            waiting, dropped = row["outbox_pending"], row["messages_dropped"]
+            assert (31, True) == (waiting + dropped, waiting <= 10)
+        broker.port = port
+        async with server(tmp_path / "here") as world, reading(broker) as reader:
+            await world.until(lambda: world.bridge.backlog.events == waiting)
+            await world.gateway.change("b", to(broker, "u/#", **settings))
+            await world.idle()
+            heard = await reader.wait(waiting)
+        assert {"u/0": b"30", "u/1": b"28", "u/2": b"29"} == dict(heard)
+        assert waiting == len(heard)
+
+
+async def test_a_write_that_would_wait_in_vain_is_refused(tmp_path):
+    """H24: refuse, on every door, and only what would wait; later it is taken."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    with RemoteBroker(tmp_path / "there") as broker:
+        settings = to(broker, "u/#", outbox_max_events=10, outbox_policy="refuse")
+        broker.kill()
+        async with server(tmp_path / "here", settings) as world:
+            for number in range(10):
+                await world.say("u/x", b"%d" % number)
+            for write in (world.say("u/x", b"!"), world.put("u/y", b"!")):
+                with pytest.raises(Error) as refused:
+                    await write
+                assert Code.BUSY is refused.value.code
+                assert "b (outbox_max_events)" in refused.value.message
+            async with httpx.AsyncClient() as client:
+                port = world.application.http_port
+                answer = await client.put(f"http://127.0.0.1:{port}/u/x", content=b"!")
+            assert (503, "5") == (answer.status_code, answer.headers["Retry-After"])
+            assert "outbox_max_events" in answer.json()["detail"]
+            refusals = []
+            link = Link(Remote("127.0.0.1", world.application.mqtt_port), print)
+            await link.open()
+            link.publish("u/x", b"!", 1, False, {}, refusals.append)
+            await world.until(lambda: refusals)
+            assert refusals[0] is not None
+            await link.close()
+            await world.say("v/x", b"does not go there")
+            broker.start()
+            async with reading(broker) as reader:
+                await world.idle()
+                await world.say("u/x", b"taken")
+                await world.until(lambda: reader.heard[-1:] == [("u/x", b"taken")])
+            assert (11, 0) == (world.bridge.sent, world.bridge.backlog.dropped)

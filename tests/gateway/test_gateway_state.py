@@ -48,7 +48,7 @@ def test_what_was_dropped_stays_so():
     """H24."""
     backlog = Backlog(Caps(events=1, policy=Policy.DROP_NEWEST), floor=7)
     for seq in (9, 10, 11):
-        backlog.add(Waiting(seq, 1, 1), 0)
+        backlog.add(Waiting(seq, 1, 1))
     saved = saved_in([fact(change_of("b", Outbox(), backlog))])["b"]
     assert (7, ((10, 11),)) == (saved.floor, saved.holes)
 
