@@ -127,7 +127,7 @@ def _command(job: "Job") -> Callable[..., None]:
             if given[option.name] is not None
         }
         for line in _run_job(job, chosen, **given):
-            print(line)  # noqa: T201 - a command line prints
+            print(line)
 
     own = {
         option.name: (Annotated[str, typer.Option(help=option.help)], option.default)
@@ -207,4 +207,4 @@ def list_jobs() -> None:
     """
     for job in jobs().values():
         kinds = "batch, stream" if job.streams else "batch"
-        print(f"{job.name:<10} {kinds:<13} {job.summary}")  # noqa: T201
+        print(f"{job.name:<10} {kinds:<13} {job.summary}")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from app.core.errors import Code, Error
 
@@ -99,26 +99,52 @@ class Shelf:
         """Remove all but the newest; return what is gone. What is being read stays (``pin``)."""
         gone: list[str] = []
         for name in self.names()[:-count]:
-            if name != self.newest() and not self._pinned(name):
-                self.remove(name)
-                gone.append(name)
+            with self._free(name) as free:
+                if free and name != self.newest():
+                    self.remove(name)
+                    gone.append(name)
         return gone
 
     @contextmanager
     def pin(self, name: str) -> Iterator[Path]:
         """Hold a snapshot: as long as somebody does, ``keep`` leaves it."""
-        place = self.place(name)
-        with (place / _HELD).open("rb") as held:
-            fcntl.flock(held, fcntl.LOCK_SH)
+        place, held = self._held(name)
+        with held:
             yield place
 
-    def _pinned(self, name: str) -> bool:
-        with suppress(FileNotFoundError), (self.directory / name / _HELD).open("rb") as held:
+    def _held(self, name: str) -> tuple[Path, IO[bytes]]:
+        """Lock a snapshot's manifest; of one that was removed meanwhile, look again."""
+        while True:
+            place = self.place(name)
+            try:
+                held = (place / _HELD).open("rb")
+            except FileNotFoundError:
+                if place.exists():
+                    raise Error(
+                        Code.INVALID, f"{place} has no {_HELD}; remove it and take another"
+                    ) from None
+                continue
+            fcntl.flock(held, fcntl.LOCK_SH)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held.fileno()), (place / _HELD).stat()):
+                    return place, held
+            held.close()
+
+    @contextmanager
+    def _free(self, name: str) -> Iterator[bool]:
+        """Keep readers from beginning with a snapshot, if none has begun."""
+        try:
+            held = (self.directory / name / _HELD).open("rb")
+        except FileNotFoundError:
+            yield True
+            return
+        with held:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return True
-        return False
+                yield False
+            else:
+                yield True
 
     def point(self, name: str | None) -> None:
         """Let ``newest`` name a snapshot, in one step; None: there is none any more."""

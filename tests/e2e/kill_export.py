@@ -1,0 +1,212 @@
+"""Kills exports of the real program under full-rate writes, while a reader reads the newest.
+
+Each writer moves one at a time from its account in one table to its account in the other, so at
+any cut the two have what they had at first, or one less. A reader opens the newest snapshot over
+and over: it must never fail, nor mix two cuts. Some exports are killed at a random moment: the
+newest snapshot is then what it was, and the next export removes what was left (FEATURES S2, S3).
+"""
+
+import argparse
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from app.mqtt.packets import Puback, Publish
+from app.snapshots.shelf import Shelf
+from app.snapshots.verify import verify
+from serving import PATIENCE_SECONDS, ROWCAST, Server, environment
+from talking import Mqtt
+
+# ruff: noqa: T201 - a program that talks to people
+
+SCHEMA = """
+type Here @table @export { id: ID @primaryKey, n: Long! }
+type There @table @export { id: ID @primaryKey, n: Long! }
+type Ballast @table @export { id: ID @primaryKey, text: String }
+"""
+WRITERS = 3
+SUM = 1_000_000
+"""What the accounts of a writer have together."""
+WINDOW = 50
+"""Moves of one writer that are on the way at a time."""
+
+
+class World:
+    """A server, its writers and its reader; what was wrong with them."""
+
+    def __init__(self, server: Server, rows: int) -> None:
+        self.server = server
+        self.shelf = Shelf(server.folder / "data" / "snapshots")
+        self.rows = rows
+        self.stopping = threading.Event()
+        self.failures: list[BaseException] = []
+        self.moved = 0
+        self.reads = 0
+
+    def ballast(self) -> None:
+        """Give an export something to do."""
+        with closing(sqlite3.connect(self.server.folder / "data" / "rowcast.db")) as database:
+            database.execute(
+                "INSERT INTO Ballast (id,text,_seq,_version) WITH RECURSIVE n(i) AS "
+                "(SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<?) "
+                "SELECT printf('%09d',i),hex(randomblob(16)),1,1 FROM n",
+                (self.rows,),
+            )
+            database.commit()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Let writers and the reader work meanwhile."""
+        jobs = [*(lambda name=str(n): self.move(name) for n in range(WRITERS)), self.read]
+        threads = [threading.Thread(target=self.noting, args=(job,)) for job in jobs]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.stopping.set()
+            for thread in threads:
+                thread.join()
+        assert not self.failures, self.failures
+
+    def noting(self, job: Callable[[], None]) -> None:
+        """Do a job; keep what is wrong for the main thread."""
+        try:
+            job()
+        except BaseException as failure:  # noqa: BLE001 - told by the main thread
+            self.failures.append(failure)
+
+    def move(self, name: str) -> None:
+        """Move one at a time from here to there, in windows of acknowledged publishes."""
+        here, there = SUM, 0
+        with Mqtt(self.server.mqtt_port, 5, f"writer-{name}") as client:
+            while not self.stopping.is_set():
+                open_ids = set()
+                for _ in range(WINDOW):
+                    here, there = here - 1, there + 1
+                    for table, n in (("Here", here), ("There", there)):
+                        packet_id = client.next_id()
+                        open_ids.add(packet_id)
+                        value = b'{"n":%d}' % n
+                        client.send(
+                            Publish(f"{table}/{name}", value, 1, True, False, packet_id, None)
+                        )
+                while open_ids:
+                    answer = client.receive()
+                    assert isinstance(answer, Puback), answer
+                    assert 0 == answer.reason, answer
+                    open_ids.remove(answer.packet_id)
+                self.moved += WINDOW
+
+    def read(self) -> None:
+        """Look at the newest snapshot, over and over: it is whole and of one cut."""
+        while not self.stopping.is_set():
+            if self.shelf.newest() is None:
+                self.stopping.wait(0.01)
+                continue
+            with self.shelf.pin("newest") as place:
+                check(place, self.rows)
+            self.reads += 1
+
+
+def check(place: Path, rows: int) -> int:
+    """Check that a snapshot is of one cut; return how much was moved by then."""
+    ballast = pq.read_metadata(place / "Ballast" / "part-00000.parquet").num_rows
+    assert rows == ballast, (place, rows, ballast)
+    here, there = (
+        {row["id"]: row for row in pq.read_table(place / table).to_pylist()}
+        for table in ("Here", "There")
+    )
+    for name, row in here.items():
+        moved = there[name]["n"] if name in there else 0
+        assert row["n"] + moved in {SUM, SUM - 1}, (place, row, there.get(name))
+        assert row["_seq"] <= int(place.name[:18]), (place, row)
+    return sum(row["n"] for row in there.values())
+
+
+def export(folder: Path, kill_after: float | None, keep: int) -> bool:
+    """Run one export; tell whether it came to its end."""
+    command = [ROWCAST, "export", "--data", folder / "data", "--schema", folder / "schema.graphql"]
+    process = subprocess.Popen(
+        [*map(str, command), "--keep", str(keep)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    with process:
+        try:
+            _, said = process.communicate(timeout=kill_after or PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            assert kill_after, "an export took too long"
+            return False
+    assert process.returncode == 0, said.decode()
+    return True
+
+
+def run(
+    folder: Path,
+    exports: int,
+    kills: int,
+    rows: int,
+    seed: int,
+    say: Callable[[str], object] = print,
+) -> tuple[int, int]:
+    """Make exports, some of them killed; return how many were, and how often the reader looked."""
+    rng = random.Random(seed)
+    to_kill = set(rng.sample(range(1, exports), kills))
+    killed, amounts = 0, [0]
+    with Server(folder, schema=SCHEMA) as server:
+        world = World(server, rows)
+        world.ballast()
+        took = time.monotonic()
+        assert export(folder, None, 3)
+        took = time.monotonic() - took
+        with world.working():
+            for number in range(exports):
+                after = rng.uniform(0.1, 1.1) * took if number in to_kill else None
+                if export(folder, after, 3):
+                    place = world.shelf.place("newest")
+                    amounts.append(check(place, rows))
+                    assert amounts[-1] >= amounts[-2], amounts
+                    assert len(world.shelf.names()) <= 5, world.shelf.names()
+                    left = [item.name for item in world.shelf.directory.glob(".making*")]
+                    assert left == [], left
+                else:
+                    killed += 1
+                    check(world.shelf.place("newest"), rows)
+                say(f"export {number + 1}: {killed} killed, {world.moved} moved")
+                assert not world.failures, world.failures
+        for name in world.shelf.names():
+            verify(world.shelf.place(name))
+    return killed, world.reads
+
+
+def main() -> None:
+    """Make the exports that the command line asks for."""
+    parser = argparse.ArgumentParser(prog="scripts/kill export")
+    parser.add_argument("rounds", nargs="?", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=None)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    kills = options.rounds * 2 // 5 if options.kills is None else options.kills
+    print(f"{options.rounds} exports, --seed {options.seed}")
+    with tempfile.TemporaryDirectory(prefix="rowcast-kill-") as folder:
+        killed, reads = run(
+            Path(folder), options.rounds, kills, options.rows, options.seed,
+            lambda line: print(line, flush=True),
+        )  # fmt: skip
+    print(f"{killed} exports were killed; {reads} reads saw whole snapshots of one cut")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
