@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
+
+if TYPE_CHECKING:
+    from app.snapshots.export import Order
 
 snapshots = typer.Typer(
     name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
@@ -47,20 +50,28 @@ def export(
     tables: Annotated[
         str, typer.Option("--tables", help="Only these, with commas between [default: all].")
     ] = "",
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Write only what happened since the last export.")
+    ] = False,
     keep: Annotated[
         int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
     ] = 0,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
+    ] = None,
 ) -> None:
     """Write all tables, as they are at this moment, to Parquet files.
 
-    Prints where the snapshot is. The server may run meanwhile.
+    Prints where the snapshot is. The server may run meanwhile. With --changes it writes a part of
+    the log instead: all that happened since the last part, or since the newest snapshot.
 
     Example: rowcast export --data data
     """
-    chosen = _settings(config, data, schema)
+    chosen = _settings(config, data, schema, settings)
     _need_pyarrow()
     from app.snapshots.export import Order  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.export import export as make  # noqa: PLC0415
@@ -74,7 +85,11 @@ def export(
         str(chosen.schema_file),
         tuple(name.strip() for name in tables.split(",") if name.strip()),
     )
-    made = make(order, _teller() if json_lines else None)
+    teller = _teller() if json_lines else None
+    if changes:
+        _export_changes(order, teller)
+        return
+    made = make(order, teller)
     if keep:
         Shelf(order.directory).keep(keep)
     manifest = made.manifest
@@ -96,6 +111,27 @@ def export(
         print(f"nothing was written since this snapshot, cut {manifest.cut}", file=sys.stderr)
 
 
+def _export_changes(order: "Order", teller: Callable[[str, int, int], None] | None) -> None:
+    """Write a page of changes, and tell of it."""
+    from app.snapshots.changes import export_changes  # noqa: PLC0415 - pyarrow is an extra
+
+    if order.tables:
+        raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
+    page = export_changes(order, teller)
+    if teller is not None:
+        facts: dict[str, object] = {"new": page is not None}
+        if page is not None:
+            facts |= {"page": page.place.name, "cut": page.manifest.cut}
+            facts |= {"rows": page.manifest.rows, "bytes": page.manifest.bytes}
+        print(json.dumps(facts), flush=True)
+    elif page is None:
+        print("nothing was written since the last changes", file=sys.stderr)
+    else:
+        print(page.place)
+        count = f"{page.manifest.rows:,} events of {len(page.manifest.tables)} tables"
+        print(f"{count}, {page.manifest.bytes:,} bytes, cut {page.manifest.cut}", file=sys.stderr)
+
+
 def _teller() -> Callable[[str, int, int], None]:
     """Return what tells of progress, at most some times a second."""
     said_at = -math.inf
@@ -110,9 +146,20 @@ def _teller() -> Callable[[str, int, int], None]:
     return tell
 
 
-def _settings(config: Path | None, data: Path | None, schema: Path | None = None) -> Config:
+def _settings(
+    config: Path | None,
+    data: Path | None,
+    schema: Path | None = None,
+    settings: list[str] | None = None,
+) -> Config:
     flags = {"data": data, "schema": schema}
-    given = {name: value for name, value in flags.items() if value is not None}
+    given: dict[str, object] = {}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
+        given[name.strip()] = value
+    given |= {name: value for name, value in flags.items() if value is not None}
     return load_config(config, None, given)
 
 
@@ -207,3 +254,29 @@ def remove(
     from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
 
     Shelf(_directory(_settings(config, data), out)).remove(name)
+
+
+@snapshots.command()
+def prove(
+    first: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")],
+    last: Annotated[str, typer.Argument(help="A later one.")] = "newest",
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Bring a snapshot forward with the changes after it, and compare it with a later one.
+
+    Example: rowcast snapshots prove 000000000000001042
+    """
+    _need_pyarrow()
+    from app.snapshots.catalogue import Catalogue  # noqa: PLC0415 - pyarrow is an extra
+    from app.snapshots.fold import differences  # noqa: PLC0415
+    from app.snapshots.shelf import Shelf  # noqa: PLC0415
+
+    directory = _directory(_settings(config, data), out)
+    places = [Shelf(directory).place(name).name for name in (first, last)]
+    found = differences(directory, Catalogue(directory).items(), *places)
+    if found:
+        said = "\n".join(f"{table}: {why}" for table, why in found.items())
+        raise Error(Code.CONFLICT, f"{places[0]} and its changes are not {places[1]}\n{said}")
+    print(f"{places[0]} and its changes are {places[1]}")

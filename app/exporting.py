@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def exports_of(config: Config, engine: "Engine", now: Callable[[], float]) -> Exports:
     """Return the snapshots of a server with these settings."""
     settings = config.snapshots
-    due = {Order(changes=True): settings.changes, Order(): settings.every}
+    due = {Order(): settings.every, Order(changes=True): settings.changes}
     return Exports(
         engine,
         settings.place(config.data),
@@ -30,8 +30,9 @@ def export_command(config: Config, order: Order) -> list[str]:
     """Return the command that carries out an order on the data of a server with these settings."""
     command = [sys.executable, "-m", "app.cli", "export", "--json"]
     command += ["--schema", str(config.schema_file), "--data", str(config.data)]
+    command += ["--set", f"store.url={config.database_url}"]
     command += ["--out", str(config.snapshots.place(config.data))]
-    if config.snapshots.keep:
+    if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
     if order.tables:
         command += ["--tables", ",".join(order.tables)]

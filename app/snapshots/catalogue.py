@@ -6,7 +6,6 @@ All of it blocks, and is for a thread.
 """
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,8 @@ from typing import Any, BinaryIO, Final
 
 from app.core.errors import Code, Error
 from app.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
+from app.snapshots.shelf import MAKING, Shelf, refusing
 
-NEWEST: Final = "newest"
 CHANGES: Final = "changes"
 MANIFEST: Final = "manifest.json"
 _CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
@@ -66,6 +65,7 @@ class Catalogue:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._shelf = Shelf(directory)
         self._known: dict[str, Item] = {}
 
     def items(self) -> list[Item]:
@@ -86,11 +86,7 @@ class Catalogue:
 
     def newest(self) -> str:
         """Return the name of the newest snapshot; empty when there is none."""
-        try:
-            name = (self.directory / NEWEST).readlink().name
-        except OSError:
-            return ""
-        return name if _CUT.fullmatch(name) else ""
+        return self._shelf.newest() or ""
 
     def _read(self, name: str) -> Item:
         try:
@@ -122,25 +118,13 @@ class Catalogue:
 
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
-        if item.name == self.newest():
-            others = [each.name for each in self.items() if not each.is_page]
-            self._point([name for name in others if name != item.name])
-        gone = self.directory / f".gone-{item.name.replace('/', '-')}"
-        try:
-            (self.directory / item.name).rename(gone)
-        except OSError as error:
-            raise Error(Code.BUSY, f"{item.name} cannot be removed: {error.strerror}") from error
-        shutil.rmtree(gone, ignore_errors=True)
-
-    def _point(self, names: list[str]) -> None:
-        """Let the pointer name the last of these, or nothing."""
-        pointer, made = self.directory / NEWEST, self.directory / f".{NEWEST}-{os.getpid()}"
-        if not names:
-            pointer.unlink(missing_ok=True)
+        if not item.is_page:
+            self._shelf.remove(item.name)
             return
-        made.unlink(missing_ok=True)
-        made.symlink_to(names[-1])
-        made.replace(pointer)
+        gone = self.directory / f"{MAKING}{item.name.rpartition('=')[2]}"
+        with refusing(self.directory):
+            (self.directory / item.name).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def read_manifest(place: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pyarrow.compute as pc
 
@@ -31,6 +30,7 @@ from app.snapshots.manifest import (
     time_text,
 )
 from app.snapshots.partitions import DAY, PartedFiles
+from app.snapshots.shapes import Batch
 from app.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
 from app.snapshots.shelf import Making, Shelf
 from app.store.cut import Cut, open_cut
@@ -119,14 +119,11 @@ def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress)
     """Write one table, and return what the manifest says of it."""
     files = _files(making, sheet, order)
     digest = Digest(sheet.content)
-    least: list[int] = []
-    most: list[int] = []
+    seqs: list[int] = []
     try:
         for batch in sheet.batches(cut):
             digest.update(batch)
-            range_of = pc.min_max(batch.column(sheet.schema.get_field_index(_SEQ))).as_py()
-            least.append(range_of["min"])
-            most.append(range_of["max"])
+            seqs += seqs_of(batch)
             files.write(batch)
             tell(sheet.name, digest.rows, sheet.rows)
         files.close()
@@ -135,8 +132,8 @@ def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress)
         raise
     return TableFacts(
         digest.rows,
-        min(least, default=None),
-        max(most, default=None),
+        min(seqs, default=None),
+        max(seqs, default=None),
         str(digest),
         sheet.key,
         sheet.content,
@@ -153,4 +150,7 @@ def _files(making: Making, sheet: Sheet, order: Order) -> TableFiles | PartedFil
     return PartedFiles(making.place, sheet.name, schema, sheet.day, free)
 
 
-_SEQ: Final = "_seq"
+def seqs_of(batch: Batch) -> tuple[int, int]:
+    """Return the least and the greatest number of some rows."""
+    found = pc.min_max(batch.column(batch.schema.get_field_index("_seq"))).as_py()
+    return found["min"], found["max"]

@@ -22,9 +22,10 @@ from app.core.export_limits import (
     SNAPSHOT_PINNED_SECONDS,
 )
 from app.engine.download import Download
-from app.snapshots.catalogue import MANIFEST, NEWEST, Catalogue, Item
+from app.snapshots.catalogue import MANIFEST, Catalogue, Item
 from app.snapshots.jobs import DONE, Job, Order, carry_out
 from app.snapshots.rows import PATH, snapshot_rows
+from app.snapshots.shelf import NEWEST
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine

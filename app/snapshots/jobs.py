@@ -1,7 +1,8 @@
 """Jobs: one export each, carried out by a process of its own (FEATURES S1).
 
 The process tells how far it is in lines of JSON on its standard output, each an object with any of
-``table``, ``rows``, ``of``, ``bytes``, ``cut`` and ``snapshot``. Its exit code says whether it did
+``table``, ``rows``, ``of``, ``bytes``, ``cut``, ``snapshot`` and
+``page``. Its exit code says whether it did
 what it should, the end of its standard error why not. It is ended with the server, and when it
 takes too long; what it leaves behind then has a name that no reader looks at.
 """
@@ -31,6 +32,7 @@ _TOLD: Final[dict[str, type]] = {
     "bytes": int,
     "cut": str,
     "snapshot": str,
+    "page": str,
 }
 """What a process may tell. The rows of a table, of about how many; in the end those of all."""
 

@@ -16,8 +16,9 @@ from app.core.queries import Query
 from app.core.suggestions import did_you_mean
 from app.engine.rights.checks import check_administer
 from app.engine.rows.system_rows import SystemRows
-from app.snapshots.catalogue import NEWEST, Item
+from app.snapshots.catalogue import Item
 from app.snapshots.jobs import Order
+from app.snapshots.shelf import NEWEST
 
 if TYPE_CHECKING:
     from app.snapshots.exports import Exports

@@ -171,12 +171,13 @@ def _reader(
         case Type.DATE:
             return lambda cells: _array(cells, pa.string()).cast(kind)
         case Type.OBJECT | Type.LIST:
-            return lambda cells: of_values(_each(_loads, cells))
+            return lambda cells: of_values(_each(loads, cells))
         case _:
             return lambda cells: _array(cells, kind)
 
 
-def _loads(text: object) -> object:
+def loads(text: object) -> object:
+    """Return the value that JSON text stands for."""
     return json_text.decode(cast("str", text).encode())
 
 

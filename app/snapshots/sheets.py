@@ -24,14 +24,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.core.events import Event
+from app.core.events import DELETE, Event
 from app.core.tables import Attribute, Table, Type
 from app.core.topic_tables import message_id
 from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
 from app.store.cut import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
 from app.store.records import Layout
 from app.store.sql_rows import TYPED, Cell, TableRows
-from app.store.sql_tables import quoted, value_attributes
+from app.store.sql_tables import FORM, quoted, value_attributes
 
 ID: Final = "_id"
 """The key of a table that declares none."""
@@ -116,12 +116,25 @@ class TableSheet:
 
     def of_events(self, events: Sequence[Event]) -> Batch:
         """Return the rows that events of the table make, whose values are decoded and checked."""
-        rows = []
-        for event in events:
-            cells = self._sql_rows.row(self._sql_rows.layout.key(event.topic), event)
+        return self.of_cells([self._cells(event) for event in events])
+
+    def _cells(self, event: Event) -> CellRow:
+        """Return an event as a row of SQL; of a deletion, and where no key is, there is little."""
+        key = self._sql_rows.layout.key_or_none(event.topic)
+        if event.kind == DELETE:
+            cells = self._nothing(event)
+        else:
+            cells = self._sql_rows.row("" if key is None else key, event)
             cells += self._tail[len(cells) :]
-            rows.append(tuple(cells[at] for at in self._places))
-        return self.of_cells(rows)
+        found = [cells[at] for at in self._places[1:]]
+        return (key, *(int(cell) if isinstance(cell, bool) else cell for cell in found))
+
+    def _nothing(self, event: Event) -> CellRow:
+        """Return a row without content."""
+        names, columns = self._sql_rows.names, self._sql_rows.columns
+        facts = {names.seq: event.seq, names.version: event.version, FORM: TYPED}
+        known = {quoted(name): fact for name, fact in facts.items()}
+        return tuple(known.get(column) for column in columns)
 
     @property
     def _system(self) -> tuple[str, ...]:
@@ -246,21 +259,24 @@ class MessageSheet:
 
     def batches(self, cut: Cut) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of the log."""
-        for rows in cut.messages(self._branch):
-            seqs, versions, topics, payloads, qos, retain, clients, types = zip(*rows, strict=True)
-            ids = list(map(message_id, versions, seqs))
-            arrays = [
-                pa.array(ids, pa.string()),
-                pa.array(topics, pa.string()),
-                pa.array(payloads, pa.binary()),
-                pa.array(qos, pa.int32()),
-                pa.array(retain, pa.int8()).cast(pa.bool_()),
-                pa.array(versions, pa.int64()).cast(MOMENT),
-                pa.array([client or None for client in clients], pa.string()),
-                pa.array(seqs, pa.int64()),
-                pa.array(types, pa.string()),
-            ]
-            yield pa.record_batch(arrays, self.schema)
+        return map(self.of_rows, cut.messages(self._branch))
+
+    def of_rows(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as ``store/cut.py:MESSAGE_COLUMNS``."""
+        seqs, versions, topics, payloads, qos, retain, clients, types = zip(*rows, strict=True)
+        ids = list(map(message_id, versions, seqs))
+        arrays = [
+            pa.array(ids, pa.string()),
+            pa.array(topics, pa.string()),
+            pa.array(payloads, pa.binary()),
+            pa.array(qos, pa.int32()),
+            pa.array(retain, pa.int8()).cast(pa.bool_()),
+            pa.array(versions, pa.int64()).cast(MOMENT),
+            pa.array([client or None for client in clients], pa.string()),
+            pa.array(seqs, pa.int64()),
+            pa.array(types, pa.string()),
+        ]
+        return pa.record_batch(arrays, self.schema)
 
 
 class RetainedSheet:
@@ -286,24 +302,27 @@ class RetainedSheet:
 
     def batches(self, cut: Cut) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their topics."""
-        for rows in cut.retained():
-            columns: list[Any] = list(zip(*rows, strict=True))
-            topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
-            version = pa.array(versions, pa.int64())
-            ends = [None if end is None else round(end * 1_000_000) for end in expires]
-            arrays = [
-                pa.array(topics, pa.string()),
-                pa.array(payloads, pa.binary()),
-                pa.array(qos, pa.int32()),
-                pa.array([client or None for client in clients], pa.string()),
-                pa.array(properties, pa.string()),
-                pa.array(ends, pa.int64()).cast(MOMENT),
-                pa.array(types, pa.string()),
-                pa.array(seqs, pa.int64()),
-                version.cast(MOMENT),
-                version,
-            ]
-            yield pa.record_batch(arrays, self.schema)
+        return map(self.of_rows, cut.retained())
+
+    def of_rows(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as ``store/cut.py:RETAINED_COLUMNS``."""
+        columns: list[Any] = list(zip(*rows, strict=True))
+        topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
+        version = pa.array(versions, pa.int64())
+        ends = [None if end is None else round(end * 1_000_000) for end in expires]
+        arrays = [
+            pa.array(topics, pa.string()),
+            pa.array(payloads, pa.binary()),
+            pa.array(qos, pa.int32()),
+            pa.array([client or None for client in clients], pa.string()),
+            pa.array(properties, pa.string()),
+            pa.array(ends, pa.int64()).cast(MOMENT),
+            pa.array(types, pa.string()),
+            pa.array(seqs, pa.int64()),
+            version.cast(MOMENT),
+            version,
+        ]
+        return pa.record_batch(arrays, self.schema)
 
 
 def _schema(columns: Sequence[Column]) -> pa.Schema:

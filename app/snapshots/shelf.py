@@ -28,7 +28,7 @@ NEWEST: Final = "newest"
 _LOCK: Final = ".lock"
 _HELD: Final = "manifest.json"
 """The file whose shared lock (flock) pins a snapshot."""
-_MAKING: Final = ".making-"
+MAKING: Final = ".making-"
 _NAME: Final = re.compile(r"[0-9]{18}(-[0-9]+)?")
 _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
 
@@ -75,7 +75,7 @@ class Shelf:
         """Hold the lock, with a directory to build something in; it is gone at the end."""
         with self._lock():
             self._sweep()
-            place = self.directory / f"{_MAKING}{secrets.token_hex(4)}"
+            place = self.directory / f"{MAKING}{secrets.token_hex(4)}"
             place.mkdir()
             try:
                 yield Making(self, place)
@@ -87,7 +87,7 @@ class Shelf:
         place = self.place(name)
         with self._lock():
             self._sweep()
-            gone = self.directory / f"{_MAKING}{secrets.token_hex(4)}"
+            gone = self.directory / f"{MAKING}{secrets.token_hex(4)}"
             left = [known for known in self.names() if known != place.name]
             if self.newest() == place.name:
                 self.point(left[-1] if left else None)
@@ -151,7 +151,7 @@ class Shelf:
         if name is None:
             (self.directory / NEWEST).unlink(missing_ok=True)
         else:
-            link = self.directory / f"{_MAKING}{secrets.token_hex(4)}"
+            link = self.directory / f"{MAKING}{secrets.token_hex(4)}"
             link.symlink_to(name)
             link.replace(self.directory / NEWEST)
         flush_directory(self.directory)
@@ -175,7 +175,7 @@ class Shelf:
     def _sweep(self) -> None:
         """Remove what programs that are dead have left: nobody else has the lock."""
         for item in self.directory.iterdir():
-            if item.name.startswith(_MAKING):
+            if item.name.startswith(MAKING):
                 if item.is_symlink():
                     item.unlink()
                 else:

@@ -12,7 +12,7 @@ As long as a cut is open, SQLite keeps what it sees: the write-ahead log grows m
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,10 @@ from typing import Final, cast
 
 from app.core.errors import Code, Error
 from app.core.limits import STORE_BUSY_SECONDS
-from app.core.snapshot_limits import (
-    SNAPSHOT_FETCH_BYTES,
-    SNAPSHOT_FETCH_ROWS_FIRST,
-    SNAPSHOT_FETCH_ROWS_MAX,
-)
 from app.core.tables import Table
 from app.core.topic_tables import Branch, TopicTable
 from app.store import sql_log
+from app.store.cut_log import CutLog, walk
 from app.store.sql_database import FILE_NAME, file_of, refuse
 from app.store.sql_migrate import FORMAT
 from app.store.sql_rows import Row
@@ -136,7 +132,8 @@ class Cut:
         """Return a table's rows: its key, and the columns of these names."""
         columns = ",".join(map(quoted, (key_name(table), *names)))
         key = quoted(key_name(table))
-        return self._walk(f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
+        connection = self._cursor.connection
+        return walk(connection, f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
 
     def topic_tables(self) -> list[CutBranch]:
         """Return the tables of undeclared topics, in the order of their making."""
@@ -157,34 +154,29 @@ class Cut:
         """
         columns = ",".join(MESSAGE_COLUMNS).replace("payload", "CAST(payload AS BLOB) AS payload")
         select = f"SELECT {columns} FROM {LOG} WHERE table_id"
+        connection = self._cursor.connection
         own = f"{select}={branch.number}"
         if not branch.since:
-            return self._walk(f"{own} ORDER BY seq")
+            return walk(connection, f"{own} ORDER BY seq")
         level = branch.table.branch.level
         general = f"{select}=0 AND seq<={branch.since} AND"
         if level is None:
-            return self._walk(f"{general} instr(topic,'/')=0 UNION ALL {own} ORDER BY seq")
+            return walk(connection, f"{general} instr(topic,'/')=0 UNION ALL {own} ORDER BY seq")
         text = f"{general} substr(topic,1,?)=? UNION ALL {own} ORDER BY seq"
-        return self._walk(text, len(level) + 1, f"{level}/")
+        return walk(connection, text, len(level) + 1, f"{level}/")
 
     def retained(self) -> Iterator[list[Row]]:
         """Return the records of undeclared topics, as RETAINED_COLUMNS, in topic order."""
         columns = ",".join(RETAINED_COLUMNS)
-        return self._walk(f"SELECT {columns} FROM {TOPICS} ORDER BY topic")
+        return walk(self._cursor.connection, f"SELECT {columns} FROM {TOPICS} ORDER BY topic")
+
+    def log(self, tables: Collection[Table]) -> CutLog:
+        """Return the log as it is here; ``tables`` are all that are declared."""
+        return CutLog(self._cursor.connection, tables)
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return the facts of owners that begin with ``prefix``, by owner and name."""
         return read_states(self._cursor, prefix)
-
-    def _walk(self, text: str, *values: object) -> Iterator[list[Row]]:
-        """Return the rows of an answer, as many at a time as their size lets be in memory."""
-        cursor = self._cursor.connection.execute(text, values)
-        count = SNAPSHOT_FETCH_ROWS_FIRST
-        while rows := cursor.fetchmany(count):
-            yield rows
-            size = sum(len(cell) for cell in rows[-1] if isinstance(cell, str | bytes))
-            fitting = SNAPSHOT_FETCH_BYTES // (1 + size)
-            count = max(1, min(fitting, 2 * count, SNAPSHOT_FETCH_ROWS_MAX))
 
     def _ask(self, text: str, *values: object) -> list[Row]:
         return self._cursor.execute(text, values).fetchall()

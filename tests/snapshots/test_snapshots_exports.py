@@ -95,10 +95,10 @@ async def test_rows_are_live(world):
 
 
 async def test_a_schedule_begins_what_is_due(world):
-    """S1: what is not there yet is due at once; increments come before the snapshot."""
+    """S1: what is not there yet is due at once; the snapshot comes first."""
     async with world.running(**{"snapshots.every": "1h", "snapshots.changes": "30m"}):
         await until(lambda: len(world.orders) == 2 and world.exports.running is None)
-        assert [Order(changes=True), Order()] == world.orders
+        assert [Order(), Order(changes=True)] == world.orders
 
 
 async def test_what_other_programs_make_and_remove_is_seen(world):

@@ -1,0 +1,119 @@
+"""Increments: pages of the log that bring a snapshot forward, exactly (FEATURES S6, S8, M2)."""
+
+import json
+
+import pytest
+from change_world import World, rows_of
+
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PATCH, PUT
+from app.snapshots.changes import page_name
+from app.snapshots.fold import chain
+
+QUIET = {"mqtt.sys_interval": 0}
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path, 1)
+
+
+@pytest.mark.parametrize(("seed", "settings"), [(0, {}), (1, QUIET), (2, QUIET)])
+async def test_a_snapshot_and_its_changes_are_the_later_snapshot(tmp_path, seed, settings):
+    """M2, S6, S10: digest(snapshot N + events N+1..M) = digest(table at M), for each table."""
+    world = World(tmp_path, seed)
+    async with world.running(**settings):
+        await world.writer.put_accounts(*world.writer.amounts)
+        await world.writer.write(40)
+        names = [await world.snapshot()]
+        for _ in range(3):
+            for _ in range(world.writer.random.randrange(1, 4)):
+                await world.writer.write(25)
+                await world.writer.transfer()
+                await world.page()
+            names.append(await world.snapshot())
+            await world.page()
+        for first, last in zip([*names[:-1], *names], [*names[1:], *[names[-1]] * 4], strict=True):
+            world.expect_folds(first, last)
+
+
+async def test_pages_follow_one_another(world):
+    """S6: each begins where the last one ended, also over snapshots; without news there is none."""
+    async with world.running(**QUIET):
+        with pytest.raises(Error, match="no snapshot yet") as refused:
+            await world.page()
+        assert Code.NOT_FOUND == refused.value.code
+        await world.writer.write(10)
+        first = int(await world.snapshot())
+        assert await world.page() is None
+        ends = [first]
+        for turn in range(3):
+            await world.writer.write(10)
+            if turn == 1:
+                await world.snapshot()
+            name = await world.page()
+            ends.append(int(name[-18:]))
+            assert page_name(ends[-2] + 1, ends[-1]) == name
+        assert await world.page() is None
+        assert 3 == len(chain(world.items(), first, ends[-1]))
+        assert 1 == len(chain(world.items(), ends[1] + 1, ends[2] - 1))
+
+
+async def test_a_page_says_what_happened(world):
+    """S6, S8: one row for each event, with its kind, writer and origin; deletions have a key."""
+    async with world.running(**QUIET):
+        await world.snapshot()
+        say, write = world.writer.of, world.engine.write_all
+        events = [
+            say("Dog/1", PUT, b'{"name": "Rex", "age": 3, "secret": "x", "more": 1}'),
+            say("Dog/1", PATCH, b'{"age": 4}'),
+            say("Dog/1", MESSAGE, b'{"name": "Bark", "secret": "y"}'),
+            say("Dog/1", DELETE),
+            say("Free/a", PUT, bytes([255]), "image/png"),
+            say("home/x", PUT, b"on"),
+            say("home/x", DELETE),
+            say("home/x", MESSAGE, b"hello"),
+        ]
+        for event in events:
+            await write([event], world.ann, atomic=False)
+        page = f"changes/{await world.page()}"
+        dogs = rows_of(world.directory, page, "Dog")
+        assert [("put", 3), ("patch", 4), ("message", None), ("delete", None)] == [
+            (row["_op"], row["age"]) for row in dogs
+        ]
+        assert ["Rex", "Rex", "Bark", None] == [row["name"] for row in dogs]
+        assert {"1"} == {row["id"] for row in dogs}
+        assert {"more": 1} == json.loads(dogs[0]["_extra"])
+        assert [None, None] == [dogs[3][name] for name in ("_extra", "_payload")]
+        assert {("Dog/1", "ann")} == {(row["_topic"], row["_client"]) for row in dogs}
+        assert "secret" not in dogs[0]
+        assert not any(b"secret" in path.read_bytes() for path in world.parquet(page))
+        (free,) = rows_of(world.directory, page, "Free")
+        assert (bytes([255]), "image/png") == (free["_payload"], free["_content_type"])
+        retained = rows_of(world.directory, page, "_retained")
+        assert [("put", b"on"), ("delete", None)] == [
+            (row["_op"], row["payload"]) for row in retained
+        ]
+        said = rows_of(world.directory, page, "mqtt_home")
+        assert [b"on", b"", b"hello"] == [row["payload"] for row in said]
+
+
+async def test_a_log_that_was_trimmed_meanwhile_is_told(world):
+    """S6: changes go on from a fresh snapshot, and the hole is in the names, never in silence."""
+    async with world.running(**QUIET):
+        old = await world.snapshot()
+        await world.writer.write(30)
+        await world.page()
+        await world.writer.write(30)
+        await world.trim("Dog")
+        with pytest.raises(Error, match=r"Dog is gone up to \d+; make a fresh snapshot") as refused:
+            await world.page()
+        assert Code.GONE == refused.value.code
+        fresh = await world.snapshot()
+        await world.writer.write(30)
+        name = await world.page()
+        assert page_name(int(fresh) + 1, world.head) == name
+        last = await world.snapshot()
+        world.expect_folds(fresh, last)
+        with pytest.raises(Error, match="there are no changes from"):
+            world.expect_folds(old, last)
