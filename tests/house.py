@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
-PARTS = ("app", "resources", "scripts", "tests", ".ci")
+PARTS = ("app", "pyspark_rowcast", "resources", "scripts", "tests", ".ci")
 LEFT_OUT = {"__pycache__", "node_modules"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 

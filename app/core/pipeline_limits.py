@@ -10,3 +10,30 @@ ROWS_SHOWN_MAX = 1_000
 """Rows of a result that are printed, all of which the program holds in memory."""
 STREAM_PAUSE_SECONDS = 5
 """From one look of a stream at what is new to the next: a commit costs about half a second."""
+
+REMOTE_ANSWER_SECONDS = 60
+"""Silence of a server after which a request is tried again: a commit of a large result waits for
+what is before it."""
+REMOTE_TRIES = 5
+"""Attempts of one request, so that a restart of the server fails no job."""
+REMOTE_PAUSE_SECONDS = 0.5
+"""Before the second attempt; twice as long before each further one: eight seconds in all."""
+REMOTE_SERVERS_MAX = 8
+"""Servers that one process keeps a connection to."""
+REMOTE_BLOCK_BYTES = 1024 * 1024
+"""Least part of a file that is asked for at once: Parquet's reader asks for many small ones."""
+EXPORT_SECONDS_MAX = 3_600
+"""Time for a snapshot that a reader has asked for."""
+EXPORT_POLL_SECONDS = 0.5
+"""Between two looks whether it is there."""
+
+PARTITION_ROWS = 1024 * 1024
+"""Rows of a snapshot that one Spark task reads: eight row groups."""
+PARTITION_EVENTS = 100_000
+"""Positions of the log that one Spark task reads: seconds of work."""
+BATCH_EVENTS = 1_000_000
+"""Positions of the log in one micro-batch, unless ``maxEventsPerBatch`` says otherwise."""
+BATCH_TASKS_MAX = 1_000
+"""Tasks of one micro-batch: each costs Spark ten milliseconds, even if it has nothing to read."""
+ARROW_ROWS = 10_000
+"""Rows that are handed to Spark at once, as many as it does itself."""

@@ -23,6 +23,8 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # With this, .option("pushdown", "true") hands filters to the format rowcast
+    "spark.sql.python.filterPushdown.enabled": "true",
 }
 LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": LOOPBACK,

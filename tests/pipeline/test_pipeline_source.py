@@ -1,0 +1,151 @@
+"""Spark reads snapshots and the log by the format `rowcast`; FEATURES S9, S13, M2."""
+
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+from by_hand import SCHEMA, dog, write_snapshot
+
+from app.core.errors import Code, Error
+from app.pipeline.log_rows import LogRows, explained
+from app.pipeline.options import Options
+from app.pipeline.places import Directory
+from app.pipeline.source import Snapshot, read_part, spark_schema
+from app.schema import parse_schema
+from serving import Server
+
+EPOCH = "0123abcd"
+
+
+@pytest.fixture
+def two_days(tmp_path):
+    first = [dog(1, age=3, born=datetime(2020, 1, 1, tzinfo=UTC), tags=["a", None]), dog(2)]
+    files = {
+        "Dog/day=2026-01-01/part-00000.parquet": first,
+        "Dog/day=2026-01-02/part-00000.parquet": [dog(3, chip=b"\0\1", price="1.10")],
+    }
+    write_snapshot(tmp_path, EPOCH, 42, files)
+    return tmp_path
+
+
+def rows_of(place, wanted=None):
+    snapshot = Snapshot.of(place, "newest", "Dog")
+    schema = wanted or spark_schema(snapshot.schema)
+    batches = [b for part in snapshot.parts() for b in read_part(snapshot, part, schema)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_s9_a_part_has_the_columns_asked_for_and_what_its_directory_says(two_days):
+    rows = rows_of(Directory(str(two_days)))
+    assert [row["id"] for row in rows] == ["1", "2", "3"]
+    assert [str(row["day"]) for row in rows] == ["2026-01-01", "2026-01-01", "2026-01-02"]
+    assert {row["_op"] for row in rows} == {"snapshot"}
+    assert (rows[0]["tags"], rows[2]["chip"], rows[2]["price"]) == (["a", None], b"\0\1", "1.10")
+
+
+def test_s11_a_column_that_an_older_snapshot_has_not_is_null(two_days):
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    wanted = StructType([StructField("id", StringType()), StructField("new", IntegerType())])
+    assert rows_of(Directory(str(two_days)), wanted)[0] == {"id": "1", "new": None}
+
+
+def test_what_is_not_there_is_said_with_what_is(two_days, tmp_path):
+    place = Directory(str(two_days))
+    with pytest.raises(Error, match=r"no table 'dog'.*Dog"):
+        Snapshot.of(place, "newest", "dog")
+    with pytest.raises(Error, match="rowcast export"):
+        Snapshot.of(Directory(str(tmp_path / "nowhere")), "newest", "Dog")
+    with pytest.raises(Error, match="no option 'tabel'; did you mean"):
+        Options.of({"tabel": "Dog"})
+    with pytest.raises(Error, match="neither true nor false"):
+        Options.of({"export": "yes"}).flag("export")
+
+
+def test_a_trimmed_log_says_what_to_do():
+    error = explained(Error(Code.GONE, "the log begins at 100"))
+    assert error.code is Code.GONE
+    assert "checkpointLocation" in error.message
+
+
+def test_events_have_the_cells_of_a_snapshot():
+    """M2: the declared types, `_extra` for what is undeclared, and only the key of a delete."""
+    place = "type Dog @table @export { id: ID @primaryKey name: String price: Decimal b: Bytes }"
+    import pyarrow as pa
+
+    names = ("id", "name", "price", "_extra", "_topic", "_op")
+    columns = [(name, pa.string()) for name in names]
+    schema = pa.schema([*columns, ("b", pa.binary()), ("_seq", pa.int64())])
+    rows = LogRows(parse_schema(place).tables[0], schema)
+    put = {"name": "Rex", "price": "1.10", "b": "AAE=", "odd": {"z": 1}}
+    told = [
+        {"topic": "Dog/a/b", "value": put, "_seq": 7, "_op": "put"},
+        {"topic": "Dog/a/b", "value": None, "_seq": 8, "_op": "delete"},
+    ]
+    (batch,) = rows.batches(iter(told))
+    first, second = batch.to_pylist()
+    assert first == {
+        "id": "a/b", "name": "Rex", "price": "1.10", "_extra": '{"odd":{"z":1}}',
+        "_topic": "Dog/a/b", "_op": "put", "b": b"\0\1", "_seq": 7,
+    }  # fmt: skip
+    assert {name for name, value in second.items() if value is not None} == {
+        "id", "_topic", "_op", "_seq",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_s9_the_format_is_found_by_name_and_files_are_ruled_out(spark, two_days):
+    read = spark.read.format("rowcast").option("table", "Dog")
+    frame = read.load(str(two_days))
+    types = dict(frame.dtypes)
+    assert (types["born"], types["age"], types["tags"]) == ("timestamp", "int", "array<string>")
+    assert frame.count() == 3
+    one = read.option("pushdown", "true").load(str(two_days)).where("day = '2026-01-02'")
+    assert one.rdd.getNumPartitions() == 1
+    assert [row.id for row in one.collect()] == ["3"]
+
+
+def end_of(answer):
+    epoch, seq = answer.headers["rowcast-position"].split(":")
+    return epoch, int(seq)
+
+
+@pytest.mark.slow
+def test_s13_a_snapshot_and_then_the_log_without_gap(spark, tmp_path):
+    """S13, M2: the snapshot, then what came after it; a restart goes on from the checkpoint."""
+    out = str(tmp_path / "out")
+
+    def run(**options):
+        stream = spark.readStream.format("rowcast").options(table="Dog", url=server.url, **options)
+        query = (
+            stream.load(str(root))
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(out)
+        )
+        assert query.awaitTermination(60)
+        told = spark.read.parquet(out).orderBy("_seq").collect()
+        return [(row.id, row["name"], row["_op"]) for row in told]
+
+    with Server(tmp_path, SCHEMA) as server, httpx.Client(base_url=server.url) as client:
+        client.put("/Dog/1", json={"name": "one"})
+        epoch, seq = end_of(client.put("/Dog/2", json={"name": "two"}))
+        root = tmp_path / "snapshots"
+        files = {"Dog/part-00000.parquet": [dog(1, name="one", seq=1), dog(2, name="two", seq=2)]}
+        write_snapshot(root, epoch, seq, files)
+        client.patch("/Dog/2", json={"age": 7})
+        client.delete("/Dog/1")
+        expected = [
+            ("1", "one", "snapshot"), ("2", "two", "snapshot"), ("2", "two", "patch"),
+            ("1", None, "delete"),
+        ]  # fmt: skip
+        assert run() == expected
+        client.post("/Dog/2?retain=false", json={"name": "wuff"})
+        server.kill()
+        server.start()
+        expected.append(("2", "wuff", "message"))
+        client.put("/Dog/3", json={"name": "three"})
+        expected.append(("3", "three", "put"))
+        assert run(maxEventsPerBatch=1, eventsPerTask=1) == expected
+        assert run() == expected
