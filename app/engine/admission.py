@@ -46,7 +46,7 @@ class Admission:
         self.payload_bytes_max = payload_bytes_max
         self.retaining: Retaining | None = None
         """The rules for what is kept at undeclared topics; without, anything is."""
-        self.guards: list[Callable[[Event, Caller], None]] = []
+        self.guards: list[Callable[[Event], None]] = []
         """Asked of each write that is to be logged; they raise BUSY for what is too much."""
 
     def admit(
@@ -94,7 +94,7 @@ class Admission:
         write.mark = fact_of_mark(event, caller)
         write.logged = write.logged or write.mark is not None
         for guard in self.guards if write.logged else ():
-            guard(event, caller)
+            guard(event)
         if not route.written:
             self._seen.note(route)
         return write

@@ -5,20 +5,24 @@ anything, hooks that authorise are not asked, and it does not hear what it said 
 asks to, so that a rule which writes where it watches does not run round for ever.
 """
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from app.codecs import JSON, encode
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
-from app.core.topics import TopicFilter
+from app.core.topics import GATEWAY_PREFIX, TopicFilter, check_topic
 from app.engine.watch.interests import Interest
 from app.engine.watch.subscription import Subscription
+from app.engine.write import Receipt
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
+
+BROKERS: Final = "$SYS/brokers"
+"""Where the brokers are that there are bridges to."""
 
 
 class LocalClient:
@@ -40,19 +44,76 @@ class LocalClient:
         return self._engine
 
     async def publish(
-        self, topic: str, value: object, *, retain: bool = False, qos: int = 1
+        self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
     ) -> str | None:
         """Say something at a topic; with ``retain`` it is the record, None removes that.
 
-        Bytes go as they are, any other value as JSON. Returns the cursor when it is on disk, None
-        for what is not logged. Raises what the engine refuses.
+        Bytes go as they are, any other value as JSON. ``broker``: it is said there alone, by the
+        bridge of that name, and nothing is kept here but the log. Returns the cursor when it is on
+        disk, None for what is not logged. Raises what the engine refuses.
         """
-        kind = MESSAGE if not retain else DELETE if value is None else PUT
-        plain = isinstance(value, bytes)
-        payload = b"" if kind == DELETE else value if isinstance(value, bytes) else _json(value)
-        media_type = None if plain or kind == DELETE else JSON
-        event = Event(topic, kind, payload, media_type, qos, retain, client=self._caller.client_id)
+        event = await self._event(topic, value, retain, qos, broker)
         receipt = await self.engine.write(event, self._caller)
+        return self._cursor(receipt)
+
+    async def publish_json(
+        self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
+    ) -> str | None:
+        """Publish a value as JSON whatever it is: None is ``null``, and bytes are refused."""
+        event = await self._event(topic, _json(value), retain, qos, broker)
+        event.content_type = JSON
+        receipt = await self.engine.write(event, self._caller)
+        return self._cursor(receipt)
+
+    async def publish_batch(
+        self,
+        prefix: str,
+        payloads: Mapping[str, object] | Sequence[object],
+        *,
+        retain: bool = False,
+        qos: int = 1,
+        broker: str = "",
+    ) -> list[str | None]:
+        """Publish all or none: a map's values at ``<prefix>/<key>``, a list's at ``prefix``.
+
+        Raises what refuses the first of them.
+        """
+        each = (
+            [(f"{prefix}/{key}", value) for key, value in payloads.items()]
+            if isinstance(payloads, Mapping)
+            else [(prefix, value) for value in payloads]
+        )
+        events = [await self._event(topic, value, retain, qos, broker) for topic, value in each]
+        outcomes = await self.engine.write_all(events, self._caller, atomic=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Error):
+                raise outcome
+        return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
+
+    async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
+        """Return the event that a value is; raises NOT_FOUND for a broker that is not known."""
+        kind = MESSAGE if not retain else DELETE if value is None else PUT
+        if broker:
+            topic, kind = await self._there(topic, broker), MESSAGE
+        empty = retain and value is None
+        payload = b"" if empty else value if isinstance(value, bytes) else _json(value)
+        media_type = None if empty or isinstance(value, bytes) else JSON
+        name = self._caller.client_id
+        return Event(topic, kind, payload, media_type, qos, retain, client=name)
+
+    async def _there(self, topic: str, broker: str) -> str:
+        """Return the topic at which something is said for one broker alone."""
+        check_topic(topic)
+        brokers = self.engine.resource(f"{BROKERS}/{broker}", self._caller)
+        if brokers is None or await brokers.get() is None:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no broker {broker!r}; it needs a row in {BROKERS}, or a place in "
+                "gateway.brokers of the configuration",
+            )
+        return f"{GATEWAY_PREFIX}{broker}/{topic}"
+
+    def _cursor(self, receipt: Receipt) -> str | None:
         return self.engine.cursor(receipt.event.seq) if receipt.event.seq else None
 
     async def get(self, topic: str) -> object:

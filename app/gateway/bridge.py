@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.core.callers import SERVER, Caller
+from app.core.callers import SERVER
 from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import GAP, RESET, Event
@@ -30,7 +30,7 @@ from app.core.gateway_limits import (
     GATEWAY_TAKE_EVENTS,
 )
 from app.core.limits import LOG_PAGE_EVENTS
-from app.core.topics import check_topic
+from app.core.topics import GATEWAY_PREFIX, check_topic
 from app.engine.branches.topic_rows import Row
 from app.engine.engine import Engine
 from app.engine.watch.gaps import Gap
@@ -43,7 +43,7 @@ from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
 from app.gateway.messages import Sender, is_news, message_of
 from app.gateway.outbox import Item, Outbox
-from app.gateway.plan import Mode, Plan, Route
+from app.gateway.plan import Mode, Plan, Route, direct
 from app.gateway.remote import Remote
 from app.gateway.state import Saved, change_of, kept_of
 
@@ -55,6 +55,7 @@ class Bridge:
 
     def __init__(self, plan: Plan, engine: Engine, now: WallClock) -> None:
         self.plan = plan
+        self._routes = (*plan.out, direct(plan.name))
         self._engine = engine
         self._now = now
         self.inlet = Inlet(plan, engine, self._on_lost, self._note)
@@ -82,7 +83,7 @@ class Bridge:
     @property
     def client_id(self) -> str:
         """Who writes here what comes from there; the bridge does not send it back (H34)."""
-        return f"$gateway/{self.plan.name}"
+        return f"{GATEWAY_PREFIX}{self.plan.name}"
 
     @property
     def mode(self) -> str:
@@ -119,7 +120,7 @@ class Bridge:
         if saved is not None and self.plan.mode is not Mode.MEMORY:
             self.outbox.restore(saved.upto, saved.open)
             since, self._seen = saved.upto, announced
-        for route in self.plan.out:
+        for route in self._routes:
             interest = Interest(route.topics, qos=2, no_local=True, marks=False)
             self._engine.watch(self.subscription, interest, SERVER, since, current=False)
             if self.plan.mode is not Mode.MEMORY:
@@ -135,9 +136,12 @@ class Bridge:
             self._engine.admission.guards.append(self._guard)
         self._task = asyncio.create_task(self._run())
 
-    def _guard(self, event: Event, caller: Caller) -> None:
+    def _guard(self, event: Event) -> None:
         """Refuse a write that would wait with too many others, where that is asked for (H24)."""
-        if caller.door == "server" or event.client == self.client_id or not self._route(event):
+        route = self._route(event)
+        if route is None or event.client == self.client_id:
+            return
+        if event.topic[0] == "$" and not route.direct:  # what the server tells of itself
             return
         cap = self.backlog.full(self.waits, len(event.payload), self._now())
         if cap:
@@ -185,7 +189,7 @@ class Bridge:
         if self._guard in self._engine.admission.guards:
             self._engine.admission.guards.remove(self._guard)
         if self.plan.mode is not Mode.MEMORY:
-            for route in self.plan.out:
+            for route in self._routes:
                 self._engine.durable.remove(route.topics)
         self._save()
 
@@ -301,7 +305,7 @@ class Bridge:
         """Return an event of the log as it goes out: itself if that is wanted, else a row."""
         if self._route(event) is not None:
             return event
-        rows = (self._engine.reader.seeing(item.topics)(event) for item in self.plan.out)
+        rows = (self._engine.reader.seeing(item.topics)(event) for item in self._routes)
         return next((row for row in rows if row is not None), event)
 
     def _take(self) -> None:
@@ -366,9 +370,10 @@ class Bridge:
         done, topic = self._answer(item.seq), route.topic(event.topic)
         try:
             check_topic(topic)  # a broker would close the connection
-            link.publish(
-                topic, message.payload, route.qos, message.retain, message.properties, done
-            )
+            qos, retain = route.qos, message.retain
+            if route.direct:
+                qos, retain = event.qos, retain or event.retain
+            link.publish(topic, message.payload, qos, retain, message.properties, done)
         except Error as error:
             if error.code is Code.BUSY:
                 self._on_lost(error.message)
@@ -385,7 +390,7 @@ class Bridge:
         )
 
     def _route(self, event: Event) -> Route | None:
-        return next((item for item in self.plan.out if item.topics.matches(event.topic)), None)
+        return next((item for item in self._routes if item.topics.matches(event.topic)), None)
 
     def _answer(self, seq: int) -> Callable[[str | None], None]:
         """Return what hears of the broker's answer for an event."""

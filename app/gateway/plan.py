@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.core.topics import TopicFilter
+from app.core.topics import GATEWAY_PREFIX, TopicFilter
 from app.gateway.backlog import Caps
 from app.gateway.outbox import Rules
 from app.gateway.remote import Remote
@@ -31,10 +31,18 @@ class Route:
     prefix: str = ""
     strip: str = ""
     qos: int = 1
+    direct: bool = False
+    """Whether it was written for this broker: its QoS and its retain flag are the writer's."""
 
     def topic(self, topic: str) -> str:
         """Return where what happened at a topic goes on."""
         return self.prefix + topic.removeprefix(self.strip)
+
+
+def direct(name: str) -> Route:
+    """Return the way of what is written for one broker (FEATURES H27)."""
+    prefix = f"{GATEWAY_PREFIX}{name}/"
+    return Route(TopicFilter(f"{prefix}#"), strip=prefix, direct=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds, project
 from app.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from app.core.queries import Query
+from app.engine.local import BROKERS
 from app.engine.reader import Reader
 from app.engine.resource import Resource
 from app.engine.rights.checks import check_administer
@@ -23,7 +24,6 @@ from app.gateway.letters import Facts, facts_of, letters_of
 if TYPE_CHECKING:
     from app.gateway.gateway import Gateway
 
-BROKERS = "$SYS/brokers"
 LETTERS = "$SYS/dead_letters"
 
 
