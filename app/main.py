@@ -77,6 +77,7 @@ from app.metrics.sys_tree import KEPT, SysTree
 from app.metrics.sys_tree import TABLE as SYS_TABLE
 from app.metrics.topic_stats import TopicStats
 from app.mqtt_limits import auto_subscriptions, rewriting
+from app.policies import set_policy
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
 from app.store.store import Keep
@@ -113,7 +114,7 @@ class Application:
             self.hooks.add(hook)
         for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
-        users = UsersFile(config.users_file)
+        users = self._users = UsersFile(config.users_file)
         users.load()
         required = ("mqtt",) if config.mqtt.require_authentication else ()
         self._authenticator = Authenticator(
@@ -156,6 +157,7 @@ class Application:
             await self._on_writer(self._define_metrics)
             stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
             self.topic_tables.restore(stored, facts)
+            await set_policy(self.engine, self._users)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)

@@ -47,7 +47,7 @@ def begin_absence(
     if subscription is not None:
         if subscription.gate is not None or any(item.no_local for item in session.filters):
             counts = subscription.counts
-    elif broker.engine.hooks.delivering:
+    elif broker.engine.hooks.delivering or broker.engine.rights.active:
         return
     if session.filters:
         filters = [interest.topics for interest in session.filters]

@@ -194,10 +194,10 @@ def _pubrel(client: "Client", packet_id: int) -> bytes:
 
 
 def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:
-    """Note what is not sent again; what hooks keep from the client is no gap."""
-    if sent is None or (
-        sent.event is None and (not sent.seq or client.broker.engine.hooks.delivering)
-    ):
+    """Note what is not sent again; what is kept from the client is no gap."""
+    engine = client.broker.engine
+    kept = engine.hooks.delivering or engine.rights.active
+    if sent is None or (sent.event is None and (not sent.seq or kept)):
         return
     why = Why.TRIMMED if sent.event is None else Why.TOO_LARGE if parts[0] else Why.UNSENDABLE
     event = sent.event or Event(sent.topic, MESSAGE, b"", seq=sent.seq)

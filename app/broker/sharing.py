@@ -110,10 +110,10 @@ class Sharing:
 
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (FEATURES G6)."""
-        hooks, client = self._broker.engine.hooks, self.session.client
-        if not event.topic or not hooks.reading or client is None or client.caller is None:
+        rights, client = self._broker.engine.rights, self.session.client
+        if not event.topic or not rights.reading or client is None or client.caller is None:
             return True
-        return hooks.may_see(client.caller, event)
+        return rights.takes(client.caller, event)
 
     def give(self, deal: Deal) -> None:
         """Take a message; it is sent at the end of this turn."""

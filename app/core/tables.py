@@ -4,8 +4,12 @@ A table is data only. ``app/schema`` makes it from ``schema.graphql``; ``app/cor
 values against it; ``app/store`` gives it a SQL table.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.core.clauses import Clause
 
 
 class Type(StrEnum):
@@ -73,6 +77,8 @@ class Attribute:
     Never stored.
     """
     description: str = ""
+    auth: "tuple[Clause, ...]" = field(default=(), compare=False)
+    """Who may see and change it, beside those who may the record; nothing: they all may."""
 
     @property
     def stored(self) -> bool:
@@ -111,6 +117,19 @@ class Table:
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""
+    auth: "tuple[Clause, ...]" = field(default=(), compare=False)
+    """Who may read and write its records; nothing: whoever may at all."""
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it says who may do what with it."""
+        return bool(self.auth) or any(item.auth for item in self.attributes)
+
+    @property
+    def ruled(self) -> bool:
+        """Whether who may do what depends on what is in the record."""
+        clauses = [*self.auth, *(one for item in self.attributes for one in item.auth)]
+        return any(item.looks for item in clauses)
 
     @property
     def primary_key(self) -> Attribute | None:

@@ -20,6 +20,7 @@ from app.engine.branches.topic_tables import TopicTables
 from app.engine.producers import MARKS, fact_of_mark
 from app.engine.registry import VERB_OF_KIND, Route
 from app.engine.retained.retaining import EXPIRY, Retaining
+from app.engine.rights.rights import Rights
 from app.engine.shape import Shape
 from app.engine.stamps import check_stamp, is_stamped
 from app.engine.write import Condition, Done, Write
@@ -44,6 +45,8 @@ class Admission:
         self._topic_tables = topic_tables
         self._durable = durable
         self.payload_bytes_max = payload_bytes_max
+        self.rights: Rights | None = None
+        """Says what a writer may write of a table."""
         self.retaining: Retaining | None = None
         """The rules for what is kept at undeclared topics; without, anything is."""
         self.guards: list[Callable[[Event], None]] = []
@@ -84,6 +87,8 @@ class Admission:
             event.expires_at = self._expiry(shape, event)
         logged = logs(event, event.table, self._durable)
         write = Write(event, caller, done, condition, shape, patch, logged=logged)
+        if shape is not None and self.rights is not None and self.rights.active:
+            self._guard(write)
         if is_stamped(event):
             check_stamp(event, self._now())
             write.stamped = event.kind in RETAINED
@@ -98,6 +103,14 @@ class Admission:
         if not route.written:
             self._seen.note(route)
         return write
+
+    def _guard(self, write: Write) -> None:
+        """Have a write judged by its writer's rights, where they depend on what is written."""
+        rights, event = self.rights, write.event
+        sight = rights.of_table(write.caller, event.table) if rights is not None else None
+        if sight is not None and sight.guards:
+            write.sight = sight
+            write.sent = write.patch if event.kind == PATCH else event.decoded
 
     def check_size(self, event: Event) -> None:
         """Raise TOO_LARGE for a payload over the limit."""

@@ -85,6 +85,14 @@ class Contents:
         shape = self._shape(event)
         return shape.visible(event.decoded) if shape is not None else event.decoded
 
+    def rewritten(self, event: Event, value: object) -> Event:
+        """Return a copy of an event that has another value."""
+        media_type, shape = structured_type(event.content_type), self._shape(event)
+        spelled = shape.spell(value, media_type) if shape is not None else value
+        copy = event.changed(payload=encode(spelled, media_type), content_type=media_type)
+        copy.decoded = value
+        return copy
+
     def spelled(self, event: Event, media_type: str) -> object:
         """Return the value as it is written in this media type: JSON has its own spellings."""
         value = self.value(event)

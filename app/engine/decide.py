@@ -14,6 +14,7 @@ from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.tables import Role
 from app.core.values import merge_patch
 from app.engine.contents import Plain, structured_type
+from app.engine.rights.befores import note_before
 from app.engine.shape import Shape
 from app.engine.stamps import is_late, stamp_of, tombstone
 from app.engine.write import Condition, Current, Outcome, Receipt, Write
@@ -86,8 +87,12 @@ def _decide(write: Write, current: Current) -> int:
         return 0
     event = write.event
     record = current.get(event.topic)
+    sight = write.sight
     if write.condition is not None:
-        check_condition(write.condition, record, event.topic)
+        seen = record if sight is None else sight.seen(record)
+        check_condition(write.condition, seen, event.topic)
+    if sight is not None:
+        sight.check_old(event.kind, event.topic, record)
     if write.stamped:
         known = current.gone.get(event.topic, (0, ""))
         if record is not None:
@@ -101,8 +106,14 @@ def _decide(write: Write, current: Current) -> int:
         _apply_patch(write, record)
         if shape is not None and shape.ends:
             event.expires_at = shape.expiry(event, seconds_of(event.version))
+    if sight is not None:
+        new = sight.check_new(event, write.sent, record)
+        if new is not None:
+            _replace(event, shape, new)
     if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
         _set_times(event, shape, record)
+    if shape is not None and shape.ruled:
+        note_before(event, record)
     return 0
 
 

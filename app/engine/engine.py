@@ -50,7 +50,7 @@ from app.engine.reader import Reader
 from app.engine.registry import VERB_OF_KIND, Registry
 from app.engine.resource import Incoming, Resource
 from app.engine.rights.access import Access
-from app.engine.rights.checks import check_read, check_write
+from app.engine.rights.rights import Rights
 from app.engine.rows.live_rows import LiveRows
 from app.engine.rows.readable import Readable, nothing_at
 from app.engine.together import Together
@@ -90,11 +90,13 @@ class Engine:
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
-        self._readable = Readable(reader, self.hooks, now)
-        self.past = Past(reader, self.hooks, AsOf(reader, self.contents, registry.shapes), now)
+        self.access = Access(now)
+        tables = [shape.table for shape in registry.shapes.values()]
+        self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
+        self._readable = Readable(reader, self.hooks, self.rights, now)
+        self.past = Past(reader, self.rights, AsOf(reader, self.contents, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
-        self.access = Access(now)
         self.durable = Durable()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
@@ -102,6 +104,7 @@ class Engine:
         self.seen = SeenTopics(registry, topic_tables)
         kept = topic_tables if registry.logged else None
         self.admission = Admission(now, payload_bytes_max, self.durable, self.seen, kept)
+        self.admission.rights = self.rights
         self._creation = Creation(self)
         self.live = LiveRows(self)
         self.delayed = Delayed(self, now)
@@ -159,7 +162,7 @@ class Engine:
                 if type(done) is not Unheard:
                     done(Receipt(event))
                 return
-            check_write(route.topic, caller)
+            self.rights.check_write(route.topic, caller, event.kind)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
                 if route.entry.path == DELAYED:
                     self.delayed.submit(event, caller, done, condition, changes)
@@ -169,7 +172,7 @@ class Engine:
             write = self.admission.admit(route, event, caller, done, condition)
             write.changes = changes
             pending = self.committer.pending
-            if write.logged or changes or condition is not None or caller in pending:
+            if write.queued or changes or condition is not None or caller in pending:
                 self.committer.submit((write,))
                 return
             self.committer.publish(event)
@@ -185,7 +188,7 @@ class Engine:
         came. Nor when a durable reader wants it: then it is logged.
         """
         if (
-            not caller.grants.write
+            not self.rights.may_publish(caller, event.topic)
             or caller in self.committer.pending
             or len(event.payload) > self.admission.payload_bytes_max
             or (event.properties is not None and not NEEDING.isdisjoint(event.properties))
@@ -259,13 +262,13 @@ class Engine:
                 return Receipt(event)
             event, done = became, self._passage.telling(caller, done)
         route = self.registry.route(event.topic)
-        check_write(route.topic, caller)
+        self.rights.check_write(route.topic, caller, event.kind)
         if route.entry is not None and route.entry.path == DELAYED:
             self.delayed.submit(event, caller, done, condition, ())
             return received(await future)
         plain = replace(route, entry=None) if route.shape is None else route
         write = self.admission.admit(plain, event, caller, done, condition)
-        if write.logged or condition is not None or caller in self.committer.pending:
+        if write.queued or condition is not None or caller in self.committer.pending:
             self.committer.submit((write,))
         else:
             self.committer.publish(event)
@@ -285,18 +288,21 @@ class Engine:
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        check_read(topic, caller)
+        self.rights.check_read(topic, caller)
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             return UNKNOWN  # it may be no record at all, but a collection
         if self.hooks.supplying:
             return UNKNOWN
-        return self.reader.peek(topic)
+        known = self.reader.peek(topic)
+        return self.rights.record(caller, known) if isinstance(known, Event) else known
 
     async def read(self, topic: str, caller: Caller) -> Record:
         """Return the current record at a topic; raises NOT_FOUND."""
         self.authorise_read(topic, caller)
         route = self.registry.route(topic)
         record = await self._readable.record(route, topic, caller)
+        if record is not None:
+            record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
             raise nothing_at(route)
         return record
@@ -319,17 +325,17 @@ class Engine:
 
         It has fewer than there are where hooks keep some from the caller.
         """
-        check_read(table.path or table.name, caller)
+        self.rights.check_table(table, caller)
         return await self._readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
-        check_read(table.path or table.name, caller)
+        self.rights.check_table(table, caller)
         return await self._readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""
-        check_read(topic, caller)
+        self.rights.check_read(topic, caller)
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
 
@@ -394,11 +400,11 @@ class Engine:
 
     def gate(self, caller: Caller) -> Gate | None:
         """Return what stands between events and a caller; nothing, if no hook looks at reads."""
-        return Gate(self.hooks, caller) if self.hooks.delivering else None
+        return Gate.between(self.rights, self.hooks, caller)
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
-        check_read(topics.text, caller)
+        self.rights.check_watch(topics, caller)
         if topics.text.startswith(SHARE_PREFIX):
             raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
 

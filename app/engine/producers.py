@@ -28,7 +28,6 @@ from app.core.gateway_limits import (
     PRODUCERS_MAX,
 )
 from app.core.topics import DELAYED_PREFIX
-from app.engine.rights.checks import check_write
 from app.engine.write import Done, Outcome, Receipt
 from app.store.store import Change
 
@@ -140,7 +139,7 @@ class Producers:
         ``done`` has then heard the first one's receipt, or will. Refusals go to ``done`` too.
         """
         try:
-            check_write(event.topic, caller)
+            self._engine.rights.check_write(event.topic, caller, event.kind)
             properties = event.properties or {}
             if self._engine.reader.epoch in str(properties.get(PATH, "")).split(","):  # H34
                 self.repeats += 1

@@ -20,6 +20,7 @@ from app.engine.branches.topic_rows import RowFilter
 from app.engine.cache import RecordCache, Unknown
 from app.engine.pages import LogPage, Pages
 from app.engine.retained.retaining import servers_own
+from app.engine.rights.befores import find_befores
 from app.engine.watch.gaps import Account
 from app.store.records import Layout
 from app.store.store import Page, Store
@@ -49,6 +50,8 @@ class Reader:
         self._tables = tables
         self._layouts = {table.name: Layout(table) for table in tables}
         self._undeclared = Layout(None)
+        self._ruled = frozenset(table.name for table in tables if table.ruled)
+        """Tables of whose events it must be known what was before."""
         self.queue_events = queue_events
         """Events that wait in memory for one subscription (FEATURES D23); 0 is the usual limit."""
         self.queue_bytes = queue_bytes
@@ -95,6 +98,18 @@ class Reader:
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+
+    async def _events(self, read: Callable[[], list[Event]]) -> list[Event]:
+        """Read events of the log; of tables whose rules look at records, with what was before."""
+        if not self._ruled:
+            return await self._run(read)
+
+        def and_befores() -> list[Event]:
+            events = read()
+            find_befores(self._store, self._ruled, events)
+            return events
+
+        return await self._run(and_befores)
 
     def peek(self, topic: str) -> Record | Unknown | None:
         """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
@@ -172,11 +187,11 @@ class Reader:
 
     async def read(self, after: int, limit: int, sources: Sequence[Source]) -> list[Event]:
         """Return a page of the log after a position; without sources, of the whole log."""
-        return await self._run(lambda: self._store.read(after, limit, sources or None))
+        return await self._events(lambda: self._store.read(after, limit, sources or None))
 
     async def read_back(self, before: int, limit: int, sources: Sequence[Source]) -> list[Event]:
         """Return a page of the log before a position, newest first."""
-        return await self._run(lambda: self._store.read_back(before, limit, sources))
+        return await self._events(lambda: self._store.read_back(before, limit, sources))
 
     async def page(
         self, after: int, limit: int, sources: Sequence[Source], until: int = 0
@@ -216,11 +231,11 @@ class Reader:
     async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
         """Return single events of the log by their numbers; those that are gone are left out."""
 
-        def read() -> dict[int, Event]:
+        def read() -> list[Event]:
             pages = (self._store.read(seq - 1, 1) for seq in seqs)
-            return {event.seq: event for page in pages for event in page}
+            return [event for page in pages for event in page]
 
-        return await self._run(read)
+        return {event.seq: event for event in await self._events(read)}
 
     def trimmed(self, sources: Iterable[Source]) -> int:
         """Return the greatest number that was trimmed from any of these sources."""
@@ -251,11 +266,11 @@ class Reader:
         self, source: Source, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last events at a topic, perhaps of those before a position."""
-        return await self._run(lambda: self._store.history(source, topic, limit, before))
+        return await self._events(lambda: self._store.history(source, topic, limit, before))
 
     async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
         """Return a page of the events at one topic after a position."""
-        return await self._run(lambda: self._store.follow(source, topic, after, limit))
+        return await self._events(lambda: self._store.follow(source, topic, after, limit))
 
     async def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""

@@ -32,6 +32,7 @@ class Shape:
         "key",
         "managed",
         "open",
+        "ruled",
         "table",
     )
 
@@ -45,6 +46,8 @@ class Shape:
         self._path_length = len(table.path) + 1 if table.path else 0
         self.open = table.open
         self.hides = table.hides
+        self.ruled = table.ruled
+        """Whether who may do what depends on what is in a record."""
         times = {Role.CREATED_TIME, Role.UPDATED_TIME}
         self.managed = tuple(item for item in table.attributes if item.role in times)
         """Attributes whose value is the server's: times of creation and of the last change."""

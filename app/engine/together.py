@@ -15,7 +15,6 @@ from app.core.events import Event
 from app.engine.admission import Admission
 from app.engine.hooks.passage import Passage
 from app.engine.registry import VERB_OF_KIND, Route
-from app.engine.rights.checks import check_write
 from app.engine.write import Group, Outcome, Receipt, resolver
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Together:
             if event is None:
                 continue
             route = engine.registry.route(event.topic)
-            check_write(route.topic, caller)
+            engine.rights.check_write(route.topic, caller, event.kind)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
                 raise _not_atomic(route, event)
             done = self._passage.telling(caller, resolver(future))

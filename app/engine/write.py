@@ -13,6 +13,7 @@ from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import Event, Record
 from app.engine.retained.retaining import Quota
+from app.engine.rights.table_sight import TableSight
 from app.engine.shape import Shape
 from app.engine.stamps import Stamp
 from app.store.store import Change
@@ -106,7 +107,9 @@ class Write:
         "mark",
         "patch",
         "quota",
+        "sent",
         "shape",
+        "sight",
         "stamped",
     )
 
@@ -137,8 +140,17 @@ class Write:
         """Counts the messages that are kept, where there may not be any number."""
         self.mark: tuple[str, str] | None = None
         """Owner and name of the fact that remembers its position, if its producer numbered it."""
+        self.sight: TableSight | None = None
+        """What its writer sees of the table and may write; None: all of it."""
+        self.sent: object = None
+        """The value as it was sent, where that matters to its writer's rights."""
         self.stamped = False
         """Whether it may be late: a retained one that brought its version with it."""
+
+    @property
+    def queued(self) -> bool:
+        """Whether it goes through the writer thread: to be logged, or to be judged there."""
+        return self.logged or (self.shape is not None and self.shape.ruled)
 
     @property
     def depends(self) -> bool:
@@ -149,7 +161,8 @@ class Write:
             or self.stamped
             or self.quota is not None
             or self.event.kind == "patch"
-            or (shape is not None and bool(shape.managed))
+            or self.sight is not None
+            or (shape is not None and (bool(shape.managed) or shape.ruled))
         )
 
 

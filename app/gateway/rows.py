@@ -17,7 +17,6 @@ from app.core.queries import Query
 from app.engine.local import BROKERS
 from app.engine.reader import Reader
 from app.engine.resource import Resource
-from app.engine.rights.checks import check_administer
 from app.engine.rows.system_rows import SystemRows
 from app.gateway.letters import Facts, facts_of, letters_of
 
@@ -97,7 +96,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
 
         async def post(self, value: object) -> object:
             """Send the oldest dead letters of a bridge again."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             given = value if isinstance(value, dict) else {}
             broker, limit = given.get("broker"), given.get("limit", SCAN_PAGE_RECORDS)
             if not isinstance(broker, str) or not isinstance(limit, int) or limit < 1:

@@ -9,7 +9,7 @@ holds a sign that means something in filters, selects nothing there, so no name 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -17,6 +17,7 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
+from app.core.patterns import Levels, covers, filled
 from app.core.topics import check_filter
 from app.engine.hooks.hook import Hook
 from app.engine.watch.interests import Interest
@@ -31,10 +32,6 @@ _READS: Final = frozenset({"read", "subscribe", "all"})
 
 USERNAME: Final = "${username}"
 CLIENT_ID: Final = "${clientid}"
-_SIGNS: Final = frozenset("+#/")
-
-Levels = tuple[str | None, ...]
-"""A pattern; None is a level that nothing fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,41 +124,12 @@ class AccessList(Hook):
                 (
                     rule.effect == "allow",
                     rule.actions,
-                    [_filled(topic, names) for topic in rule.topics],
+                    [filled(topic, names) for topic in rule.topics],
                 )
                 for rule in self._rules
                 if rule.concerns(user, client_id)
             ]
         )
-
-
-def _filled(topic: str, names: Mapping[str, str]) -> Levels:
-    """Return a rule's topic as levels, with the caller's names in their places."""
-    levels: list[str | None] = []
-    for level in topic.split("/"):
-        used = [name for place, name in names.items() if place in level]
-        if any(not name or not _SIGNS.isdisjoint(name) for name in used):
-            levels.append(None)
-            continue
-        filled = level
-        for place, name in names.items():
-            filled = filled.replace(place, name)
-        levels.append(filled)
-    return tuple(levels)
-
-
-def covers(pattern: Levels, wanted: Sequence[str]) -> bool:
-    """Tell whether a pattern selects all that a topic or filter does (MQTT 5, 4.7)."""
-    if wanted[0].startswith("$") and pattern[0] in {"+", "#"}:  # MQTT-4.7.2-1
-        return False
-    for position, level in enumerate(pattern):
-        if level == "#":
-            return True
-        if position == len(wanted) or level is None or wanted[position] == "#":
-            return False
-        if level != "+" and level != wanted[position]:
-            return False
-    return len(pattern) == len(wanted)
 
 
 def _denied(caller: Caller, verb: str, text: str) -> Error:

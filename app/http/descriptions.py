@@ -3,7 +3,6 @@
 from app.codecs import JSON
 from app.core.queries import Query
 from app.core.tables import Attribute, Table, Type
-from app.engine.rights.checks import check_read
 from app.http.asgi import path_of
 from app.http.offers import not_offered
 from app.http.request import Request
@@ -54,7 +53,7 @@ def type_text(attribute: Attribute) -> str:
 
 async def send_index(request: Request) -> None:
     """Answer GET at the root, where nothing is declared: what there is."""
-    check_read("/", request.caller)
+    request.engine.rights.check_index(request.caller)
     settings = request.edge.settings
     entries = [
         entry

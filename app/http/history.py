@@ -74,7 +74,9 @@ async def _reading(request: Request) -> Reading:
     table, engine = request.route.table, request.engine
     ways = list(readings(request.topic, table))
     for way in ways if len(ways) > 1 else ():
-        if way.topic.endswith("/") or await engine.past.known(_filter(way.topic, table), table):
+        if way.topic.endswith("/") or await engine.past.known(
+            _filter(way.topic, table), table, request.caller
+        ):
             return way
     return ways[0]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from app.core.errors import Code, Error
 from app.core.events import Event
 from app.engine.registry import Registry, Route
-from app.engine.rights.checks import check_write
 from app.http import reads, writes
 from app.http.asgi import Headers, Receive, Scope, Send, topic_of
 from app.http.cors import preflight
@@ -87,7 +86,7 @@ async def _serve(
         own = route.overrides("get")  # a resource's own words are its own
         parameters = read_parameters(query_string, route.table, past=not own)
     else:
-        check_write(topic or "/", caller)  # before a stranger's body is read
+        edge.engine.rights.check_writer(topic, caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)
     await verb(Request(edge, scope, headers, route, caller, parameters, receive, send))
 

@@ -11,7 +11,6 @@ from app.core.queries import Query
 from app.core.topic_tables import Branch
 from app.engine.engine import Engine
 from app.engine.resource import Resource
-from app.engine.rights.checks import check_administer
 from app.metrics.proposal import propose
 
 PATH: Final = "$SYS/proposal"
@@ -27,7 +26,7 @@ def proposal_resource(branches: Callable[[], Sequence[Branch]]) -> type[Resource
 
         async def get(self, query: Query | None = None) -> object:  # noqa: ARG002 - there is one
             """Return the schema and what it was learnt from."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             self.engine.authorise_read(self.topic, self.caller)
             events: list[Event] = []
             for branch in branches():

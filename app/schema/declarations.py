@@ -18,6 +18,7 @@ from app.schema.arguments import Arguments
 from app.schema.attributes import Types, description, directives
 from app.schema.partition import partition_of
 from app.schema.problems import Problems
+from app.schema.rights import with_rights
 from app.schema.vocabulary import RESERVED_PATHS, RESERVED_TABLE_PREFIXES
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -37,7 +38,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         settings.boolean(argument)
     logs = settings.choice("logs", [item.value for item in Logs])
     attributes = types.of_table(node)
-    return Table(
+    table = Table(
         name=name,
         path=None if exports is None else _path(exports, node, problems),
         attributes=attributes,
@@ -54,6 +55,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
+    return with_rights(node, table, problems)
 
 
 def _check_name(value: Node, node: ObjectTypeDefinitionNode, name: str, problems: Problems) -> None:

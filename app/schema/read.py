@@ -16,6 +16,7 @@ from app.schema.attributes import Types, directives
 from app.schema.declarations import declare
 from app.schema.document import read_document
 from app.schema.problems import Problems, place
+from app.schema.rights import refuse_nested
 from app.schema.schema import Schema
 
 _Declared = list[tuple[ObjectTypeDefinitionNode, Table]]
@@ -46,6 +47,7 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     ]
     for node in types.nested_types():
         types.of_nested(node)
+        refuse_nested(node, problems)
         if "export" in directives(node):
             problems.at(directives(node)["export"], "@export needs @table beside it")
     _check_interfaces(nodes, problems)

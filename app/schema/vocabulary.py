@@ -23,6 +23,9 @@ directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: 
 directive @sealed on OBJECT
 directive @deadline(after: String) on OBJECT
 directive @deliver(policy: String) on OBJECT
+directive @auth(
+  roles: [String], read: String, write: String, mask: Any
+) repeatable on OBJECT | FIELD_DEFINITION
 directive @primaryKey on FIELD_DEFINITION
 directive @indexed on FIELD_DEFINITION
 directive @createdTime on FIELD_DEFINITION
@@ -53,6 +56,7 @@ DIRECTIVES: Final = (
     "sealed",
     "deadline",
     "deliver",
+    "auth",
     "primaryKey",
     "indexed",
     "createdTime",

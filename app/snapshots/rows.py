@@ -14,7 +14,6 @@ from app.core.errors import Code, Error
 from app.core.export_limits import EXPORT_TABLES_MAX
 from app.core.queries import Query
 from app.core.suggestions import did_you_mean
-from app.engine.rights.checks import check_administer
 from app.engine.rows.system_rows import SystemRows
 from app.snapshots.catalogue import Item
 from app.snapshots.jobs import Order
@@ -62,7 +61,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
 
         async def post(self, value: object) -> object:
             """Begin an export."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             if self.id:
                 raise Error(Code.NOT_ALLOWED, f"post to /{PATH}/ to begin an export")
             job = exports.begin(_order(value))
@@ -71,7 +70,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
 
         async def delete(self) -> None:
             """Remove a snapshot or increment, or end a job."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             if self.id in exports.jobs:
                 await exports.end(exports.jobs[self.id])
                 return

@@ -205,6 +205,6 @@ async def test_a_topic_is_known_by_its_record_or_by_what_happened_there():
     await room.put("Note/1")
     await room.delete("Note/1")
     await room.put("home/x")
-    known = [await past.known(TopicFilter(f"Note/{n}"), NOTE) for n in (1, 2)]
+    known = [await past.known(TopicFilter(f"Note/{n}"), NOTE, ANN) for n in (1, 2)]
     assert [True, False] == known
     assert await past.known(TopicFilter("home/x"), None)

@@ -6,7 +6,13 @@ from engine_room import code_of
 from app.auth.anonymous import STRANGER
 from app.core.callers import ALL, NONE, SERVER, Caller, Grants
 from app.core.errors import Code
-from app.engine.rights.checks import check_administer, check_read, check_write
+from app.core.tables import Table
+from app.engine.contents import Contents
+from app.engine.hooks.hooks import Hooks
+from app.engine.rights.rights import Rights
+
+RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Contents({}), None, None)
+"""Of a server at which nothing is said but grants."""
 
 ANYBODY = Caller()
 ANN = Caller("ann", ALL, "http")
@@ -36,11 +42,11 @@ REMOTE = Caller("anonymous", STRANGER, "http", peer="192.0.2.7")
     ],
 )
 def test_who_may_write(caller, topic, expected):
-    assert expected == code_of(check_write, topic, caller)
+    assert expected == code_of(RIGHTS.check_write, topic, caller)
 
 
 def test_who_may_not_write_does_not_administer():
-    assert Code.DENIED == code_of(check_administer, "$SYS/sessions/c", READER)
+    assert Code.DENIED == code_of(RIGHTS.check_administer, "$SYS/sessions/c", READER)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +58,4 @@ def test_who_may_not_write_does_not_administer():
     ],
 )
 def test_who_may_read(caller, expected):
-    assert expected == code_of(check_read, "Dog/1", caller)
+    assert expected == code_of(RIGHTS.check_read, "Dog/1", caller)

@@ -21,7 +21,6 @@ from app.core.limits import HOOK_WRITES_MAX
 from app.core.topics import TopicFilter, split_delayed
 from app.engine.commit import stopping
 from app.engine.decide import check_condition
-from app.engine.rights.checks import check_write
 from app.engine.write import Condition, Done, Outcome, Receipt
 from app.store.store import Change
 
@@ -192,7 +191,8 @@ class Passage:
 
         A hook sees a delayed write as what it will be; return what goes before its topic again.
         """
-        check_write(self._engine.registry.route(event.topic).topic, caller)
+        topic = self._engine.registry.route(event.topic).topic
+        self._engine.rights.check_write(topic, caller, event.kind)
         delay, event.topic = split_delayed(event.topic)
         return delay
 

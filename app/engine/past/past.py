@@ -23,12 +23,11 @@ from app.core.limits import (
 from app.core.tables import Table
 from app.core.topic_tables import Source, branch_of
 from app.core.topics import TopicFilter
-from app.engine.hooks.hooks import Hooks
 from app.engine.past.asof import AsOf
 from app.engine.past.moments import Moment, forgotten, moment_of, position_of
 from app.engine.past.places import Place, place_of
 from app.engine.reader import Reader
-from app.engine.rights.checks import check_read
+from app.engine.rights.rights import Rights
 from app.engine.rows.row_reads import find_row
 
 Wanted = Callable[[Event], bool]
@@ -49,10 +48,10 @@ class Window:
 class Past:
     """Reads windows of the log."""
 
-    def __init__(self, reader: Reader, hooks: Hooks, asof: AsOf, now: WallClock) -> None:
+    def __init__(self, reader: Reader, rights: Rights, asof: AsOf, now: WallClock) -> None:
         self._reader = reader
         self._asof = asof
-        self._hooks = hooks
+        self._rights = rights
         self._now = now
 
     def moment(self, value: object, name: str) -> Moment:
@@ -87,12 +86,9 @@ class Past:
 
     def authorise(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may read what the filter selects."""
-        check_read(topics.text, caller)
-        if topics.exact and not self._may_read(caller, topics.text):
+        self._rights.check_watch(topics, caller)
+        if topics.exact and not self._rights.may_read(caller, topics.text):
             raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
-
-    def _may_read(self, caller: Caller, topic: str) -> bool:
-        return not self._hooks.reading or self._hooks.may_read(caller, topic)
 
     async def _reaches_beyond(self, source: Source, after: int) -> bool:
         """Tell whether what was trimmed may have been after a position that a time gave."""
@@ -145,23 +141,24 @@ class Past:
         rows = self._reader.rows(topics)
         if rows is not None:
             seen = [row for event in inside if (row := rows.row(event)) is not None]
-            return [row for row in seen if self._hooks.may_see(caller, row)]
+            return self._rights.events(caller, seen)
         if topics.exact:
-            return [event for event in inside if event.topic == topics.text]
+            of_it = [event for event in inside if event.topic == topics.text]
+            return self._rights.events(caller, of_it)
         parent = topics.prefix  # which "home/#" selects too, and which is of another branch
         found = [e for e in inside if topics.matches(e.topic) and e.topic != parent]
-        if self._hooks.reading:
-            return [event for event in found if self._hooks.may_read(caller, event.topic)]
-        return found
+        return self._rights.events(caller, found)
 
-    async def known(self, topics: TopicFilter, table: Table | None) -> bool:
-        """Tell whether there is or was anything at a topic, as far as the log reaches."""
+    async def known(self, topics: TopicFilter, table: Table | None, caller: Caller) -> bool:
+        """Tell whether the caller could see anything at a topic, as far as the log reaches."""
         rows = self._reader.rows(topics)
         if rows is not None:
             return await find_row(self._reader, rows.view, rows.row_id) is not None
-        if await self._reader.get(table, topics.text) is not None:
+        record = await self._reader.get(table, topics.text)
+        if record is not None and self._rights.record(caller, record) is not None:
             return True
-        return bool(await self._reader.history(source_of(topics, table), topics.text, 1))
+        last = await self._reader.history(source_of(topics, table), topics.text, 1)
+        return bool(self._rights.events(caller, last))
 
     async def last(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
@@ -203,6 +200,8 @@ class Past:
         source = source_of(topics, table)
         position = await position_of(self._reader, source, moment.later(1), kept=False)
         record = await self._asof.record(table, topic, position)
+        if record is not None:
+            record = self._rights.record(caller, record)
         over = record is not None and 0 < record.expires_at <= seconds_of(moment.version)
         if record is None or over:
             raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
@@ -227,13 +226,9 @@ class Past:
         self, table: Table, position: int, caller: Caller
     ) -> AsyncIterator[list[Record]]:
         """Give a table's records as they were, by id; raises DENIED, GONE, TOO_LARGE."""
-        check_read(table.path or table.name, caller)
+        self._rights.check_table(table, caller)
         async for page in self._asof.records(table, position):
-            if self._hooks.reading:
-                may_read = self._hooks.may_read
-                yield [record for record in page if may_read(caller, record.topic)]
-            else:
-                yield page
+            yield self._rights.records(caller, page)
 
 
 def source_of(topics: TopicFilter, table: Table | None) -> Source:

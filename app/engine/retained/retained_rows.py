@@ -26,7 +26,6 @@ from app.core.limits import (
 from app.core.queries import Condition, Group, Operator, Query
 from app.engine.resource import Resource
 from app.engine.retained.retainer import EVERYTHING, Retained, cursor_after
-from app.engine.rights.checks import check_administer
 from app.engine.rows.system_rows import time_text
 
 PATH: Final = "$SYS/retained"
@@ -59,7 +58,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
 
         async def delete(self) -> None:
             """Forget one message."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             if not await self._found():
                 raise Error(Code.NOT_FOUND, f"no message is retained at {self.id!r}")
             await self.messages.delete_message(self.id)
@@ -70,7 +69,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
 
         async def post(self, value: object) -> object:
             """Forget all that a filter selects, or only tell what that would be."""
-            check_administer(self.topic, self.caller)
+            self.engine.rights.check_administer(self.topic, self.caller)
             text, dry = _asked(value)
             first: list[str] = []
             count = 0

@@ -22,7 +22,6 @@ from app.core.events import DELETE, PUT, Event, Record
 from app.core.limits import SWEEP_RECORDS_MAX
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
-from app.engine.rights.checks import check_administer, check_read
 from app.engine.write import Condition, Receipt
 
 log = logging.getLogger("rowcast.retainer")
@@ -157,7 +156,7 @@ class Retained:
 
     async def size(self) -> int:
         """Return how many there are: at once, unless a hook keeps some from the caller."""
-        check_read(EVERYTHING, self._caller)
+        self._engine.rights.check_watch(TopicFilter(EVERYTHING), self._caller)
         if not self._is_filtered:
             return await self._engine.reader.retained()
         return sum([len(page) async for page in self.pages(EVERYTHING)])
@@ -169,13 +168,13 @@ class Retained:
 
     @property
     def _is_filtered(self) -> bool:
-        return self._engine.hooks.reading and self._caller.door != "server"
+        return self._engine.rights.reading and self._caller.door != "server"
 
     def _is_shown(self, record: Record) -> bool:
         """Tell whether the caller is given a message: not when its time is over (E22, L12)."""
         if 0 < record.expires_at <= self._now():
             return False
-        return not self._is_filtered or self._engine.hooks.may_read(self._caller, record.topic)
+        return not self._is_filtered or self._engine.rights.may_read(self._caller, record.topic)
 
     # -- the end of many -------------------------------------------------------------------------
 
@@ -208,7 +207,7 @@ class Retained:
 
         Raises what refuses one of them, after the others of its page are gone.
         """
-        check_administer(topics, self._caller)
+        self._engine.rights.check_administer(topics, self._caller)
         total = 0
         async for messages in self.pages(topics):
             deletions = [_deletion(record.topic) for record in messages]
