@@ -218,7 +218,7 @@ async def test_deleting_a_row_ends_a_session_whose_client_is_away(world, rich):
     assert ([], None) == (world.store.states("session/"), await read(world, "rich"))
 
 
-STRANGER = Caller("anonymous", ALL, "http", peer="192.0.2.7")
+STRANGER = Caller("anonymous", Grants(read=True, write=True), "http", peer="192.0.2.7")
 
 
 @pytest.mark.parametrize(
