@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -33,6 +34,7 @@ from app.snapshots.partitions import DAY, PartedFiles
 from app.snapshots.shapes import Batch
 from app.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
 from app.snapshots.shelf import Making, Shelf
+from app.snapshots.system_sheets import system_sheets
 from app.store.cut import Cut, open_cut
 
 Progress = Callable[[str, int, int], None]
@@ -73,6 +75,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
                 *(TableSheet.of(cut.declared(table)) for table in tables),
                 *(MessageSheet(branch) for branch in cut.topic_tables()),
                 RetainedSheet(),
+                *system_sheets(),
             ],
             order.tables,
         )
@@ -150,7 +153,12 @@ def _files(making: Making, sheet: Sheet, order: Order) -> TableFiles | PartedFil
     return PartedFiles(making.place, sheet.name, schema, sheet.day, free)
 
 
-def seqs_of(batch: Batch) -> tuple[int, int]:
-    """Return the least and the greatest number of some rows."""
-    found = pc.min_max(batch.column(batch.schema.get_field_index("_seq"))).as_py()
+def seqs_of(batch: Batch) -> tuple[int, ...]:
+    """Return the least and the greatest number of some rows, if they have any."""
+    if _SEQ not in batch.schema.names:
+        return ()
+    found = pc.min_max(batch.column(batch.schema.get_field_index(_SEQ))).as_py()
     return found["min"], found["max"]
+
+
+_SEQ: Final = "_seq"

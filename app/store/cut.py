@@ -27,12 +27,12 @@ from app.store.cut_log import CutLog, walk
 from app.store.sql_database import FILE_NAME, file_of, refuse
 from app.store.sql_migrate import FORMAT
 from app.store.sql_rows import Row
-from app.store.sql_states import read_states
 from app.store.sql_tables import (
     EXTRA,
     FORM,
     LOG,
     META,
+    STATES,
     TABLES,
     TOPICS,
     key_name,
@@ -165,21 +165,41 @@ class Cut:
         text = f"{general} substr(topic,1,?)=? UNION ALL {own} ORDER BY seq"
         return walk(connection, text, len(level) + 1, f"{level}/")
 
-    def retained(self) -> Iterator[list[Row]]:
-        """Return the records of undeclared topics, as RETAINED_COLUMNS, in topic order."""
+    def retained(self, prefix: str = "") -> Iterator[list[Row]]:
+        """Return the records of undeclared topics, as RETAINED_COLUMNS, in topic order.
+
+        ``prefix``: only of those that begin with it; it ends in a slash.
+        """
         columns = ",".join(RETAINED_COLUMNS)
-        return walk(self._cursor.connection, f"SELECT {columns} FROM {TOPICS} ORDER BY topic")
+        return walk(
+            self._cursor.connection,
+            f"SELECT {columns} FROM {TOPICS} WHERE topic>=? AND topic<? ORDER BY topic",
+            prefix, _after(prefix),
+        )  # fmt: skip
 
     def log(self, tables: Collection[Table]) -> CutLog:
         """Return the log as it is here; ``tables`` are all that are declared."""
         return CutLog(self._cursor.connection, tables)
 
-    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
-        """Return the facts of owners that begin with ``prefix``, by owner and name."""
-        return read_states(self._cursor, prefix)
+    def facts(self, prefix: str) -> Iterator[list[tuple[str, str, bytes]]]:
+        """Return the facts of owners that begin with ``prefix``, by owner and name.
+
+        It ends in a slash.
+        """
+        rows = walk(
+            self._cursor.connection,
+            f"SELECT owner,name,value FROM {STATES} WHERE owner>=? AND owner<? ORDER BY owner,name",
+            prefix, _after(prefix),
+        )  # fmt: skip
+        return cast("Iterator[list[tuple[str, str, bytes]]]", rows)
 
     def _ask(self, text: str, *values: object) -> list[Row]:
         return self._cursor.execute(text, values).fetchall()
+
+
+def _after(prefix: str) -> str:
+    """Return the least text that is after all that begin so."""
+    return f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}" if prefix else chr(0x10FFFF)
 
 
 _MEND: Final = (
