@@ -17,6 +17,7 @@ import typer
 from httpx import Response
 
 from app import __version__
+from app.cli_import import import_table
 from app.cli_pipeline import pipeline
 from app.cli_snapshots import export, snapshots
 from app.cli_users import user
@@ -40,6 +41,7 @@ command = typer.Typer(
 command.add_typer(user)
 command.add_typer(snapshots)
 command.command()(export)
+command.command(name="import")(import_table)
 command.add_typer(pipeline)
 
 

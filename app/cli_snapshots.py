@@ -72,7 +72,7 @@ def export(
     Example: rowcast export --data data
     """
     chosen = _settings(config, data, schema, settings)
-    _need_pyarrow()
+    need_pyarrow()
     from app.snapshots.export import Order  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.export import export as make  # noqa: PLC0415
     from app.snapshots.shelf import Shelf  # noqa: PLC0415
@@ -81,7 +81,7 @@ def export(
     order = Order(
         chosen.database_url,
         _directory(chosen, out),
-        _text(chosen.schema_file),
+        schema_text(chosen.schema_file),
         str(chosen.schema_file),
         tuple(name.strip() for name in tables.split(",") if name.strip()),
     )
@@ -167,7 +167,8 @@ def _directory(chosen: Config, out: Path | None) -> Path:
     return (out or chosen.snapshots.place(chosen.data)).absolute()
 
 
-def _text(path: Path) -> str:
+def schema_text(path: Path) -> str:
+    """Return the text of a schema; raises INVALID with how to name another."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -181,7 +182,8 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _need_pyarrow() -> None:
+def need_pyarrow() -> None:
+    """Say what to install where it is missing."""
     if find_spec("pyarrow") is None:
         raise Error(
             Code.UNSUPPORTED,
@@ -197,7 +199,7 @@ def list_snapshots(
 
     Example: rowcast snapshots list
     """
-    _need_pyarrow()
+    need_pyarrow()
     from app.snapshots.manifest import read_manifest  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.shelf import Shelf  # noqa: PLC0415
 
@@ -227,7 +229,7 @@ def verify(
 
     Example: rowcast snapshots verify newest
     """
-    _need_pyarrow()
+    need_pyarrow()
     from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.verify import verify as check  # noqa: PLC0415
 
@@ -250,7 +252,7 @@ def remove(
 
     Example: rowcast snapshots remove 000000000000001042
     """
-    _need_pyarrow()
+    need_pyarrow()
     from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
 
     Shelf(_directory(_settings(config, data), out)).remove(name)
@@ -268,7 +270,7 @@ def prove(
 
     Example: rowcast snapshots prove 000000000000001042
     """
-    _need_pyarrow()
+    need_pyarrow()
     from app.snapshots.catalogue import Catalogue  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.fold import differences  # noqa: PLC0415
     from app.snapshots.shelf import Shelf  # noqa: PLC0415

@@ -39,7 +39,7 @@ WIRING = {
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
     "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "cli_jobs",
     "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
-    "snapshot_settings", "exporting", "event_settings", "policies",
+    "snapshot_settings", "exporting", "cli_import", "event_settings", "policies",
 }  # fmt: skip
 """The modules of the top floor: one room."""
 

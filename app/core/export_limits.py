@@ -27,3 +27,10 @@ SNAPSHOT_MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 """Largest manifest that is read: ten thousand tables with the files of a year of days."""
 DOWNLOAD_PIECE_BYTES = 256 * 1024
 """Of a file that is sent, what is read at once: few turns, little memory for each reader."""
+
+# Imports ------------------------------------------------------------------------------------------
+IMPORT_BATCH_ROWS = 1_000
+"""Rows that are written together: enough that a commit costs each of them little, few enough that
+others' writes hardly wait for it."""
+IMPORT_BATCH_BYTES = 1024 * 1024
+"""Encoded rows that are sent together: half of the largest body that a server takes by default."""

@@ -5,13 +5,14 @@ with a dot, and what has its own name is complete and never changes. So a manife
 All of it blocks, and is for a thread.
 """
 
+import fcntl
 import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 from app.core.errors import Code, Error
 from app.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
@@ -115,6 +116,12 @@ class Catalogue:
             raise Error(
                 Code.NOT_FOUND, f"{item.name}/{path} cannot be opened: {error.strerror}"
             ) from error
+
+    def pin(self, item: Item) -> IO[bytes]:
+        """Hold a snapshot or increment until what is returned is closed; raises NOT_FOUND."""
+        held = self.open(item, MANIFEST)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        return held
 
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from app.core.errors import Code, Error
 from app.core.export_limits import (
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.snapshots")
 
 _MEDIA_TYPES: Final = {".json": "application/json", ".parquet": "application/vnd.apache.parquet"}
+
+
+class _Pin:
+    """A snapshot that is held, and until when."""
+
+    def __init__(self, held: IO[bytes]) -> None:
+        self.held = held
+        self.until = 0.0
 
 
 class Exports:
@@ -64,7 +72,7 @@ class Exports:
         self._ended = asyncio.Event()
         self._not_before = 0.0
         self._count = 0
-        self._read_at: dict[str, float] = {}
+        self._pins: dict[str, _Pin] = {}
 
     async def start(self) -> None:
         """Put the rows at their path, and begin to look and to do what is due."""
@@ -78,11 +86,14 @@ class Exports:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
+        self._unpin(list(self._pins))
 
     # -- what there is
 
     async def look(self) -> None:
         """Look at what is there, and tell what changed."""
+        now = self._now()
+        self._unpin([name for name, pin in self._pins.items() if pin.until <= now])
         async with self._looking:
             items, newest = await asyncio.to_thread(self._survey)
             before, former = self.items, self.newest
@@ -97,8 +108,21 @@ class Exports:
 
     def pinned(self, name: str) -> bool:
         """Tell whether a reader came for a file of a snapshot not long ago."""
-        at = self._read_at.get(name)
-        return at is not None and self._now() - at < SNAPSHOT_PINNED_SECONDS
+        return name in self._pins
+
+    async def _pin(self, item: Item) -> None:
+        """Keep a snapshot from being removed by itself, for a while from now on."""
+        pin = self._pins.get(item.name)
+        if pin is None:
+            held = await asyncio.to_thread(self.catalogue.pin, item)
+            pin = self._pins.setdefault(item.name, _Pin(held))
+            if pin.held is not held:
+                held.close()
+        pin.until = self._now() + SNAPSHOT_PINNED_SECONDS
+
+    def _unpin(self, names: list[str]) -> None:
+        for name in names:
+            self._pins.pop(name).held.close()
 
     def find(self, path: str) -> tuple[Item, str] | None:
         """Return what a path begins with, and the rest of it, which names a file."""
@@ -113,7 +137,7 @@ class Exports:
 
     async def download(self, item: Item, path: str) -> Download:
         """Open a file of a snapshot; raises NOT_FOUND. For a while the snapshot is not removed."""
-        self._read_at[item.name] = self._now()
+        await self._pin(item)
         file = await asyncio.to_thread(self.catalogue.open, item, path)
         try:
             facts = item.files.get(path)

@@ -121,6 +121,7 @@ class World:
     async def running(self, **settings):
         async with application(self.folder, self.schema, settings) as served:
             self.engine = served.engine
+            self.url = f"http://127.0.0.1:{served.http_port}"
             self.writer = Writer(served.engine, self.seed)
             yield self
 

@@ -1,0 +1,122 @@
+"""Import: Parquet files as records (FEATURES S19)."""
+
+import asyncio
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from change_world import World
+
+from app.cli_import import import_table
+from app.core.errors import Code, Error
+from app.schema import parse_schema
+from app.snapshots.importing import Importer, files_of
+from app.snapshots.manifest import read_manifest
+
+SCHEMA = """
+type Point { x: Float!, at: Date }
+type Dog @table @export {
+  id: ID @primaryKey, name: String!, age: Int, born: Date, any: Any, at: Point
+}
+type Strict @table @export @sealed { n: Long @primaryKey, v: Int }
+type Note @table @export { text: String }
+"""
+
+
+def table(name):
+    return next(item for item in parse_schema(SCHEMA).tables if item.name == name)
+
+
+@pytest.fixture
+def file(tmp_path):
+    def make(**columns):
+        path = tmp_path / "rows.parquet"
+        pq.write_table(pa.table(columns), path)
+        return path
+
+    return make
+
+
+async def test_what_is_imported_is_exported_again_alike(tmp_path):
+    """S19: export, import, export: equal digests, of every type and of open tables."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    worlds = []
+    for folder in (one, other):
+        folder.mkdir()
+        worlds.append(World(folder, 5))
+        worlds[-1].schema = worlds[-1].schema.replace("made: Date @createdTime, ", "")
+    quiet = {"mqtt.sys_interval": 0}
+    async with worlds[0].running(**quiet) as first, worlds[1].running(**quiet) as second:
+        await first.writer.put_accounts(*first.writer.amounts)
+        for _ in range(4):
+            await first.writer.write(60)
+        taken = one / "data/snapshots" / await first.snapshot()
+        for name in ("Dog", "Free", "Strict", "Account"):
+            schema = one / "schema.graphql"
+            await asyncio.to_thread(import_table, name, taken, schema, second.url)
+        again = other / "data/snapshots" / await second.snapshot()
+    before, after = read_manifest(taken).tables, read_manifest(again).tables
+    for name in ("Dog", "Free", "Strict", "Account"):
+        assert before[name].rows > 1
+        assert (before[name].rows, before[name].digest) == (after[name].rows, after[name].digest)
+
+
+async def test_rows_of_an_import_are_events(tmp_path, file):
+    """S19: who watches sees them; one batch is one transaction, a refused one leaves nothing."""
+    path = file(id=["a", "b"], text=["one", "two"], more=[1, None])
+    world = World(tmp_path, 1)
+    world.schema = SCHEMA
+    async with world.running(**{"mqtt.sys_interval": 0}):
+        head = world.head
+        schema = tmp_path / "schema.graphql"
+        await asyncio.to_thread(import_table, "Note", path, schema, world.url)
+        assert head + 2 == world.head
+        note = await world.engine.read("Note/a", world.ann)
+        assert {"text": "one", "more": 1} == world.engine.contents.value(note)
+
+
+def test_columns_of_other_programs_are_read_by_their_names(file):
+    """S19: dates, times in nanoseconds and structs become what the table declares."""
+    nanos = pa.array([1_700_000_000_000_000_000], pa.timestamp("ns"))
+    at = pa.array([{"x": 1.0, "at": date(2026, 1, 2)}], pa.struct([("x", "f8"), ("at", "date32")]))
+    path = file(id=["a"], name=["Rex"], age=pa.array([3], pa.int64()), born=nanos, at=at, any=["t"])
+    importer = Importer(table("Dog"))
+    assert 1 == importer.check([path])
+    (record,) = importer.records(path)
+    assert {
+        "id": "a", "name": "Rex", "age": 3, "any": "t",
+        "born": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+        "at": {"x": 1.0, "at": datetime(2026, 1, 2, tzinfo=UTC)},
+    } == record.value  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "says"),
+    [
+        ("Dog", {"id": ["a", "b"], "name": ["x", None]}, "row 2: name: is required"),
+        ("Dog", {"id": ["a", "b"], "name": ["x", "y"], "age": [1, 2**40]}, "row 2: age"),
+        ("Dog", {"name": ["x"]}, "row 1: it has no id"),
+        ("Strict", {"n": ["one"]}, "is not an id of Strict"),
+        ("Strict", {"n": [1], "more": [2]}, "row 1: more"),
+        ("Dog", {"id": ["a"], "name": ["x"], "_op": ["put"]}, "holds changes, not records"),
+    ],
+)
+def test_the_first_bad_row_is_named(file, name, columns, says):
+    """S19: by file and number, in the table's words, before anything is written."""
+    path = file(**columns)
+    with pytest.raises(Error) as refused:
+        Importer(table(name)).check([path])
+    assert refused.value.message.startswith(str(path))
+    assert says in refused.value.message
+
+
+def test_a_place_without_parquet_is_told(tmp_path):
+    """S19: what is named is not there, or is something else."""
+    with pytest.raises(Error, match="no Parquet file at"):
+        files_of(tmp_path, table("Dog"))
+    text = tmp_path / "x.parquet"
+    text.write_text("no")
+    with pytest.raises(Error, match="cannot be read as Parquet") as refused:
+        Importer(table("Dog")).check([text])
+    assert Code.INVALID == refused.value.code
