@@ -5,19 +5,26 @@ could sign in; a server that runs notices within a second. A password is asked f
 standard input: an argument would be seen by everyone on the machine.
 """
 
+import json
 import secrets
 import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.auth.hashes import Hash
+from app.auth.passwords import keep_password
+from app.auth.user_list import UserList, attributes_of, roles_of
 from app.auth.users import User, password_text, user_name
-from app.auth.users_file import add_user, read_users, remove_user
-from app.auth.verifier import make_verifier
+from app.auth.users_file import change_users, read_users, remove_user
+from app.auth.verifier import Verifier
 from app.config import load_config
-from app.core.callers import Grants
-from app.core.entry_limits import PASSWORD_BYTES_MAX, PASSWORD_ITERATIONS, PASSWORD_SALT_BYTES
+from app.core.callers import NONE, Grants
+from app.core.entry_limits import PASSWORD_BYTES_MAX
 from app.core.errors import Code, Error
 
 user = typer.Typer(
@@ -41,11 +48,22 @@ def add(
     name: NameArgument,
     read: Annotated[bool, typer.Option("--read/--no-read", help="May read and watch.")] = True,
     write: Annotated[bool, typer.Option("--write/--no-write", help="May write.")] = True,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="A role, such as admin; may be given again [default: as before]."),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What rules may ask for; VALUE is JSON or text."),
+    ] = None,
     password: Annotated[
         bool,
         typer.Option(
             "--password/--no-password", help="Whether a password lets it in, or only a certificate."
         ),
+    ] = True,
+    scram: Annotated[
+        bool, typer.Option("--scram/--no-scram", help="Whether it may sign in with SCRAM too.")
     ] = True,
     config: ConfigOption = None,
     data: DataOption = None,
@@ -53,18 +71,55 @@ def add(
 ) -> None:
     """Add a user, or give one a new password and new rights.
 
-    Example: rowcast user add ann --no-write
+    Example: rowcast user add ann --role admin
     """
     path = _path(config, data, file)
     name = user_name(name)
-    verifier = None
+    roles = None if role is None else roles_of(role)
+    attributes = dict(map(_attribute, attribute or []))
+    kept: tuple[Verifier | None, Hash | None] = None, None
     if password:
-        text = password_text(_password())
-        salt = secrets.token_bytes(PASSWORD_SALT_BYTES)
-        verifier = make_verifier(text, salt, PASSWORD_ITERATIONS)
-    added = User(name, Grants(read, write), verifier)
-    is_new = add_user(path, added, secrets.token_bytes)
-    typer.echo(f"{'added' if is_new else 'changed'} {_line(added)}")
+        kept = keep_password(password_text(_password()), secrets.token_bytes, scram=scram)
+    now = time.time()
+
+    def edit(known: UserList) -> UserList:
+        old = known.users.get(name) or User(name, NONE, created=_time_text(now), issue=int(now))
+        return known.with_user(
+            replace(
+                old,
+                grants=Grants(read, write),
+                verifier=kept[0],
+                hashed=kept[1],
+                roles=old.roles if roles is None else roles,
+                attributes=attributes_of({**old.attributes, **attributes}),
+                disabled=False,
+            )
+        )
+
+    before, after = change_users(path, edit, secrets.token_bytes)
+    typer.echo(f"{'changed' if name in before.users else 'added'} {_line(after.users[name])}")
+
+
+@user.command()
+def disable(
+    name: NameArgument,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    file: FileOption = None,
+) -> None:
+    """Let a user in no more, and end what it has open, until it is added again.
+
+    Example: rowcast user disable ann
+    """
+    path, name = _path(config, data, file), user_name(name)
+
+    def edit(known: UserList) -> UserList:
+        if name not in known.users:
+            raise Error(Code.NOT_FOUND, f"{path} has no user {name}")
+        return known.with_user(replace(known.users[name], disabled=True))
+
+    change_users(path, edit, secrets.token_bytes)
+    typer.echo(f"disabled {name}")
 
 
 @user.command()
@@ -74,7 +129,7 @@ def remove(
     data: DataOption = None,
     file: FileOption = None,
 ) -> None:
-    """Remove a user; who is connected stays so until the connection ends.
+    """Remove a user; what it has open on a running server ends within a second.
 
     Example: rowcast user remove ann
     """
@@ -99,8 +154,31 @@ def list_users(
 
 
 def _line(one: User) -> str:
-    words = (("read", one.grants.read), ("write", one.grants.write), ("password", one.verifier))
+    words = (
+        ("read", one.grants.read),
+        ("write", one.grants.write),
+        ("administer", one.grants.administer),
+        *((f"role {name}", True) for name in sorted(one.roles)),
+        ("password", one.check),
+        ("disabled", one.disabled),
+    )
     return f"{one.name}: {', '.join(word for word, has in words if has) or 'nothing'}"
+
+
+def _attribute(text: str) -> tuple[str, object]:
+    """Read ``sites=["north"]`` or ``team=blue``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise Error(Code.INVALID, f"--attribute {text}: write --attribute name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _time_text(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
 
 
 def _path(config: Path | None, data: Path | None, file: Path | None) -> Path:

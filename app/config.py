@@ -30,6 +30,7 @@ from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
 from app.retainer_settings import RetainerSettings
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
+from app.security_settings import Security
 from app.snapshot_settings import SnapshotSettings
 from app.tls_settings import MutualTls, Tls
 from app.topic_settings import Topics
@@ -38,10 +39,16 @@ DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""
 PREFIX: Final = "ROWCAST_"
 """Every variable of the environment that begins so is a setting."""
-MAPS: Final = frozenset({"topics.tables"})
+MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names"})
 """Settings that are sections by names of the operator's own."""
 SECRET: Final = frozenset(
-    {"store.url", "retainer.backends.built_in_database.ds.url", "tls.privateKeyPassword", "url"}
+    {
+        "store.url",
+        "retainer.backends.built_in_database.ds.url",
+        "tls.privateKeyPassword",
+        "security.jwt.key",
+        "url",
+    }
 )
 """Settings whose value may hold a password, so that no message repeats it."""
 
@@ -173,18 +180,6 @@ class WebSocket(Section):
     """WebSocket."""
 
     heartbeat_seconds: Seconds = Field(default=20, description="Time between two pings.")
-
-
-class Security(Section):
-    """Who may come in."""
-
-    anonymous: Literal["loopback", "everywhere", "nobody"] = Field(
-        default="loopback", description="From where callers without a name are accepted."
-    )
-    users: str = Field(
-        default="",
-        description="File of users; empty for users.json in the data directory.",
-    )
 
 
 class Store(Section):

@@ -17,9 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from app import __version__
-from app.auth.anonymous import anonymous_from
-from app.auth.authenticator import Authenticator
-from app.auth.users_file import UsersFile
 from app.broker.broker import Broker
 from app.broker.forms import media_type_wanted
 from app.broker.recall import OWNER
@@ -66,6 +63,7 @@ from app.gateway_settings import plan_of, plans
 from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
+from app.identity import Identity
 from app.logs import configure_logging
 from app.measures import count_writes, sample_messages, show_tables, watch_broker, watch_store
 from app.metrics.client_events import TABLE as EVENTS_TABLE
@@ -114,12 +112,7 @@ class Application:
             self.hooks.add(hook)
         for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
-        users = self._users = UsersFile(config.users_file)
-        users.load()
-        required = ("mqtt",) if config.mqtt.require_authentication else ()
-        self._authenticator = Authenticator(
-            config.security.anonymous, users, required, certificate_user=config.mqtt.mtls.user
-        )
+        self.identity = Identity(config, now)
         config.data.mkdir(parents=True, exist_ok=True)
         self.store = SqlStore(config.database_url)
 
@@ -157,7 +150,7 @@ class Application:
             await self._on_writer(self._define_metrics)
             stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
             self.topic_tables.restore(stored, facts)
-            await set_policy(self.engine, self._users)
+            await set_policy(self.engine, self.identity.person)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
@@ -224,6 +217,8 @@ class Application:
             self.topic_tables,
         )
         self._closing.push_async_callback(self.engine.stop)
+        self.identity.begin(self.engine)
+        self._run(self.identity.look())
         self._retain()
         self.broker = self._make_broker()
         self.retention = Retention(self.engine, tables, settings, self._now)
@@ -295,7 +290,7 @@ class Application:
             session_expiry_seconds_max=mqtt.max_session_expiry_seconds,
             session_queue_max=mqtt.max_session_queue,
             session_queue_policy=Overflow(mqtt.session_queue_policy),
-            authenticator=self._authenticator,
+            authenticator=self.identity.authenticator,
             guard=mqtt.guard,
             rates=mqtt.rate.settings,
             rewriting=rewriting(mqtt.rewrite),
@@ -316,8 +311,12 @@ class Application:
             websocket_heartbeat_seconds=config.websocket.heartbeat_seconds,
             cors_origins=config.http.cors,
             body_bytes_max=config.http.max_body_bytes,
-            anonymous=anonymous_from(config.security.anonymous),
-            authenticator=self._authenticator,
+            anonymous=self.identity.authenticator.anonymous,
+            authenticator=self.identity.authenticator,
+            token_seconds=config.security.token_seconds,
+            revoke=self.identity.directory.revoke,
+            banned=self.broker.guard.seconds_banned,
+            offended=self.broker.guard.failed,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
         fixed = make_fixed(self.engine, settings)

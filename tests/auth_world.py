@@ -23,6 +23,7 @@ class MemoryUsers:
 
     def __init__(self, *users):
         self.users = {user.name: user for user in users}
+        self.roles = {}
         self.asked = []
 
     def add(self, user):
@@ -31,9 +32,21 @@ class MemoryUsers:
     async def secret(self):
         return SECRET if self.users else None
 
+    @property
+    def in_force(self):
+        return bool(self.users)
+
+    @property
+    def kinds(self):
+        users = self.users.values()
+        return any(one.hashed is None for one in users), any(one.hashed for one in users)
+
+    def known(self, name):
+        return self.users.get(name)
+
     async def find(self, name):
         self.asked.append(name)
-        return self.users.get(name)
+        return self.known(name)
 
 
 def ann_and_bob():

@@ -26,6 +26,7 @@ FLOORS = {
     "http": 4,
     "broker": 4,
     "gateway": 4,
+    "directory": 4,
     "snapshots": 4,
     "metrics": 4,
     "pipeline": 4,
@@ -36,6 +37,7 @@ FLOORS = {
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
 WIRING = {
+    "security_settings", "identity",
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
     "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "cli_jobs",
     "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",

@@ -3,17 +3,17 @@
 import pytest
 from typer.testing import CliRunner
 
-import app.cli_users
+import app.auth.passwords
 from app.auth.users_file import read_users
 from app.cli import command
-from app.core.callers import ALL, Grants
+from app.core.callers import Grants
 from app.core.errors import Code, Error
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app.cli_users, "PASSWORD_ITERATIONS", 4096)
+    monkeypatch.setattr(app.auth.passwords, "PASSWORD_ITERATIONS", 4096)
     return tmp_path / "data" / "users.json"
 
 
@@ -29,7 +29,7 @@ def test_every_command_has_help_with_an_example(name):
 def test_a_user_is_added_with_the_password_from_standard_input(path):
     assert "added ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
     ann = read_users(path).users["ann"]
-    assert ALL == ann.grants
+    assert Grants(read=True, write=True) == ann.grants
     assert ann.verifier.matches("pencil")
 
 

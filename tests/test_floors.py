@@ -33,6 +33,8 @@ LIBRARIES = {
     "gmqtt": {"gateway"},
     "fastapi": {"http", "wiring"},
     "sse_starlette": {"http", "wiring"},
+    "argon2": {"auth"},
+    "jwt": {"auth"},
     "yaml": {"wiring"},
     "typer": {"wiring"},
 }

@@ -1,10 +1,12 @@
 """Who is it: what a peer showed at a door becomes a Caller, or a refusal.
 
-Every door asks the one ``Authenticator``, so that a rule about users is stated once. It must not
-know protocols: a door maps the Error that it raises to its own words.
+Every door asks the one ``Authenticator``, so that a rule about users is stated once; ``judge`` says
+later whether a Caller is still who it was. It must not know protocols: a door maps the Error that
+it raises to its own words.
 """
 
 import secrets
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,9 +15,12 @@ from app.auth.certificates import user_of
 from app.auth.exchange import Exchange, ScramExchange
 from app.auth.passwords import Passwords
 from app.auth.scram import METHOD
-from app.auth.users import User, Users, user_name
+from app.auth.sightings import Sightings
+from app.auth.tickets import Tickets
+from app.auth.tokens import Token, Tokens, is_token
+from app.auth.users import User, Users, granted, user_name
 from app.auth.verifier import wrong_password
-from app.core.callers import ALL, Caller
+from app.core.callers import ADMIN, ALL, NONE, Caller, Grants
 from app.core.errors import Code, Error
 
 _KEY_BYTES = 32
@@ -23,9 +28,10 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a peer showed: a name and password, a certificate, or only its address.
+    """What a peer showed: a name and password, a token, a certificate, or only its address.
 
-    ``certificate`` is what ``getpeercert()`` of a verified TLS connection returned, else None.
+    ``certificate`` is what ``getpeercert()`` of a verified TLS connection returned, else None. A
+    token may also come in the place of the password.
     """
 
     username: str | None = None
@@ -34,6 +40,7 @@ class Credentials:
     client_id: str = ""
     peer: str = ""
     door: str = "server"
+    token: bytes | None = None
 
 
 class Authenticator:
@@ -41,7 +48,8 @@ class Authenticator:
 
     ``required`` are doors where everyone must sign in as soon as there are users; ``random`` gives
     so many unpredictable bytes; ``certificate_user`` is the rule of ``certificates.py:user_of``,
-    empty when certificates name nobody.
+    empty when certificates name nobody; ``foreign_grants`` is what a foreign token's user may do
+    without roles.
     """
 
     def __init__(
@@ -51,6 +59,9 @@ class Authenticator:
         required: Collection[str] = (),
         random: Callable[[int], bytes] = secrets.token_bytes,
         certificate_user: str = "Common Name",
+        tokens: Tokens | None = None,
+        foreign_grants: Grants = NONE,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._anonymous = anonymous_from(anonymous)
         self._users = users
@@ -58,25 +69,48 @@ class Authenticator:
         self._random = random
         self._certificate_user = certificate_user
         self._passwords = Passwords(users, random(_KEY_BYTES)) if users is not None else None
+        self._tokens = tokens or Tokens(now)
+        self._foreign_grants = foreign_grants
+        self._now = now
+        self.tickets = Tickets(now, random)
+        self.sightings = Sightings(now)
         self.failures = 0
         """How many were refused."""
+
+    @property
+    def in_force(self) -> bool:
+        """Whether anybody can sign in: without users and trusted issuers, names mean nothing."""
+        with_users = self._users is not None and self._users.in_force
+        return with_users or self._tokens.foreign is not None
 
     async def identify(self, credentials: Credentials) -> Caller:
         """Return who it is. Raises UNAUTHENTICATED, DENIED, or BUSY when too many sign in."""
         try:
             return await self._identify(credentials)
-        except Error:
-            self.failures += 1
+        except Error as error:
+            self.failed(credentials.username or "", error)
             raise
+
+    def failed(self, name: str, error: Error) -> None:
+        """Count somebody who could not prove who it is, and who it said it was (FEATURES L9)."""
+        self.failures += 1
+        if self._users is not None and self._users.known(name) is not None:
+            self.sightings.failed(name, error.message)
 
     async def _identify(self, shown: Credentials) -> Caller:
         secret = await self._users.secret() if self._users is not None else None
+        foreign = self._tokens.foreign is not None
+        data = shown.token
+        if data is None and is_token(shown.password) and (secret is not None or foreign):
+            data = shown.password
+        if data is not None:
+            return self._with_token(data, secret, shown)
         named = bool(shown.certificate and self._certificate_user)
         if named and (shown.password is None or secret is None):
             return self.caller(await self._certified(shown, users=secret is not None), shown)
         nameless = shown.username is None and shown.password is None
         if self._passwords is None or secret is None or nameless:
-            return self._nameless(shown, users=secret is not None)
+            return self._nameless(shown, users=secret is not None or foreign)
         if shown.username is None or shown.password is None:
             raise Error(Code.UNAUTHENTICATED, "a user name and a password are needed together")
         user = await self._passwords.user(shown.username, shown.password, secret)
@@ -90,14 +124,121 @@ class Authenticator:
         return ScramExchange(self._users, secret, self._random)
 
     def caller(self, user: User, credentials: Credentials) -> Caller:
-        """Return the Caller that a user is at a door."""
+        """Return the Caller that a user is at a door. Raises DENIED for one that is disabled."""
+        if user.disabled:
+            raise _disabled(user.name)
+        self.sightings.seen(user.name, credentials.door, credentials.peer)
+        caller = self.as_caller(user, credentials.door)
+        return replace(caller, client_id=credentials.client_id, peer=credentials.peer)
+
+    def as_caller(self, user: User, door: str) -> Caller:
+        """Return the caller that a user would be."""
         return Caller(
             user.name,
-            user.grants,
-            credentials.door,
-            client_id=credentials.client_id,
-            peer=credentials.peer,
+            self._rights(user),
+            door,
+            roles=user.roles,
+            claims=user.attributes,
+            issue=user.issue,
         )
+
+    def anonymous(self, peer: str, door: str) -> Caller:
+        """Return the Caller of a peer without a name; it administers only while nobody has one."""
+        caller = self._anonymous(peer, door)
+        if caller.grants.administer and self.in_force:
+            return replace(caller, grants=replace(caller.grants, administer=False))
+        return caller if not caller.grants.administer else replace(caller, roles=_ADMIN)
+
+    def _rights(self, user: User) -> Grants:
+        return granted(user.grants, user.roles, self._users.roles if self._users else {})
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    async def token(self, caller: Caller, seconds: float) -> tuple[str, float]:
+        """Return a token for somebody who has signed in, and when it is over.
+
+        It holds no longer than what the caller showed. Raises UNAUTHENTICATED for who is nobody's
+        user here.
+        """
+        user = await self._users.find(caller.user) if self._users is not None else None
+        secret = await self._users.secret() if self._users is not None else None
+        if user is None or secret is None or caller.issuer:
+            raise Error(
+                Code.UNAUTHENTICATED,
+                "tokens are for this server's users: sign in with a name and password (rowcast "
+                "user add)",
+            )
+        return self._tokens.make(user, secret, min(seconds, caller.until - self._now()))
+
+    def _with_token(self, data: bytes, secret: bytes | None, shown: Credentials) -> Caller:
+        if not self.in_force:
+            raise Error(
+                Code.UNAUTHENTICATED,
+                "there are no users and no trusted issuers, so no token is taken here",
+            )
+        token = self._tokens.read(data, secret)
+        if shown.username not in {None, "", token.user}:
+            raise Error(Code.UNAUTHENTICATED, "the user name is another than the token's")
+        known = self._users.known(token.user) if self._users is not None else None
+        if token.issuer:
+            if known is not None and known.disabled:
+                raise _disabled(token.user)
+            caller = self._foreign(token, shown)
+        else:
+            if known is None or known.issue != token.issue:
+                raise Error(Code.UNAUTHENTICATED, "the token was revoked; sign in anew")
+            caller = self.caller(known, shown)
+        return replace(caller, until=token.until)
+
+    def _foreign(self, token: Token, shown: Credentials) -> Caller:
+        return Caller(
+            token.user,
+            self._foreign_rights(token.roles),
+            shown.door,
+            client_id=shown.client_id,
+            peer=shown.peer,
+            roles=token.roles,
+            claims=token.claims,
+            issuer=token.issuer,
+        )
+
+    def _foreign_rights(self, roles: frozenset[str]) -> Grants:
+        return granted(self._foreign_grants, roles, self._users.roles if self._users else {})
+
+    # -- later -------------------------------------------------------------------------------------
+
+    def is_removed(self, name: str) -> bool:
+        """Tell whether a name is nobody's; where others name users too, that is not known."""
+        if self._users is None or not self._users.in_force or self._tokens.foreign is not None:
+            return False
+        return name != "anonymous" and self._users.known(name) is None
+
+    def judge(self, caller: Caller) -> Caller:
+        """Return a caller as it is now: itself, when nothing of it has changed (FEATURES L8).
+
+        Raises UNAUTHENTICATED when it has to sign in anew, DENIED when it may not be here.
+        """
+        if self._now() >= caller.until:
+            raise Error(Code.UNAUTHENTICATED, "the token is over; sign in with a new one")
+        if caller.user == "anonymous":
+            shown = Credentials(peer=caller.peer, door=caller.door)
+            fresh = self._nameless(shown, users=self.in_force)
+            return _renewed(caller, fresh.grants, fresh.roles, caller.claims)
+        if self._users is None or (not self._users.in_force and not caller.issuer):
+            return caller
+        user = self._users.known(caller.user)
+        if user is not None and user.disabled:
+            raise _disabled(caller.user)
+        if caller.issuer:
+            rights = self._foreign_rights(caller.roles)
+            return _renewed(caller, rights, caller.roles, caller.claims)
+        if user is None:
+            raise Error(Code.UNAUTHENTICATED, f"the user {caller.user!r} was removed")
+        if user.issue != caller.issue:
+            raise Error(
+                Code.UNAUTHENTICATED, f"the password of {caller.user!r} was changed; sign in anew"
+            )
+        return _renewed(caller, self._rights(user), user.roles, user.attributes)
 
     async def _certified(self, shown: Credentials, *, users: bool) -> User:
         """Return the user that a certificate names; when there are users, it is one of them."""
@@ -115,7 +256,7 @@ class Authenticator:
         return user
 
     def _nameless(self, credentials: Credentials, *, users: bool) -> Caller:
-        caller = self._anonymous(credentials.peer, credentials.door)
+        caller = self.anonymous(credentials.peer, credentials.door)
         if users and credentials.door in self._required:
             raise Error(Code.DENIED, "a user name and a password are needed; sign in")
         if not caller.grants.read and not caller.grants.write:
@@ -125,3 +266,29 @@ class Authenticator:
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"
             )
         return replace(caller, client_id=credentials.client_id)
+
+
+_ADMIN = frozenset({ADMIN})
+
+
+def is_same(one: Caller, other: Caller) -> bool:
+    """Tell whether two callers may do the same for as long."""
+    return (one.grants, one.roles, one.claims, one.issue, one.until) == (
+        other.grants,
+        other.roles,
+        other.claims,
+        other.issue,
+        other.until,
+    )
+
+
+def _disabled(name: str) -> Error:
+    return Error(Code.DENIED, f"the user {name!r} is disabled; ask an administrator")
+
+
+def _renewed(
+    caller: Caller, grants: Grants, roles: frozenset[str], claims: Mapping[str, object]
+) -> Caller:
+    """Return the caller itself where all is the same, so that its writes stay in order."""
+    fresh = replace(caller, grants=grants, roles=roles, claims=claims)
+    return caller if is_same(fresh, caller) else fresh

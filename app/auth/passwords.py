@@ -1,20 +1,24 @@
 """Plain passwords: checked in threads, because hashing is meant to take long, and remembered.
 
-A password that was right is recognised for as long as its user's verifier stays as it is, by a
+A password that was right is recognised for as long as what is kept of it stays as it is, by a
 keyed digest, so that a thousand devices that reconnect cost no hashing. An unknown user costs the
-same work as a wrong password. How many may wait is bounded.
+same work as a wrong password: one argon2id, or one PBKDF2 for a share of the names while there are
+users who have nothing else. How many may wait is bounded.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from app.auth.users import User, Users, decoy, password_text, user_name
-from app.auth.verifier import Verifier, sign, wrong_password
+from app.auth.hashes import Hash, decoy_hash, make_hash
+from app.auth.users import Check, User, Users, decoy, password_text, user_name
+from app.auth.verifier import Verifier, make_verifier, sign, wrong_password
 from app.core.entry_limits import (
     PASSWORD_CACHE_ENTRIES_MAX,
     PASSWORD_CHECKS_AT_ONCE,
     PASSWORD_CHECKS_WAITING_MAX,
+    PASSWORD_ITERATIONS,
+    PASSWORD_SALT_BYTES,
 )
 from app.core.errors import Code, Error
 
@@ -45,27 +49,46 @@ class Passwords:
         except Error:  # it can be nobody's; this tells nothing about who there is
             raise wrong_password() from None
         user = await self._users.find(name)
-        verifier = user.verifier if user is not None else None
-        if user is None or verifier is None:
-            await self._check(decoy(name, secret), text)
+        check = user.check if user is not None else None
+        if user is None or check is None:
+            await self._check(self._decoy(name, secret), text)
             raise wrong_password()
-        known = sign(self._key, f"{name}\0{verifier}\0{text}".encode())
+        known = sign(self._key, f"{name}\0{check}\0{text}".encode())
         if known in self._right:
             return user
-        if not await self._check(verifier, text):
+        if not await self._check(check, text):
             raise wrong_password()
         if len(self._right) >= PASSWORD_CACHE_ENTRIES_MAX:
             del self._right[next(iter(self._right))]
         self._right[known] = None
         return user
 
-    async def _check(self, verifier: Verifier, password: str) -> bool:
+    def _decoy(self, name: str, secret: bytes) -> Check:
+        """Return what costs as much as a user's: which kind of it follows from the name."""
+        older, newer = self._users.kinds
+        if older and (not newer or sign(secret, b"kind " + name.encode())[0] % 2):
+            return decoy(name, secret)
+        return decoy_hash(name, secret)
+
+    async def _check(self, check: Check, password: str) -> bool:
         """Compare in a thread, a few at a time."""
         if self._waiting >= PASSWORD_CHECKS_WAITING_MAX:
             raise Error(Code.BUSY, "too many are signing in; try again in a moment")
         self._waiting += 1
         try:
             async with self._turns:
-                return await self._run(verifier.matches, password)
+                return await self._run(check.matches, password)
         finally:
             self._waiting -= 1
+
+
+def keep_password(text: str, random: Callable[[int], bytes], *, scram: bool) -> "Kept":
+    """Return what is kept of a prepared password; takes tens of milliseconds of computing."""
+    hashed = make_hash(text, random(PASSWORD_SALT_BYTES))
+    if not scram:
+        return None, hashed
+    return make_verifier(text, random(PASSWORD_SALT_BYTES), PASSWORD_ITERATIONS), hashed
+
+
+Kept = tuple[Verifier | None, Hash]
+"""What SCRAM needs, if it is to be offered, and what a plain password is compared with."""

@@ -1,15 +1,17 @@
-"""Users: a name, what is kept of the password, what the user may do; and the interface to them.
+"""Users and roles: who may sign in, what is kept of the password, what they may do.
 
-Where users are kept is behind ``Users``: a file now, tables later. Here is also what a name and a
-password may be, whoever makes or checks them.
+Where users are kept is behind ``Users``. Here is also what a name and a password may be, whoever
+makes or checks them. What a user may do is its own grants and those of its roles.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from app.auth.hashes import Hash
 from app.auth.saslprep import saslprep
 from app.auth.verifier import Verifier, sign
-from app.core.callers import Grants
+from app.core.callers import ADMIN, ALL, NONE, Grants
 from app.core.entry_limits import (
     PASSWORD_BYTES_MAX,
     PASSWORD_ITERATIONS,
@@ -21,23 +23,79 @@ from app.core.errors import Code, Error
 _RESERVED = frozenset({"anonymous"})
 
 
+class Check(Protocol):
+    """What is kept of a password: a ``Hash`` or a ``Verifier``."""
+
+    def matches(self, password: str) -> bool:
+        """Tell whether it is this password's; takes tens of milliseconds of computing."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may sign in; without a verifier, not with a password."""
+    """Somebody who may sign in; without a hash or a verifier, not with a password.
+
+    ``grants`` are its own, without those of its roles. ``created`` is a time as rows spell it.
+    ``issue`` grows whenever what it signs in with is replaced: older tokens and connections end.
+    """
 
     name: str
     grants: Grants
     verifier: Verifier | None = None
+    hashed: Hash | None = None
+    roles: frozenset[str] = frozenset()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    disabled: bool = False
+    created: str = ""
+    issue: int = 0
+
+    @property
+    def check(self) -> Check | None:
+        """What judges a password that is shown as it is."""
+        return self.hashed or self.verifier
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A word for what several users may do; ``note`` is for people."""
+
+    name: str
+    grants: Grants = NONE
+    note: str = ""
 
 
 class Users(Protocol):
     """Where users are kept."""
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles, as last looked at; one that nobody declared grants nothing by itself."""
+
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether users have a verifier and no hash, and whether users have a hash."""
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there are users to speak of, as last looked at."""
 
     async def secret(self) -> bytes | None:
         """Return the same secret bytes for good; None while there are no users to speak of."""
 
     async def find(self, name: str) -> User | None:
         """Return the user of a prepared name."""
+
+    def known(self, name: str) -> User | None:
+        """Return the same at once, as last looked at."""
+
+
+def granted(own: Grants, names: Iterable[str], roles: Mapping[str, Role]) -> Grants:
+    """Return what somebody may do who has these roles."""
+    for name in names:
+        if name == ADMIN:
+            return ALL
+        if name in roles:
+            own |= roles[name].grants
+    return own
 
 
 def user_name(text: str) -> str:

@@ -1,10 +1,8 @@
 """Users in a JSON file: read again when it changes, replaced as a whole, for its owner only.
 
-    {"secret": "<base64>", "users": {"ann": {"read": true, "write": true, "verifier": "SCRAM-..."}}}
-
-``secret`` makes the answers about unknown names (``users.decoy``); it comes with the file. Once
-there has been a file, users are in force: a file that goes away means that nobody can sign in, not
-that everybody may come in.
+What stands in it is ``user_list``'s. Once there has been a file, users are in force: a file that
+goes away means that nobody can sign in, not that everybody may come in. The server and the command
+``rowcast user`` change it alike, under one lock, so there is one truth.
 """
 
 import asyncio
@@ -13,33 +11,24 @@ import json
 import logging
 import os
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from app.auth.users import User, user_name
-from app.auth.verifier import Verifier, read_verifier
-from app.core.callers import Grants
-from app.core.entry_limits import USERS_FILE_BYTES_MAX, USERS_FILE_LOOK_SECONDS
+from app.auth.user_list import UserList, list_of, tree_of
+from app.auth.users import Role, User
+from app.core.entry_limits import (
+    USERS_FILE_BYTES_MAX,
+    USERS_FILE_LOOK_SECONDS,
+    USERS_SECRET_BYTES,
+)
 from app.core.errors import Code, Error
 
 log = logging.getLogger("rowcast.auth")
 
-_SECRET_BYTES = 32
-_KEYS = {"secret", "users"}
-_USER_KEYS = {"read", "write", "administer", "verifier"}
-
 _Stamp = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class UserList:
-    """What the file holds."""
-
-    secret: bytes
-    users: dict[str, User] = field(default_factory=dict)
+Edit = Callable[[UserList], UserList]
+"""Makes another list of the one that is there; raises what is against it."""
 
 
 class UsersFile:
@@ -52,6 +41,7 @@ class UsersFile:
         self._looked_at = -1.0 - USERS_FILE_LOOK_SECONDS
         self._stamp: _Stamp | None = None
         self._list: UserList | None = None
+        self._kinds = False, False
 
     def load(self) -> None:
         """Read the file, if it is there. Blocks; raises INVALID for what is wrong in it."""
@@ -61,11 +51,41 @@ class UsersFile:
         self._stamp = stamp
         if stamp is not None:
             self._list = read_users(self._path)
+            users = self._list.users.values()
+            self._kinds = (
+                any(one.verifier and not one.hashed for one in users),
+                any(one.hashed for one in users),
+            )
             if self._path.stat().st_mode & 0o077:
                 log.warning("%s can be read by others; run: chmod 600 %s", self._path, self._path)
         elif self._list is not None:
             log.warning("%s is gone: nobody can sign in", self._path)
             self._list = UserList(self._list.secret)
+
+    @property
+    def listed(self) -> UserList | None:
+        """The list, as last looked at; None while there has been no file."""
+        return self._list
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there has been a file."""
+        return self._list is not None
+
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether users have a verifier and no hash, and whether users have a hash."""
+        return self._kinds
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """The roles, as last looked at."""
+        return self._list.roles if self._list is not None else {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all users, as last looked at."""
+        return list(self._list.users) if self._list is not None else []
 
     async def secret(self) -> bytes | None:
         """Return the file's secret; None while there has been no file."""
@@ -74,8 +94,22 @@ class UsersFile:
 
     async def find(self, name: str) -> User | None:
         """Return the user of a prepared name."""
-        users = await self._current()
-        return users.users.get(name) if users is not None else None
+        await self._current()
+        return self.known(name)
+
+    def known(self, name: str) -> User | None:
+        """Return the same at once, as last looked at."""
+        return self._list.users.get(name) if self._list is not None else None
+
+    async def look(self) -> None:
+        """Look whether the file was changed, if nobody has just now."""
+        await self._current()
+
+    async def change(self, edit: Edit, random: Callable[[int], bytes]) -> None:
+        """Change the file, and know of it at once. Raises what ``edit`` raises, and INVALID."""
+        async with self._looking:
+            await asyncio.to_thread(change_users, self._path, edit, random)
+            await asyncio.to_thread(self.load)
 
     async def _current(self) -> UserList | None:
         """Return what the file holds, or held not much longer ago than a second."""
@@ -103,35 +137,10 @@ def read_users(path: Path) -> UserList:
         raise Error(Code.INVALID, f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Error(Code.INVALID, f"{path}: is not JSON; restore it from a copy") from error
-    if not isinstance(tree, dict) or set(tree) != _KEYS or not isinstance(tree["users"], dict):
-        raise Error(Code.INVALID, f"{path}: should be an object of 'secret' and 'users'")
     try:
-        secret = b64decode(tree["secret"], validate=True)
-    except (TypeError, ValueError):
-        secret = b""
-    if len(secret) < _SECRET_BYTES:
-        raise Error(Code.INVALID, f"{path}: 'secret' should be {_SECRET_BYTES} bytes in base64")
-    users = (_user(path, name, facts) for name, facts in tree["users"].items())
-    return UserList(secret, {user.name: user for user in users})
-
-
-def _user(path: Path, name: str, facts: object) -> User:
-    where = f"{path}: user {name!r}"
-    if not isinstance(facts, dict) or not set(facts) <= _USER_KEYS:
-        raise Error(Code.INVALID, f"{where} has {', '.join(sorted(_USER_KEYS))} and nothing else")
-    granted = [facts.get(name, False) for name in ("read", "write", "administer")]
-    if not all(isinstance(one, bool) for one in granted):
-        raise Error(
-            Code.INVALID, f"{where}: 'read', 'write' and 'administer' should be true or false"
-        )
-    try:
-        prepared = user_name(name)
-        verifier = read_verifier(str(facts["verifier"])) if "verifier" in facts else None
+        return list_of(tree)
     except Error as error:
-        raise Error(Code.INVALID, f"{where}: {error.message}") from None
-    if prepared != name:
-        raise Error(Code.INVALID, f"{where}: should be written {prepared!r} (RFC 4013)")
-    return User(name, Grants(*granted), verifier)
+        raise Error(Code.INVALID, f"{path}: {error.message}") from None
 
 
 def _stamp(path: Path) -> _Stamp | None:
@@ -148,24 +157,22 @@ def _stamp(path: Path) -> _Stamp | None:
 # -- changing it -----------------------------------------------------------------------------------
 
 
-def add_user(path: Path, user: User, random: Callable[[int], bytes]) -> bool:
-    """Add a user, or put it in the place of the one of this name; return whether it is new."""
+def change_users(path: Path, edit: Edit, random: Callable[[int], bytes]) -> tuple[UserList, ...]:
+    """Put the list that ``edit`` makes in the place of the one that is there; return both."""
     with _changing(path):
-        known = read_users(path) if path.exists() else UserList(random(_SECRET_BYTES))
-        _write(path, known.secret, {**known.users, user.name: user})
-        return user.name not in known.users
+        known = read_users(path) if path.exists() else UserList(random(USERS_SECRET_BYTES))
+        changed = edit(known)
+        if changed != known:
+            _write(path, changed)
+        return known, changed
 
 
 def remove_user(path: Path, name: str) -> bool:
     """Remove a user; return whether there was one."""
     if not path.exists():
         return False
-    with _changing(path):
-        known = read_users(path)
-        left = {key: user for key, user in known.users.items() if key != name}
-        if len(left) < len(known.users):
-            _write(path, known.secret, left)
-        return len(left) < len(known.users)
+    known, _ = change_users(path, lambda known: known.without_user(name), os.urandom)
+    return name in known.users
 
 
 @contextmanager
@@ -184,10 +191,9 @@ def _changing(path: Path) -> Iterator[None]:
         os.close(directory)
 
 
-def _write(path: Path, secret: bytes, users: dict[str, User]) -> None:
+def _write(path: Path, known: UserList) -> None:
     """Replace the file: a reader sees the old one or the new one."""
-    facts = {user.name: _facts(user.grants, user.verifier) for user in users.values()}
-    tree = {"secret": b64encode(secret).decode(), "users": facts}
+    tree = tree_of(known)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -209,8 +215,3 @@ def _give_to_owner(handle: int, path: Path) -> None:
     owner = (path if path.exists() else path.parent).stat()
     if os.geteuid() == 0:
         os.fchown(handle, owner.st_uid, owner.st_gid)
-
-
-def _facts(grants: Grants, verifier: Verifier | None) -> dict[str, object]:
-    facts: dict[str, object] = asdict(grants)
-    return facts | ({"verifier": str(verifier)} if verifier is not None else {})

@@ -7,10 +7,9 @@ begins a short task, and all other packets go on meanwhile (MQTT 5, 4.12.1).
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.auth.authenticator import Credentials
+from app.auth.authenticator import Credentials, is_same
 from app.auth.exchange import Exchange, Step
 from app.auth.users import User
 from app.broker.forms import DOOR
@@ -92,11 +91,11 @@ class Dialogue:
                 self._answer = asyncio.get_running_loop().create_future()
                 self._say(Reason.CONTINUE_AUTHENTICATION, step)  # MQTT-4.12.0-2
                 step = await self._step(await self._answer)
+            caller = self._authenticator.caller(step.user, self._shown)
         except Error as error:
             self._failed(error)
             raise
         self._exchange = None
-        caller = self._authenticator.caller(step.user, self._shown)
         return caller, self._properties(step)
 
     def take(self, packet: Auth) -> None:
@@ -141,8 +140,8 @@ class Dialogue:
         return await self._exchange.step(data)
 
     def _failed(self, error: Error) -> None:
-        self._authenticator.failures += 1
         name = self._exchange.claimed if self._exchange is not None else ""
+        self._authenticator.failed(name, error)
         _refused(self._client, name, self._shown, error, guessed=True)
 
     async def _renew(self, data: bytes) -> None:
@@ -172,8 +171,9 @@ class Dialogue:
         client = self._client
         if client.caller is None or user.name != client.caller.user:
             raise Error(Code.DENIED, "a connection stays its user's; connect anew as somebody else")
-        if user.grants != client.caller.grants:
-            client.caller = replace(client.caller, grants=user.grants)
+        fresh = self._authenticator.caller(user, self._shown)
+        if not is_same(fresh, client.caller):
+            client.caller = fresh
 
     def _say(self, reason: Reason, step: Step) -> None:
         self._client.send(Auth(reason, self._properties(step)))

@@ -8,12 +8,14 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.broker import accounts, hooking, wills
 from app.broker.exclusive import Exclusives
 from app.broker.forms import Forms
 from app.broker.guard import Guard
+from app.broker.judging import judge
 from app.broker.keeper import Keeper
 from app.broker.recall import Facts, read_sessions, read_wills
 from app.broker.refusing import Refusals
@@ -63,6 +65,7 @@ class Broker:
         self.refused = Refusals(self)
         self.exclusives = Exclusives()
         engine.registry.add(PATH, session_rows(self))
+        engine.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: dict[bytes, str] = {}

@@ -154,6 +154,15 @@ class Guard:
             self._rate = Bucket(limits.connects_per_second, now)
         return self._rate.take_if_room(1, now)
 
+    def seconds_banned(self, address: str, name: str) -> float:
+        """Return for how long somebody of this name at this address is still refused; 0 is not."""
+        if not len(self._bans):
+            return 0
+        peer, who = _network(address), _short(name)
+        mine = {("peer", peer), ("at", peer, who)}
+        left = [seconds for ban, _, seconds in self._bans.left(self._now()) if ban in mine]
+        return max(left, default=0)
+
     def identify(self, address: str, client_id: str) -> Refusal | None:
         """Return why a client that says who it is is refused: it is banned."""
         if not len(self._bans):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from app.broker import accounts, hooking, wills
+from app.broker import accounts, hooking, judging, wills
 from app.broker.authentication import authenticate
 from app.broker.flights import begin_again, read_again, sent_of
 from app.broker.forms import Form, facts_of, media_type_wanted
@@ -118,9 +118,11 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
+    judging.admit(client)
     client.connected(_keep_alive(client, packet))
     client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
     client.connection.accept()
+    caller = client.caller or caller
     _watch(client, session, caller)
     if not present:
         await auto_subscribe(client, session, caller)

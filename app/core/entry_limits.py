@@ -30,8 +30,51 @@ SCRAM_NONCE_BYTES = 18
 """Chance in a nonce, 24 characters of base64: as in the example of RFC 7677."""
 USERS_FILE_BYTES_MAX = 64 * 1024 * 1024
 """A file of users: a few hundred thousand; more belong into a database."""
-USERS_FILE_LOOK_SECONDS = 1
-"""Between two looks whether the file of users was changed, when somebody signs in."""
+USERS_FILE_LOOK_SECONDS = 0.5
+"""Between two looks whether the file of users was changed: who was removed is gone
+within a second."""
+USERS_SECRET_BYTES = 32
+"""As long as what SHA-256 gives, with which it is used."""
+USER_ROLES_MAX = 64
+"""Roles of one user: more would be the work of a program."""
+ROLE_NAME_CHARS_MAX = 64
+"""As one level of a topic: a role's row has it as its name."""
+USER_ATTRIBUTES_CHARS_MAX = 16_384
+"""Attributes of one user, such as its sites: rules look at them for each record."""
+HASH_MEMORY_KIB = 19_456
+"""Memory of one argon2id: the least that OWASP recommends with two rounds."""
+HASH_ROUNDS = 2
+"""Passes over that memory, likewise."""
+HASH_THREADS = 1
+"""Lanes of one hash; several passwords are checked at once instead."""
+HASH_BYTES = 32
+"""Length of a hash: the usual one of argon2."""
+HASH_TEXT_CHARS_MAX = 512
+"""A hash with its parameters and salt has about 100."""
+TOKEN_BYTES_MAX = 8_192
+"""A token: several times those of the great identity providers, with their groups."""
+TOKEN_SECONDS = 3_600
+"""How long a token holds that is made here, unless the operator says otherwise."""
+TOKEN_LEEWAY_SECONDS = 30
+"""Clocks of an issuer and of this server may differ so much."""
+TOKENS_CACHED_MAX = 4_096
+"""Tokens that were judged and are recognised: one for each of a fleet's busiest clients."""
+TOKEN_KEY_BYTES_MIN = 32
+"""A key for HS256 (RFC 7518, 3.2): as long as the hash."""
+TOKEN_KEYS_FILE_BYTES_MAX = 1024 * 1024
+"""A file of keys: a hundred certificates."""
+LOGIN_BODY_BYTES_MAX = 16_384
+"""A name and a password in JSON, each as long as it may be, with escapes."""
+LOGIN_BODY_SECONDS_MAX = 10
+"""Wait for such a body, from somebody who is nobody yet."""
+TICKET_SECONDS = 30
+"""From asking for a ticket to showing it: a browser does both within one (FEATURES C27)."""
+TICKET_BYTES = 32
+"""Chance in a ticket: nobody guesses it within its time."""
+TICKETS_MAX = 10_000
+"""Tickets that nobody has shown yet."""
+SIGHTINGS_MAX = 10_000
+"""Users of whom is remembered when they were here; the one longest not seen goes first."""
 ACCESS_END_SECONDS = 0.1
 """After the moment a token is over, so that all that end in the same moment end together."""
 ACCESS_TIMER_SECONDS_MAX = 86_400.0

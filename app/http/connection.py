@@ -93,6 +93,10 @@ class Connection:
                 self.left()
                 cut(self._asgi_send)
 
+    def judge(self) -> None:
+        """Close, if the client may not be here any more."""
+        raise NotImplementedError
+
     def stop(self) -> None:
         """Close, because the server stops."""
         self.end(RESTART, "the server stops; come back in a moment")

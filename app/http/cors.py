@@ -52,6 +52,15 @@ class Origins:
             return False
         return _is_this_machine(name) or (parts.netloc == host and _is_address(name))
 
+    def is_trusted(self, origin: str, host: str) -> bool:
+        """Tell whether a page may use a browser's cookie: one of the very host that gave it.
+
+        A name that somebody points at this machine is another host to the browser, which has no
+        cookie for it.
+        """
+        same = urlsplit(origin).netloc == host if origin.startswith(("http://", "https://")) else ""
+        return bool(same) or origin in self._configured
+
     def check(self, headers: Headers) -> None:
         """Raise DENIED for what comes from a page of a foreign origin."""
         origin = text_of(headers, b"origin")

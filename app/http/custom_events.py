@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.codecs import JSON, encode
+from app.core.errors import Error
 from app.core.limits import STREAM_SEND_SECONDS
 from app.engine.resource import Resource
+from app.engine.rights.access import judge_resource
 from app.http.asgi import Receive, Scope, Send
 from app.http.blocks import headers_for, problem_block, retry_block
 from app.http.frames import Frames
@@ -46,15 +48,18 @@ async def serve_resource(
         send_timeout=STREAM_SEND_SECONDS,
         sep="\n",
     )
-    serving = ResourceStream(edge, response(scope, receive, send), send)
+    serving = ResourceStream(edge, resource, response(scope, receive, send), send)
     await serving.run()
 
 
 class ResourceStream:
     """A resource's stream while it runs: it ends when the server stops."""
 
-    def __init__(self, edge: "Edge", work: Any, send: Send) -> None:
+    def __init__(self, edge: "Edge", resource: Resource, work: Any, send: Send) -> None:
         self._edge = edge
+        self._resource = resource
+        self._path = f"/{resource.topic}"
+        self._error: Error | None = None
         self._work = work
         self._send = send
         self._stopped = False
@@ -74,13 +79,22 @@ class ResourceStream:
             if not self._stopped:
                 self._task.cancel()
                 raise
-            await self._send({"type": "http.response.body", "body": b""})
+            word = problem_block(edge, self._error, self._path) if self._error is not None else b""
+            await self._send({"type": "http.response.body", "body": word})
         finally:
             edge.streams -= 1
             edge.watch.remove(self)
 
     def look(self, now: float) -> None:
         """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
+
+    def judge(self) -> None:
+        """End with a problem, if the reader may not have what it is sent any more."""
+        try:
+            judge_resource(self._resource, None)
+        except Error as error:
+            self._error = error
+            self.stop()
 
     def stop(self) -> None:
         """End, because the server stops."""

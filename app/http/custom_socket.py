@@ -9,10 +9,12 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from app.codecs import JSON, decode, encode
+from app.core.errors import Error
 from app.core.limits import (
     STREAM_END_SECONDS,
 )
 from app.engine.resource import Incoming, Resource, Stream
+from app.engine.rights.access import judge_resource
 from app.http.asgi import Receive, Send
 from app.http.connection import Connection, farewell
 from app.http.frames import Frames
@@ -72,6 +74,13 @@ class ResourceSocket(Connection):
     def busy_since(self) -> float:
         """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
         return self._busy_since
+
+    def judge(self) -> None:
+        """Close, if the client may not have what it is sent any more."""
+        try:
+            judge_resource(self._resource, self._source)
+        except Error as error:
+            self.end(*farewell(error))
 
     def _stop_sending(self) -> None:
         self._incoming.close()

@@ -5,22 +5,23 @@ data-driven and hot, so it does not pass through a framework (DESIGN, section 9)
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.auth.authenticator import Authenticator
 from app.core.callers import Caller
+from app.core.entry_limits import TOKEN_SECONDS
 from app.core.errors import Code, Error
 from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from app.engine.engine import Engine
-from app.http import rest, sse, websocket
+from app.http import entrance, rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
 from app.http.outlet import Flusher
 from app.http.problems import FACES
 from app.http.replies import send_bytes, send_empty, send_problem
-from app.http.signing_in import SIGNED_IN, sign_in
+from app.http.signing_in import SIGNED_IN, shows_something, sign_in
 from app.http.watch import Watch
 
 FIXED_PATHS: Final = frozenset(
@@ -50,6 +51,14 @@ class HttpSettings:
     body_seconds_max: float = HTTP_BODY_SECONDS_MAX
     authenticator: Authenticator = field(default_factory=Authenticator)
     """Says who signs in."""
+    token_seconds: float = TOKEN_SECONDS
+    """How long a token from here holds."""
+    revoke: Callable[[Caller], Awaitable[None]] | None = None
+    """Ends all that a user has signed in with."""
+    banned: Callable[[str, str], float] | None = None
+    """Says for how many seconds an address and a name are still refused; 0 is not at all."""
+    offended: Callable[[str, str], None] | None = None
+    """Counts an address and a name that failed to sign in."""
 
 
 class Edge:
@@ -77,6 +86,12 @@ class Edge:
         self.streams = 0
         """How many streams are open."""
         self._callers: dict[str, Caller] = {}
+        engine.access.listen(self._judge)
+
+    def _judge(self) -> None:
+        """Hear that users or rules have changed: judge who has a stream open (FEATURES C28)."""
+        self._callers.clear()
+        self.watch.judge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or serve one connection."""
@@ -96,16 +111,22 @@ class Edge:
         if scope["path"] in FIXED_PATHS:
             await self.fixed(scope, receive, send)
             return
-        if b"authorization" in headers:
-            try:
-                await sign_in(self, headers, scope, "http")
-            except Error as error:
-                await send_problem(self.engine, error, headers, scope, send)
+        streams = (
+            scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        )
+        try:
+            if scope["path"] in entrance.PATHS and scope["method"] != "OPTIONS":
+                await entrance.enter(self, headers, scope, receive, send)
                 return
+            if shows_something(headers, scope):
+                await sign_in(self, headers, scope, "sse" if streams else "http")
+        except Error as error:
+            await send_problem(self.engine, error, headers, scope, send)
+            return
         if scope["path"] == METRICS_PATH and self.exposition is not None:
             await self._expose(self.exposition, headers, scope, send)
             return
-        if scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower():
+        if streams:
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from app.core.errors import Error
 from app.http.wire import Lane
 
 
@@ -75,7 +76,7 @@ class Outlet:
     def flush(self) -> None:
         """Write what there is, if the peer takes it now; else leave it to the task."""
         lane = self._lane
-        if self.busy_since or self.closed or lane is None:
+        if self.busy_since or self.closed or self._failure is not None or lane is None:
             return
         if not lane.open:
             self._wake.set()
@@ -108,6 +109,12 @@ class Outlet:
             self.busy_since = loop.time()
             await lane.send(frames)
             self.busy_since = 0.0
+
+    def fail(self, error: Error) -> None:
+        """Let nothing more out, and end ``run`` with an Error that the reader is to be told."""
+        if self._failure is None:
+            self._failure = error
+            self._wake.set()
 
     def close(self) -> None:
         """Let nothing more out."""

@@ -57,6 +57,8 @@ _TYPES: Final = MappingProxyType(
     }
 )
 _RETRY_AFTER_SECONDS: Final = 1
+QUIET_CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="Rowcast"')
+"""The same for what a page's script asked for: a browser shows no window of its own for it."""
 CHALLENGE: Final = (b"www-authenticate", b'Basic realm="Rowcast", charset="UTF-8"')
 """What a 401 asks for (RFC 9110, 11.6.1; RFC 7617)."""
 
@@ -120,14 +122,16 @@ def problem_body(details: dict[str, object], accept: str | None) -> tuple[str, b
     return _TYPES[media_type], encode(details, media_type)
 
 
-def problem_headers(error: Error, cursor_of: Callable[[int], str]) -> HeaderList:
+def problem_headers(
+    error: Error, cursor_of: Callable[[int], str], *, quiet: bool = False
+) -> HeaderList:
     """Return the headers that an error brings: Allow, Retry-After, a challenge, the ETag."""
     detail, headers = error.detail, []
     allow, seq = detail.get("allow"), detail.get("seq")
     if isinstance(allow, list):
         headers.append((b"allow", ", ".join(map(str, allow)).encode("latin-1")))
     if error.code is Code.UNAUTHENTICATED:
-        headers.append(CHALLENGE)
+        headers.append(QUIET_CHALLENGE if quiet else CHALLENGE)
     if error.code is Code.BUSY:
         seconds = detail.get("retry_after_seconds", _RETRY_AFTER_SECONDS)
         headers.append((b"retry-after", str(seconds).encode("latin-1")))

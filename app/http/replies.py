@@ -55,7 +55,8 @@ async def send_problem(
     instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
     details = problem(error, instance, engine.cursor)
     media_type, body = problem_body(details, text_of(headers, b"accept"))
-    extra = problem_headers(error, engine.cursor)
+    quiet = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
+    extra = problem_headers(error, engine.cursor, quiet=quiet)
     if error.code is Code.TOO_LARGE or error.detail.get("close"):
         extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
     head = scope["method"] == "HEAD"

@@ -1,16 +1,22 @@
-"""Signing in over HTTP: the Authorization header as credentials (RFC 7617), once for each request.
+"""Signing in over HTTP: what a request shows as credentials, once for each request or connection.
 
-Only a request that has the header is looked at; who is nobody in particular costs nothing here.
+The Authorization header (Basic, RFC 7617; Bearer, RFC 6750) counts before all else. A browser's
+page, which can set no header where it opens a stream, shows a one-use ticket in the URL, or the
+cookie that ``POST /$SYS/login`` gave it (FEATURES C27, L14). Only a request that has one of these
+is looked at; who is nobody in particular costs nothing here.
 """
 
 import binascii
 from base64 import b64decode
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_plus
 
 from app.auth.authenticator import Credentials
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.http.asgi import Headers, Scope
+from app.http.cors import SAFE
+from app.http.offenders import check_offender
 from app.http.problems import FACES
 
 if TYPE_CHECKING:
@@ -18,33 +24,65 @@ if TYPE_CHECKING:
 
 SIGNED_IN: Final = "rowcast.caller"
 """Where the scope holds the caller who signed in."""
+COOKIE: Final = "rowcast"
+_TICKET: Final = b"ticket="
+_STREAMS: Final = frozenset({"ws", "sse"})
+
+
+def shows_something(headers: Headers, scope: Scope) -> bool:
+    """Tell whether a request has anything that could say who it is."""
+    shown = b"authorization" in headers or b"cookie" in headers
+    return shown or _TICKET in scope["query_string"]
 
 
 async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
-    """Note in the scope who it is, if the header is there. Raises UNAUTHENTICATED, DENIED, BUSY."""
-    header = headers.get(b"authorization")
-    if header is None:
-        return
+    """Note in the scope who it is, if it says so. Raises UNAUTHENTICATED, DENIED, BUSY."""
     client = scope.get("client")
     peer = client[0] if client else ""
+    ticket = _ticket_of(scope) if door in _STREAMS else None
     name = ""
     try:
-        name, password = basic(header)
-        shown = Credentials(name, password, peer=peer, door=door)
-        scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
+        if b"authorization" in headers:
+            name, shown = credentials(headers[b"authorization"], peer, door)
+            check_offender(edge, peer, name)
+            scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
+        elif ticket is not None:
+            caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
+            scope[SIGNED_IN] = edge.engine.access.current(caller)
+        elif (token := cookie_of(headers)) is not None:
+            check_origin(edge, headers, scope)
+            shown = Credentials(peer=peer, door=door, token=token)
+            scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
     except Error as error:
-        nobody = Caller(name or "anonymous", NONE, door, peer=peer)
-        edge.engine.hooks.auth_failed(nobody, error.message)
-        status = FACES[error.code].status
-        edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
+        told_failed(edge, Caller(name or "anonymous", NONE, door, peer=peer), error)
         raise
+
+
+def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
+    """Tell listeners and the guard that somebody could not prove who it is (FEATURES L9, L11)."""
+    edge.engine.hooks.auth_failed(nobody, error.message)
+    status = FACES[error.code].status
+    edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
+    if error.code in {Code.UNAUTHENTICATED, Code.DENIED} and edge.settings.offended is not None:
+        edge.settings.offended(nobody.peer, f"user {nobody.user}")
+
+
+def credentials(header: bytes, peer: str, door: str) -> tuple[str, Credentials]:
+    """Return who an Authorization header says it is, and what it shows."""
+    scheme, _, value = header.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return "", Credentials(peer=peer, door=door, token=value.strip())
+    name, password = basic(header)
+    return name, Credentials(name, password, peer=peer, door=door)
 
 
 def basic(header: bytes) -> tuple[str, bytes]:
     """Return the name and password of ``Basic <base64>``. Raises UNAUTHENTICATED."""
     scheme, _, value = header.partition(b" ")
     if scheme.lower() != b"basic":
-        raise Error(Code.UNAUTHENTICATED, "sign in with Authorization: Basic; no other is offered")
+        raise Error(
+            Code.UNAUTHENTICATED, "sign in with Authorization: Basic or Bearer; no other is offered"
+        )
     try:
         name, colon, password = b64decode(value.strip(), validate=True).partition(b":")
         if colon:
@@ -54,3 +92,40 @@ def basic(header: bytes) -> tuple[str, bytes]:
     raise Error(
         Code.UNAUTHENTICATED, "Authorization: Basic is followed by base64 of 'name:password', UTF-8"
     )
+
+
+def cookie_of(headers: Headers) -> bytes | None:
+    """Return the token in this server's cookie; None when the request has none."""
+    wanted = f"{COOKIE}=".encode()
+    for part in headers.get(b"cookie", b"").replace(b",", b";").split(b";"):
+        if part.strip().startswith(wanted):
+            return part.strip().removeprefix(wanted) or None
+    return None
+
+
+def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
+    """Raise DENIED for what a foreign page could have made a browser send with its cookie.
+
+    Whatever changes something, and every WebSocket, has to come with the Origin of a page that may
+    call: this server's own, or a configured one (FEATURES L14).
+    """
+    if scope["type"] == "http" and scope["method"] in SAFE:
+        return
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not edge.origins.is_trusted(origin, host):
+        raise Error(
+            Code.DENIED,
+            "a request with a cookie must come from a page of this server, or of an origin in "
+            "http.cors, and say so with Origin; other programs sign in with Authorization",
+        )
+
+
+def _ticket_of(scope: Scope) -> str | None:
+    """Take the ticket out of a URL, so that nothing behind this sees or keeps it."""
+    parts = scope["query_string"].split(b"&")
+    found = [part for part in parts if part.startswith(_TICKET)]
+    if not found:
+        return None
+    scope["query_string"] = b"&".join(part for part in parts if part not in found)
+    return unquote_plus(found[0].removeprefix(_TICKET).decode("latin-1"))

@@ -21,6 +21,7 @@ from app.core.limits import (
     STREAM_SEND_SECONDS,
 )
 from app.engine.hooks.hooks import Hooks
+from app.engine.rights.access import stay
 from app.engine.watch.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at
@@ -187,6 +188,14 @@ class EventStream:
         elif now - self._quiet_since >= self._quiet_seconds:
             self._heartbeat = [self._lane.pack(_HEARTBEAT)]
             outlet.ready()
+
+    def judge(self) -> None:
+        """End with a problem, if the reader may not have what it reads any more."""
+        engine, subscription = self._edge.engine, self.subscription
+        try:
+            stay(engine, subscription)
+        except Error as error:
+            self._outlet.fail(error)
 
     def stop(self) -> None:
         """End, because the server stops; the reader may resume where it was."""

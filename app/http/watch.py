@@ -20,6 +20,9 @@ class Watched(Protocol):
     def stop(self) -> None:
         """End, because the server stops."""
 
+    def judge(self) -> None:
+        """End, and say why, if the reader may not read this any more."""
+
 
 class Watch:
     """The open streams of one edge."""
@@ -36,10 +39,16 @@ class Watch:
     def add(self, stream: Watched) -> None:
         """Look after a stream from now on."""
         self._streams.add(stream)
+        stream.judge()
         if self._closing.is_set():
             stream.stop()
         elif self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def judge(self) -> None:
+        """Let each stream see whether its reader may still have it."""
+        for stream in list(self._streams):
+            stream.judge()
 
     def remove(self, stream: Watched) -> None:
         """Forget a stream."""

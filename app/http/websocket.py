@@ -24,6 +24,7 @@ from app.core.limits import (
 )
 from app.core.topics import TopicFilter
 from app.engine.past.places import Place
+from app.engine.rights.access import stay
 from app.engine.watch.subscription import Interest, Subscription
 from app.http.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from app.http.beginnings import Beginning, begin, resource_at, streams_itself
@@ -155,6 +156,13 @@ class Socket(Connection):
             edge.engine.close(self.subscription)
             listener.cancel()
         await self._close()
+
+    def judge(self) -> None:
+        """Close, if the client may not have what it reads any more, or not be here at all."""
+        try:
+            self.caller = stay(self.engine, self.subscription, self.caller)
+        except Error as error:
+            self.end(*farewell(error))
 
     # -- the sender ------------------------------------------------------------------------------
 

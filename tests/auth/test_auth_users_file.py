@@ -4,11 +4,12 @@ import json
 import logging
 import os
 import stat
+from dataclasses import replace
 
 import pytest
 
 from app.auth.users import User
-from app.auth.users_file import UsersFile, add_user, read_users, remove_user
+from app.auth.users_file import UsersFile, change_users, read_users, remove_user
 from app.core.callers import ALL, Grants
 from app.core.errors import Code, Error
 from auth_world import user
@@ -16,8 +17,9 @@ from auth_world import user
 ANN, BOB = user("ann"), user("bob", grants=Grants(read=True))
 
 
-def add(path, one):
-    return add_user(path, one, lambda size: b"s" * size)
+def add(path, one, chance=b"s"):
+    before, _ = change_users(path, lambda known: known.with_user(one), lambda size: chance * size)
+    return one.name not in before.users
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_adding_again_changes(path):
     add(path, ANN)
     changed = User("ann", Grants(read=True))
     assert not add(path, changed)
-    assert {"ann": changed} == read_users(path).users
+    assert {"ann": replace(changed, issue=1)} == read_users(path).users
 
 
 def test_what_is_removed_is_gone(path):
@@ -65,7 +67,7 @@ def test_nothing_can_be_removed_without_a_file(path):
 
 def test_the_secret_stays(path):
     add(path, ANN)
-    add_user(path, BOB, lambda size: b"t" * size)
+    add(path, BOB, b"t")
     assert b"s" * 32 == read_users(path).secret
 
 
@@ -112,7 +114,7 @@ async def test_it_looks_once_in_a_second(path):
     server = Server(path)
     await server.file.find("ann")
     remove_user(path, "ann")
-    server.now += 0.9
+    server.now += 0.4
     assert ANN == await server.file.find("ann")
     server.now += 0.2
     assert await server.file.find("ann") is None
@@ -153,10 +155,10 @@ GOOD = {"secret": "c" * 44, "users": {}}
 @pytest.mark.parametrize(
     ("tree", "told"),
     [
-        ([], "'secret' and 'users'"),
-        ({"users": {}}, "'secret' and 'users'"),
-        ({**GOOD, "more": 1}, "'secret' and 'users'"),
-        ({**GOOD, "users": []}, "'secret' and 'users'"),
+        ([], "of 'secret', 'users'"),
+        ({"users": {}}, "of 'secret', 'users'"),
+        ({**GOOD, "more": 1}, "of 'secret', 'users'"),
+        ({**GOOD, "users": []}, "of 'secret', 'users'"),
         ({**GOOD, "secret": "cw=="}, "32 bytes"),
         ({**GOOD, "secret": 7}, "32 bytes"),
         ({**GOOD, "secret": "!"}, "32 bytes"),

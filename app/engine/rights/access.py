@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from app.core.callers import Caller
 from app.core.clock import WallClock
 from app.core.entry_limits import ACCESS_END_SECONDS, ACCESS_TIMER_SECONDS_MAX
+from app.core.errors import Code, Error
 from app.engine.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
+    from app.engine.resource import Resource
 
 
 class Access:
@@ -27,6 +29,8 @@ class Access:
     def __init__(self, now: WallClock) -> None:
         self._now = now
         self.judge: Callable[[Caller], Caller] = lambda caller: caller
+        self.removed: Callable[[str], bool] = lambda _user: False
+        """Tells whether a user has been removed, and can never come back as it was."""
         self.revision = 0
         """How often anything has changed; who keeps an answer keeps it for one revision."""
         self._listeners: list[Callable[[], None]] = []
@@ -73,6 +77,28 @@ class Access:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def stay(engine: "Engine", subscription: Subscription, caller: Caller | None = None) -> Caller:
+    """Judge who reads a subscription; return it as it is now. Raises why it may not go on."""
+    asked = caller or subscription.caller
+    current = engine.access.current(asked)
+    engine.access.expect(current)
+    renew(engine, subscription, current)
+    return current
+
+
+def judge_resource(resource: "Resource", source: object) -> None:
+    """Judge who is sent what a resource class has of its own. Raises why it may not go on."""
+    engine = resource.engine
+    before, resource.caller = resource.caller, engine.access.current(resource.caller)
+    engine.access.expect(resource.caller)
+    engine.authorise_read(resource.topic, resource.caller)
+    subscription = getattr(source, "subscription", None)
+    if isinstance(subscription, Subscription):
+        renew(engine, subscription, resource.caller)
+    elif resource.caller is not before:  # what it sends was chosen for who it was
+        raise Error(Code.UNAUTHENTICATED, "what you may do has changed; connect anew")
 
 
 def renew(engine: "Engine", subscription: Subscription, caller: Caller) -> None:

@@ -1,0 +1,54 @@
+"""Tickets: what a browser shows instead of a password where it can send no header (FEATURES C27).
+
+A ticket is for one use within seconds, so that it is worth nothing where URLs are kept. It stands
+for the caller who asked for it. Of a ticket only its digest is in memory.
+"""
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.core.callers import Caller
+from app.core.entry_limits import TICKET_BYTES, TICKET_SECONDS, TICKETS_MAX
+from app.core.errors import Code, Error
+
+
+class Tickets:
+    """The tickets that nobody has shown yet, the oldest first."""
+
+    def __init__(self, now: Callable[[], float], random: Callable[[int], bytes]) -> None:
+        self._now = now
+        self._random = random
+        self._waiting: dict[bytes, tuple[Caller, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def make(self, caller: Caller) -> tuple[str, float]:
+        """Return a ticket for somebody who has signed in, and when it is over. Raises BUSY."""
+        now = self._now()
+        while self._waiting:
+            digest, (_, until) = next(iter(self._waiting.items()))
+            if until > now:
+                break
+            del self._waiting[digest]
+        if len(self._waiting) >= TICKETS_MAX:
+            raise Error(Code.BUSY, "too many tickets were asked for and not used; try again")
+        ticket = urlsafe_b64encode(self._random(TICKET_BYTES)).rstrip(b"=").decode()
+        self._waiting[_digest(ticket)] = caller, now + TICKET_SECONDS
+        return ticket, now + TICKET_SECONDS
+
+    def take(self, ticket: str, peer: str, door: str) -> Caller:
+        """Return who asked for a ticket, once. Raises UNAUTHENTICATED."""
+        caller, until = self._waiting.pop(_digest(ticket), (None, 0.0))
+        if caller is None or until <= self._now():
+            raise Error(
+                Code.UNAUTHENTICATED,
+                f"the ticket was used, or is older than {TICKET_SECONDS} seconds; take a new one",
+            )
+        return replace(caller, peer=peer, door=door)
+
+
+def _digest(ticket: str) -> bytes:
+    return hashlib.sha256(ticket.encode(errors="replace")).digest()

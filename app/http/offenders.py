@@ -1,0 +1,24 @@
+"""Offenders: who failed to sign in too often is refused for a while, here as over MQTT (L11).
+
+The counting is the guard's, which the wiring passes in. It must not know why somebody failed.
+"""
+
+from typing import TYPE_CHECKING
+
+from app.core.errors import Code, Error
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+
+def check_offender(edge: "Edge", peer: str, name: str) -> None:
+    """Raise BUSY, which is told as 429, for a name at an address that failed too often."""
+    banned = edge.settings.banned
+    seconds = banned(peer, f"user {name}") if banned is not None else 0
+    if seconds:
+        raise Error(
+            Code.BUSY,
+            "too many failed to sign in as this user from here; wait, then try again",
+            rate=True,
+            retry_after_seconds=max(1, round(seconds)),
+        )

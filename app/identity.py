@@ -1,0 +1,65 @@
+"""Wiring of who it is: the users' file, tokens, and the ending of what is live when they change."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from app.auth.authenticator import Authenticator
+from app.auth.tokens import Tokens
+from app.auth.users_file import UsersFile
+from app.config import Config
+from app.core.callers import Caller
+from app.core.entry_limits import USERS_FILE_LOOK_SECONDS
+from app.core.errors import Error
+from app.directory.directory import ROLES, USERS, Directory
+from app.directory.people_rows import role_rows, user_rows
+from app.engine.engine import Engine
+
+log = logging.getLogger("rowcast.auth")
+
+
+class Identity:
+    """The one authenticator of a server, and where its users are.
+
+    Making it reads the files, and raises INVALID for what is wrong in them.
+    """
+
+    def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
+        self.users = UsersFile(config.users_file)
+        self.users.load()
+        self._foreign = config.security.jwt.foreign()
+        required = ("mqtt",) if config.mqtt.require_authentication else ()
+        self.authenticator = Authenticator(
+            config.security.anonymous,
+            self.users,
+            required,
+            certificate_user=config.mqtt.mtls.user,
+            tokens=Tokens(now, self._foreign),
+            foreign_grants=config.security.jwt.grants,
+            now=now,
+        )
+        self.directory = Directory(self.users, self.authenticator, now)
+
+    def begin(self, engine: Engine) -> None:
+        """Let the engine ask who may stay, and show users and roles."""
+        self.directory.begin(engine)
+        engine.registry.add(USERS, user_rows(self.directory))
+        engine.registry.add(ROLES, role_rows(self.directory))
+
+    async def person(self, name: str) -> Caller | None:
+        """Return a user as the caller that it would be; None if there is none of that name."""
+        user = await self.users.find(name)
+        return None if user is None else self.authenticator.as_caller(user, "http")
+
+    async def look(self) -> None:
+        """Look at the files again and again, and tell the engine of each change; never returns."""
+        while True:
+            await asyncio.sleep(USERS_FILE_LOOK_SECONDS)
+            try:
+                await self.users.look()
+                if self._foreign is not None:
+                    await asyncio.to_thread(self._foreign.keys.look)
+            except (Error, OSError) as error:
+                log.warning("users could not be looked at: %s", error)
+            self.directory.tell()
