@@ -20,7 +20,7 @@ from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
 
 if TYPE_CHECKING:
-    from app.snapshots.export import Order
+    from app.snapshots.export import Order, Snapshot
 
 snapshots = typer.Typer(
     name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
@@ -53,6 +53,9 @@ def export(
     changes: Annotated[
         bool, typer.Option("--changes", help="Write only what happened since the last export.")
     ] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also the past of each declared table.")
+    ] = False,
     keep: Annotated[
         int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
     ] = 0,
@@ -84,6 +87,7 @@ def export(
         schema_text(chosen.schema_file),
         str(chosen.schema_file),
         tuple(name.strip() for name in tables.split(",") if name.strip()),
+        history,
     )
     teller = _teller() if json_lines else None
     if changes:
@@ -92,8 +96,12 @@ def export(
     made = make(order, teller)
     if keep:
         Shelf(order.directory).keep(keep)
+    _tell_made(made, as_json=json_lines)
+
+
+def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
     manifest = made.manifest
-    if json_lines:
+    if as_json:
         facts = {
             "snapshot": made.place.name,
             "cut": manifest.cut,

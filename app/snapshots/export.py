@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from app.core.suggestions import did_you_mean
+from app.core.tables import Table
 from app.schema import parse_schema
 from app.snapshots.digest import Digest
 from app.snapshots.files import TableFiles
+from app.snapshots.history import SUFFIX, HistorySheet
 from app.snapshots.manifest import (
     FILE_NAME,
     Manifest,
@@ -52,6 +54,8 @@ class Order:
     schema_name: str = "schema.graphql"
     tables: tuple[str, ...] = ()
     """Only these; none means all."""
+    history: bool = False
+    """Whether the past of each declared table is a table, too."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
 
 
@@ -70,15 +74,15 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = Shelf(order.directory)
     with open_cut(order.database) as cut:
-        sheets = _chosen(
-            [
-                *(TableSheet.of(cut.declared(table)) for table in tables),
-                *(MessageSheet(branch) for branch in cut.topic_tables()),
-                RetainedSheet(),
-                *system_sheets(),
-            ],
-            order.tables,
-        )
+        every: list[Sheet] = [
+            *(TableSheet.of(cut.declared(table)) for table in tables),
+            *(MessageSheet(branch) for branch in cut.topic_tables()),
+            RetainedSheet(),
+            *system_sheets(),
+        ]
+        sheets = _chosen(every, order.tables)
+        if order.history:
+            sheets += _histories(cut, tables, sheets)
         with shelf.making() as making:
             there = _same(shelf, cut, order, sheets)
             if there is not None:
@@ -102,6 +106,20 @@ def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
             hint = did_you_mean(name, known)
             raise Error(Code.NOT_FOUND, f"there is no table {name} to export{hint}")
     return [sheet for sheet in sheets if not names or sheet.name in names]
+
+
+def _histories(cut: Cut, tables: Sequence[Table], sheets: Sequence[Sheet]) -> list[Sheet]:
+    """Return the past of the declared tables among these sheets."""
+    names = {sheet.name for sheet in sheets}
+    found: list[Sheet] = [HistorySheet(table, cut.epoch) for table in tables if table.name in names]
+    for sheet in found:
+        if sheet.name in names:
+            raise Error(
+                Code.CONFLICT,
+                f"the past of {sheet.name.removesuffix(SUFFIX)} would be {sheet.name}, which is a"
+                " table of its own; export these tables without --history",
+            )
+    return found
 
 
 def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snapshot | None:

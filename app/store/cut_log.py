@@ -21,9 +21,9 @@ from app.core.snapshot_limits import (
 from app.core.tables import Table
 from app.core.topic_tables import Branch
 from app.store.records import Layout
-from app.store.sql_rows import Row, properties_of
+from app.store.sql_rows import Row, TableRows, properties_of
 from app.store.sql_statements import LOG_COLUMNS
-from app.store.sql_tables import FORMER, LOG, TABLES, sql_name
+from app.store.sql_tables import FORMER, LOG, TABLES, quoted, sql_name
 from app.store.sql_topic_tables import entry_name, level_of
 
 _BETWEEN: Final = f"SELECT {LOG_COLUMNS} FROM {LOG} WHERE seq>? AND seq<=?"
@@ -84,6 +84,32 @@ class CutLog:
         text = f"{_BETWEEN} AND table_id=? ORDER BY seq"
         for rows in walk(self._connection, text, after, upto, number):
             yield [_event(row, table, prefix) for row in rows]
+
+    def intervals(self, table: Table) -> Iterator[list[tuple[Event, int | None]]]:
+        """Return what changed a declared table's records, each with when the next change was.
+
+        A record whose last change the log no longer has comes first, as that change. The time is a
+        version; None: it is as it was.
+        """
+        name, layout = sql_name(table), Layout(table)
+        number = self._numbers.get(name)
+        if number is None:
+            return
+        rows = TableRows(layout)
+        text = (
+            f"SELECT {','.join(rows.columns)} FROM {quoted(name)} AS r"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {LOG} WHERE seq=r._seq) ORDER BY _seq"
+        )
+        for some in walk(self._connection, text):
+            yield [(rows.record(row), None) for row in some]
+        columns = ",".join(f"l.{column}" for column in LOG_COLUMNS.split(","))
+        changes = f"FROM {LOG} WHERE table_id=? AND kind<>'message'"
+        text = (
+            f"SELECT {columns},n.ended FROM {LOG} AS l JOIN (SELECT seq,lead(version) OVER"
+            f" (PARTITION BY topic ORDER BY seq) AS ended {changes}) AS n USING (seq) ORDER BY seq"
+        )
+        for some in walk(self._connection, text, number):
+            yield [(_event(row, table, layout.prefix), cast("int | None", row[-1])) for row in some]
 
     def undeclared(self, after: int, upto: int) -> Iterator[list[LogRow]]:
         """Return what happened at undeclared topics after a position, up to another."""
