@@ -20,6 +20,9 @@ class Way:
         self.port = self._door.getsockname()[1]
         self.deaf = False
         """Whether what the broker says is thrown away."""
+        self.choke: bytes | None = None
+        """What ends a connection that carries it to the broker, as if the broker choked on it."""
+        self.choked = 0
         self.cuts = 0
         self._cut = self._ended = False
         self._peers: dict[socket.socket, socket.socket] = {}
@@ -67,6 +70,9 @@ class Way:
         other = self._peers[one]
         try:
             data = one.recv(PIECE_BYTES)
+            if self.choke is not None and self.choke in data:
+                self.choked += 1
+                data = b""
             if data and not (self.deaf and self._ready.get_key(one).data):
                 other.sendall(data)
         except OSError:

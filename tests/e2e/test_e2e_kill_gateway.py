@@ -4,9 +4,11 @@ import random
 import shutil
 from types import SimpleNamespace
 
+import kill_gateway_many
 import pytest
 from kill_gateway import Bridged, run
 
+from app.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS
 
 
@@ -46,3 +48,30 @@ def test_a_fault_is_noticed(exact, heard, words):
         for n, event, again in heard:
             marks = {"rowcast-id": event} | ({"rowcast-again": "1"} if again else {})
             play._look(play.pairs[0], n, marks, may_repeat=False)
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed")
+@pytest.mark.timeout(10 * PATIENCE_SECONDS)
+def test_many_messages_through_outages_kills_and_poison(tmp_path):
+    """H4, H6, H10, H12, H26, H41: `scripts/kill gateway --messages` does this with a million."""
+    report = kill_gateway_many.run(tmp_path, 3_000, seed=3)
+    assert report.play.written == report.play.arrived.total() + report.letters == 3_000
+    assert report.letters >= 2
+
+
+@pytest.mark.parametrize(
+    ("heard", "words"),
+    [
+        (((1, ""), (3, "")), "lost"),
+        (((1, ""), (2, ""), (1, "")), "not marked"),
+        (((1, ""), (2, ""), (1, "1"), (2, "1"), (4, "1")), "lost"),
+    ],
+)
+def test_a_fault_among_many_is_noticed(heard, words):
+    play = kill_gateway_many.Play(None, None, random.Random(1), 10)
+    with pytest.raises(AssertionError, match=words):
+        for n, again in heard:
+            marks = {"user_property": (("rowcast-again", again),)} if again else None
+            play._look(Publish("edge/open/good/0-0", b"%d x" % n, 1, False, False, 1, marks))
