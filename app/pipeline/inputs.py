@@ -26,8 +26,10 @@ from app.pipeline.jobs.job import Reads
 
 MANIFEST: Final = "manifest.json"
 CHANGES: Final = "changes"
-CUT: Final = re.compile(r"\d{18}")
+CUT: Final = re.compile(r"(\d{18})(-\d{1,3})?")
 PAGE: Final = re.compile(r"seq=(\d{18})-(\d{18})")
+PAYLOAD: Final = "payload"
+VALUE: Final = "value"
 
 Facts = Mapping[str, Any]
 Moment = int | datetime | None
@@ -78,8 +80,10 @@ class Snapshots:
 
     def __init__(self, spark: SparkSession, directory: Path, table: str) -> None:
         self._spark, self._directory, self._table = spark, directory, table
-        self._cuts = [part for part in _parts(directory, CUT) if part.facts]
-        self._pages = _chain([part for part in _parts(directory / CHANGES, PAGE) if part.facts])
+        self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
+        self._pages = _chain(
+            [part for part in _parts(directory / CHANGES, PAGE, of_log=True) if part.facts]
+        )
         if not self._cuts and not self._pages:
             raise Error(
                 Code.NOT_FOUND,
@@ -260,7 +264,7 @@ def open_input(
 
 def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:
     try:
-        return spark.read.parquet(*places)
+        return _opened(spark.read.parquet(*places))
     except AnalysisException as error:
         words = str(error).splitlines()[0]
         raise Error(
@@ -268,13 +272,13 @@ def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:
         ) from error
 
 
-def _parts(directory: Path, pattern: re.Pattern[str]) -> list[Part]:
+def _parts(directory: Path, pattern: re.Pattern[str], *, of_log: bool) -> list[Part]:
     """Return the complete parts in a directory, in the order of their positions."""
     parts = []
     for place in sorted(directory.iterdir()) if directory.is_dir() else []:
         match = pattern.fullmatch(place.name)
         if match is not None:
-            first, last = int(match[1]) if match.lastindex else 0, int(match[match.lastindex or 0])
+            first, last = (int(match[1]), int(match[2])) if of_log else (0, int(match[1]))
             parts.append(Part(place, first, last, _facts(place)))
     return parts
 
@@ -312,6 +316,14 @@ def _created(part: Part) -> datetime:
 
 def _reached(cut: Part, at: int | datetime) -> bool:
     return cut.last <= at if isinstance(at, int) else _created(cut) <= at
+
+
+def _opened(frame: DataFrame) -> DataFrame:
+    """Give messages of undeclared topics a column of numbers: payloads that are the text of one."""
+    kinds = dict(frame.dtypes)
+    if kinds.get(PAYLOAD) != "binary" or VALUE in kinds:
+        return frame
+    return frame.withColumn(VALUE, F.col(PAYLOAD).cast("string").try_cast("double"))
 
 
 def _joined(left: DataFrame, right: DataFrame) -> DataFrame:

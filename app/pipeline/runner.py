@@ -6,7 +6,7 @@ it live. A stream does the same with what comes, batch after batch, until it is 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -65,7 +65,7 @@ def run(order: Order, source: Input) -> list[str]:
         _send(result, order, source.cut)
         done.append(f"written to {target.to} of {(target.server or {}).get('url')}")
     if target.show:
-        done += _shown(result, target.show)
+        done += _shown(result, job.order, target.show)
     done.append(f"{time.monotonic() - started:.1f} s")
     return done
 
@@ -85,10 +85,12 @@ def _send(result: DataFrame, order: Order, cut: str) -> None:
     writer.mode("append").save()
 
 
-def _shown(result: DataFrame, count: int) -> list[str]:
+def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:
     """Return the first rows as lines of text."""
     names = result.columns
-    rows = [[_text(row[name]) for name in names] for row in result.limit(count).collect()]
+    known = [name for name in order if name in names]
+    first = (result.orderBy(*known) if known else result).limit(count)
+    rows = [[_text(row[name]) for name in names] for row in first.collect()]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

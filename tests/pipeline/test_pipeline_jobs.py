@@ -2,85 +2,29 @@
 
 import math
 import random
-from datetime import UTC, datetime, timedelta
 
-import duckdb
 import pyarrow as pa
 import pytest
-from lake import EPOCH, Lake, event, weather_log
+from lake import TIME, Lake, at, event, weather_log
 
 from app.core.errors import Error
+from app.schema import parse_schema
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("pyspark", reason="NO SPARK: the jobs are NOT tested here")
 
+from beside import compute, query, rows, same  # noqa: E402
+
 from app.pipeline.inputs import Snapshots  # noqa: E402
-from app.pipeline.jobs import JOBS  # noqa: E402
-from app.pipeline.jobs.job import Given, Reads  # noqa: E402
 
 DOG = [("id", pa.string()), ("name", pa.string()), ("age", pa.int32())]
 DOG_SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String!, age: Int }"
-
-
-def at_time(seq):
-    return (EPOCH + timedelta(minutes=seq)).isoformat()
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory):
     """A year of real weather as a log."""
     return weather_log(tmp_path_factory.mktemp("lake") / "snapshots")
-
-
-def compute(source, name, table=None, **options):
-    """Run a job on what a source has; return its rows."""
-    job = JOBS[name]
-    read = job.read_options(options)
-    at = read.get("at") if Reads.CHANGES in job.reads else None
-    frames = {what: source.frame(what, at) for what in job.reads}
-    return job.compute(Given(frames, read, source.until, table))
-
-
-def rows(frame, *columns):
-    """The rows of a frame, sorted, times in UTC."""
-    found = (frame.select(*columns) if columns else frame).collect()
-    return sorted((tuple(map(plain, row)) for row in found), key=repr)
-
-
-def plain(value):
-    """Spark gives times of this machine's zone."""
-    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value
-
-
-def query(sql):
-    """The rows that DuckDB finds, sorted; it hands out times without a zone, which are UTC here."""
-    with duckdb.connect() as connection:
-        connection.execute("set timezone = 'UTC'")
-        connection.execute(f"create view asked as {sql}")
-        told = "select column_name, column_type from (describe asked)"
-        names = [
-            ('"' + name.replace('"', '""') + '"', kind)
-            for name, kind in connection.execute(told).fetchall()
-        ]
-        chosen = [
-            f"timezone('UTC', {name})" if kind.endswith("TIME ZONE") else name
-            for name, kind in names
-        ]
-        found = connection.execute(f"select {', '.join(chosen)} from asked").fetchall()
-    return sorted(found, key=repr)
-
-
-def same(found, wanted):
-    """Both engines say the same, but for the order in which they add numbers up."""
-    assert len(found) == len(wanted)
-    pairs = zip(found, wanted, strict=True)
-    assert [] == [(left, right) for left, right in pairs if not all(map(close, left, right))]
-
-
-def close(found, wanted):
-    if isinstance(wanted, float) and isinstance(found, float):
-        return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9)
-    return found == wanted
 
 
 def changes_of(events, first, last):
@@ -123,12 +67,12 @@ select * exclude (n, _op, _origin, _client) from (
 def test_the_fold_and_the_past_are_those_of_duckdb(spark, fleet):
     """S9 compaction and as-of table: tombstones hide, messages do not count, pages overlap cuts."""
     source = Snapshots(spark, fleet.place, "Dog")
-    same(
-        rows(compute(source, "compact")), query(FOLD.format(place=fleet.place, base=300, upto=600))
-    )
-    for at, base, upto in (("log:350", 300, 350), (at_time(299.5), 100, 299), ("", 300, 600)):
+    wanted = query(FOLD.format(place=fleet.place, base=300, upto=600))
+    same(rows(compute(source, "compact")), wanted)
+    between = at(299.5).isoformat()
+    for moment, base, upto in (("log:350", 300, 350), (between, 100, 299), ("", 300, 600)):
         wanted = query(FOLD.format(place=fleet.place, base=base, upto=upto))
-        same(rows(compute(source, "asof", at=at)), wanted)
+        same(rows(compute(source, "asof", at=moment)), wanted)
     with pytest.raises(Error, match="the oldest snapshot is of 100"):
         compute(source, "asof", at="99")
     # What was deleted in the last hour is kept as a tombstone, and nothing else is different.
@@ -204,3 +148,89 @@ def test_rollups_are_those_of_duckdb(spark, lake):
     again = compute(source, "rollup", **options)
     assert again.exceptAll(result).isEmpty()
     result.unpersist()
+
+
+def test_gaps_anomalies_and_retention_are_those_of_duckdb(spark, lake):
+    """S9 gaps, anomalies (robust, seasonal) and retention over the same real readings."""
+    source = Snapshots(spark, lake.place, "Weather")
+    series = {"by": "origin", "time": "time_hour"}
+    log = f"'{lake.place}/changes/*/Weather/*.parquet'"
+    found = compute(source, "gaps", longer="1h", **series)
+    wanted = query(
+        "select origin, time_hour s, e, epoch(e)::bigint - epoch(s)::bigint d, n is null from "
+        "(select *, coalesce(n, max(time_hour) over ()) e from (select *, lead(time_hour) over "
+        f"(partition by origin order by time_hour) n from {log})) where d > 3600"
+    )
+    assert 10 < len(wanted) < 100
+    same(rows(found, "origin", "from", "to", "seconds", "open"), wanted)
+
+    found = compute(source, "anomalies", values="temp,precip", score="5", span="30d", **series)
+    parts = [
+        f"select origin, '{name}' m, time_hour t, {name}::double v, "
+        f"hour(time_hour) h, floor(epoch(time_hour) / 2592000) k from {log} "
+        f"where {name} is not null"
+        for name in ("temp", "precip")
+    ]
+    wanted = query(
+        f"with l as ({' union all '.join(parts)}), "
+        "c as (select *, median(v) over w e, count(v) over w n from l "
+        "window w as (partition by origin, m, h, k)), "
+        "d as (select *, median(abs(v - e)) over w a, avg(abs(v - e)) over w b from c "
+        "window w as (partition by origin, m, h, k)), "
+        "r as (select *, (v - e) / case when a > 0 then a / 0.6745 when b > 0 then b / 0.7979 end "
+        "z from d where n >= 10) "
+        "select origin, m, t, v, e, z from r where abs(z) >= 5"
+    )
+    assert {"temp", "precip"} == {row[1] for row in wanted}
+    same(rows(found, "origin", "measure", "at", "value", "expected", "score"), wanted)
+
+    options = {"keep": "7d", "at": "2013-12-30T00:00:00Z", "last": "50"}
+    found = compute(source, "retention", **options, **series)
+    wanted = query(
+        f"select origin, _seq from {log} where time_hour >= '2013-12-23 00:00:00+00' "
+        "qualify row_number() over (partition by origin order by time_hour desc) <= 50"
+    )
+    same(rows(found, "origin", "_seq"), wanted)
+
+
+def test_quality_finds_what_was_planted(spark, tmp_path):
+    """S9 data quality: each rule of schema.graphql finds exactly the rows that break it."""
+    fields = [
+        ("id", pa.string()), ("name", pa.string()), ("weight", pa.float64()), ("age", pa.int64()),
+        ("price", pa.string()), ("any", pa.string()), ("tags", pa.list_(pa.string())),
+        ("made", TIME), ("changed", TIME), ("_extra", pa.string()),
+    ]  # fmt: skip
+    schema = parse_schema(
+        "type Item @table @export { id: ID @primaryKey, name: String!, weight: Float, age: Int, "
+        "price: Decimal, any: Any, tags: [String!], late: String, made: Date @createdTime, "
+        "changed: Date @updatedTime }"
+    )
+    good = {
+        "name": "a", "weight": 1.0, "price": "1.50", "any": '{"a": 1}', "tags": ["x"],
+        "made": at(1), "changed": at(2),
+    }  # fmt: skip
+    bad = {
+        "1": {"name": None}, "2": {"weight": math.inf}, "3": {"weight": math.nan},
+        "4": {"price": "cheap"}, "5": {"any": "{"}, "6": {"tags": ["x", None]},
+        "7": {"changed": at(0)}, "8": {"_extra": '{"colour": 1, "size": 2}'},
+        "9": {"_extra": '{"colour": 2}'},
+    }  # fmt: skip
+    lines = [event(n, f"Item/{n}", **good) for n in range(10, 20)]
+    lines += [event(int(key), f"Item/{key}", **{**good, **fault}) for key, fault in bad.items()]
+    lines += [event(20, "Item/10", **good) | {"_topic": "Item/20"}]
+    lake = Lake(tmp_path, "Item", fields)
+    lake.snapshot(20, lines)
+    source = Snapshots(spark, tmp_path, "Item")
+    report = compute(source, "quality", schema.tables[0]).cache()
+    found = rows(report.where("not good"), "attribute", "rule", "failed", "rows")
+    same(found, sorted([
+        ("name", "required", 1, 20), ("weight", "finite", 2, 20), ("age", "type", 20, 20),
+        ("price", "a number", 1, 20), ("any", "JSON", 1, 20), ("tags", "no null inside", 1, 20),
+        ("changed", "not before made", 1, 20), ("late", "present", 20, 20),
+        ("colour", "declared", 2, 20), ("size", "declared", 1, 20), ("id", "unique", 2, 20),
+        ("id", "is the topic's", 1, 20),
+    ], key=repr))  # fmt: skip
+    kept = {(row[0], row[1]) for row in rows(report.where("good"), "attribute", "rule")}
+    assert {("id", "not empty"), ("name", "type"), ("made", "present")} <= kept
+    with pytest.raises(Error, match="no declared table"):
+        compute(source, "quality")

@@ -51,7 +51,7 @@ def keys(given: Given, frame: DataFrame) -> list[str]:
     key = given.table.primary_key if given.table else None
     if key is not None and key.name in frame.columns:
         return [key.name]
-    for name in ("_id", TOPIC):
+    for name in ("_id", TOPIC, "topic"):
         if name in frame.columns:
             return [name]
     raise Error(

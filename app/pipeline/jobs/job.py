@@ -86,6 +86,8 @@ class Job:
     streams: bool = False
     """Whether it also runs on a stream of events, for ever."""
     example: str = ""
+    order: tuple[str, ...] = ("id",)
+    """How rows are sorted when they are printed."""
 
     def read_options(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Return every option's value; raises Error for what is unknown or cannot be read."""

@@ -176,5 +176,6 @@ JOB: Final = Job(
     reads=(Reads.STATE,),
     writes="id, table, attribute, rule, failed (rows that break it), rows, share, good",
     compute=compute,
+    order=("good", "id"),
     example="rowcast pipeline run quality --table Weather",
 )

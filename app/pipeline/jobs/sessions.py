@@ -1,9 +1,9 @@
 """Sessions and uptime: when each client was connected, from what ``$SYS/events`` tells.
 
-A connection begins with ``connected`` and ends with the first of these: ``disconnected`` or
-``taken_over`` from the same peer; the next ``connected`` of the same client id, for there is only
-one; the end of the server. A server that was killed said nothing of its end, so its connections
-end with the last thing that it told; whoever is connected at the cut is still.
+A connection begins with ``connected`` and ends with ``disconnected`` or ``taken_over``, or with
+the next ``connected`` of the same client id, for there is only one, or with the server. A server
+that was killed said nothing of its end, so its connections end with the last thing that it told;
+whoever is connected at the cut is still.
 """
 
 from typing import Final
@@ -21,9 +21,14 @@ SERVER: Final = "$SYS/events/server/process"
 PREFIX: Final = "$SYS/events/"
 FACTS: Final = (
     "event string, client_id string, user string, peer string, door string, at timestamp, "
-    "reason string"
+    "reason string, code int"
 )
+BEGIN: Final = "connected"
 ENDS: Final = ("disconnected", "taken_over")
+TAKEN_OVER: Final = 142
+"""MQTT's reason code for it (MQTT 5, 3.14.2.1)."""
+NAME_CHARS_MAX: Final = 2**31 - 1
+"""To the end, in Spark's words."""
 
 
 def told(events: DataFrame) -> DataFrame:
@@ -45,49 +50,59 @@ def told(events: DataFrame) -> DataFrame:
 def sessions(given: Given) -> DataFrame:
     """Return every connection, from when to when, and what ended it."""
     rows = told(given.events)
-    runs = rows.groupBy("run").agg(
-        F.max("at").alias("alive"),
-        F.max(
-            F.when((F.col("topic") == SERVER) & (F.col("event") == "stopped"), F.col("at"))
-        ).alias("stopped"),
-    )
+    stopped = F.when((F.col("topic") == SERVER) & (F.col("event") == "stopped"), F.col("at"))
+    runs = rows.groupBy("run").agg(F.max("at").alias("alive"), F.max(stopped).alias("stopped"))
     newest = runs.agg(F.max("run").alias("newest"))
-    order = (F.col("at"), F.col(SEQ))
-    peer = Window.partitionBy("topic", "run", "peer").orderBy(*order)
-    client = Window.partitionBy("topic", "run").orderBy(*order)
-    opened = (
-        rows.where(F.col("event").isin("connected", *ENDS) & (F.col("topic") != SERVER))
-        .withColumn("own_end", F.lead("at").over(peer))
-        .withColumn("own_event", F.lead("event").over(peer))
-        .withColumn("own_reason", F.lead("reason").over(peer))
-        .where(F.col("event") == "connected")
-        .withColumn("next", F.when(F.col("client_id").isNotNull(), F.lead("at").over(client)))
-    )
-    own = F.col("own_end").isNotNull() & (
-        F.col("next").isNull() | (F.col("own_end") <= F.col("next"))
-    )
-    ended = F.when(F.col("run") < F.col("newest"), F.col("alive"))
+    # Who is taken over is told so first; that it was then disconnected as well ends nothing more.
+    twice = (F.col("event") == "disconnected") & F.col("code").eqNullSafe(F.lit(TAKEN_OVER))
+    marks = rows.where((F.col("topic") != SERVER) & F.col("event").isin(BEGIN, *ENDS) & ~twice)
+    named = F.col("client_id").isNotNull()
+    opened = _single(marks.where(named)).unionByName(_many(marks.where(~named)))
+    killed = F.col("run") < F.col("newest")
     how = (
-        F.when(own & F.col("own_event").isin(*ENDS), F.col("own_event"))
-        .when(own | F.col("next").isNotNull(), "taken_over")
+        F.when(F.col("next_event") == BEGIN, "taken_over")
+        .when(F.col("next_event").isNotNull(), F.col("next_event"))
         .when(F.col("stopped").isNotNull(), "server_stopped")
-        .when(F.col("run") < F.col("newest"), "server_killed")
+        .when(killed, "server_killed")
         .otherwise("open")
     )
-    end = F.coalesce(F.when(own, F.col("own_end")), "next", "stopped", ended)
-    name = F.substring(F.col("topic"), len(PREFIX) + 1, 2**31 - 1)
+    end = F.coalesce("next_at", "stopped", F.when(killed, F.col("alive")))
     last = F.greatest(F.coalesce("disconnected", F.lit(given.until)), F.col("connected"))
     return (
         opened.join(F.broadcast(runs), "run")
         .crossJoin(F.broadcast(newest))
-        .withColumns({"client": name, "connected": F.col("at"), "disconnected": end, "how": how})
+        .withColumn("client", F.substring(F.col("topic"), len(PREFIX) + 1, NAME_CHARS_MAX))
+        .withColumns({"connected": F.col("at"), "disconnected": end, "how": how})
         .withColumn("seconds", F.timestamp_diff("MILLISECOND", F.col("connected"), last) / 1000)
         .select(
-            identifier(F.col("client"), F.col("connected"), F.col(SEQ)).alias("id"),
+            identifier(F.col("client"), instant(F.col("connected")), F.col(SEQ)).alias("id"),
             *("client", "user", "door", "peer", "connected", "disconnected", "seconds", "how"),
-            F.when(own, F.col("own_reason")).alias("reason"),
+            F.when(F.col("next_event").isin(*ENDS), F.col("next_reason")).alias("reason"),
         )
     )
+
+
+def _single(marks: DataFrame) -> DataFrame:
+    """Return connections of client ids: one at a time, so what is told next ends it."""
+    order = Window.partitionBy("topic", "run").orderBy("at", SEQ)
+    following = {f"next_{name}": F.lead(name).over(order) for name in ("at", "event", "reason")}
+    return marks.withColumns(following).where(F.col("event") == BEGIN)
+
+
+def _many(marks: DataFrame) -> DataFrame:
+    """Return connections of a user's streams, of which there are many at once.
+
+    Nothing says which of them an end is of: the first one ended is taken for the first one begun,
+    so that how many there were, and when there was one, is right at each moment.
+    """
+    begun = F.col("event") == BEGIN
+    order = Window.partitionBy("topic", "run", begun).orderBy("at", SEQ)
+    numbered = marks.withColumn("number", F.row_number().over(order))
+    ends = numbered.where(~begun).select(
+        *("topic", "run", "number"),
+        *(F.col(name).alias(f"next_{name}") for name in ("at", "event", "reason")),
+    )
+    return numbered.where(begun).join(ends, ["topic", "run", "number"], "left").drop("number")
 
 
 def uptime(given: Given) -> DataFrame:
