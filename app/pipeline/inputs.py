@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, cast
 
 from pyspark.errors import AnalysisException
@@ -23,8 +24,11 @@ from app.core.events import PUT
 from app.core.suggestions import did_you_mean
 from app.pipeline.jobs.columns import OP, SEQ
 from app.pipeline.jobs.job import Reads
+from app.pipeline.options import Options
+from app.pipeline.places import MANIFEST, NEWEST
+from app.pipeline.tail import EARLIEST
 
-MANIFEST: Final = "manifest.json"
+FORMAT: Final = "rowcast"
 CHANGES: Final = "changes"
 CUT: Final = re.compile(r"(\d{18})(-\d{1,3})?")
 PAGE: Final = re.compile(r"seq=(\d{18})-(\d{18})")
@@ -222,29 +226,60 @@ class Files:
 
 
 class Server:
-    """One table of a server: its newest snapshot, and the log after that as the server has it."""
+    """One table of a server: its newest snapshot, and the log as the server has it."""
 
     def __init__(self, spark: SparkSession, server: Mapping[str, str], table: str) -> None:
         self._spark = spark
         self._options = {**server, "table": table}
+        self._facts = Options.of(self._options).place.manifest(NEWEST)
+        self._now = datetime.now(UTC)
+        self._stage: TemporaryDirectory[str] | None = None
 
-    cut = ""
-    schema = ""
+    @property
+    def cut(self) -> str:
+        """The cursor of the newest snapshot."""
+        return str(self._facts["cut"])
 
     @property
     def until(self) -> datetime:
-        """Now."""
-        return datetime.now(UTC)
+        """Now: the log is read to its end."""
+        return self._now
+
+    @property
+    def schema(self) -> str:
+        """What the tables were declared as when the snapshot was made."""
+        return str(self._facts.get("schema") or "")
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
-        """Return a frame as the data source gives it."""
-        if what is Reads.CHANGES or at is not None:
-            raise Error(Code.UNSUPPORTED, "this job reads a directory of snapshots: --snapshots")
-        return self._spark.read.format("rowcast").options(**self._options).load()
+        """Return a frame of the table."""
+        if what is Reads.STATE:
+            return _opened(self._spark.read.format(FORMAT).options(**self._options).load()).drop(OP)
+        if at is not None:
+            raise Error(
+                Code.UNPROCESSABLE,
+                "--at needs a directory of snapshots, of which it takes the right one: --snapshots",
+            )
+        log = self._log()
+        if what is Reads.CHANGES:
+            return log.where(F.col(SEQ) > int(cast("int", self._facts["seq"])))
+        return log
 
     def stream(self) -> DataFrame:
         """Return the records, then events as they come."""
-        return self._spark.readStream.format("rowcast").options(**self._options).load()
+        return _opened(self._spark.readStream.format(FORMAT).options(**self._options).load())
+
+    def _log(self) -> DataFrame:
+        """Return the whole log of the table: it is brought here once, by a stream that ends."""
+        if self._stage is None:
+            self._stage = TemporaryDirectory(prefix="rowcast-log-")
+            place = self._stage.name
+            whole = {**self._options, "startingCursor": EARLIEST}
+            stream = _opened(self._spark.readStream.format(FORMAT).options(**whole).load())
+            writer = stream.writeStream.format("parquet").trigger(availableNow=True)
+            writer.option("checkpointLocation", f"{place}/checkpoint").start(
+                f"{place}/log"
+            ).awaitTermination()
+        return self._spark.read.parquet(f"{self._stage.name}/log")
 
 
 def open_input(

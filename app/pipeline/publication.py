@@ -19,10 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import RESULTS_KEPT
-from app.pipeline.inputs import MANIFEST
+from app.pipeline.places import MANIFEST, NEWEST
 
 MAKING: Final = ".making-"
-NEWEST: Final = "newest"
 NAME: Final = "%Y%m%dT%H%M%S%fZ"
 
 

@@ -17,11 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import STREAM_PAUSE_SECONDS
 from app.core.tables import Table
-from app.pipeline.inputs import Input
+from app.pipeline.inputs import FORMAT, Input
 from app.pipeline.jobs.job import Given, Job, Reads
 from app.pipeline.publication import publish
 
-FORMAT: Final = "rowcast"
 DROPPED: Final = "numRowsDroppedByWatermark"
 
 
@@ -129,14 +128,14 @@ def follow(order: Order, source: Input) -> list[str]:
     except KeyboardInterrupt:
         query.stop()
     late.look(query)
-    return [f"{job.name}: {late.rows} rows in, {late.dropped} came later than --late"]
+    return [f"{job.name}: the stream is done; left out as too late: {late.dropped}"]
 
 
 class Late:
-    """Counts what a stream took in, and what came behind its watermark."""
+    """Counts what came behind the watermark: a reading, once for each length of stretches."""
 
     def __init__(self) -> None:
-        self.rows = self.dropped = 0
+        self.dropped = 0
         self._batch = -1
 
     def look(self, query: StreamingQuery) -> None:
@@ -144,7 +143,6 @@ class Late:
         for progress in query.recentProgress:
             if progress["batchId"] > self._batch:
                 self._batch = progress["batchId"]
-                self.rows += progress["numInputRows"]
                 self.dropped += sum(state[DROPPED] for state in progress["stateOperators"])
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql import types as T  # noqa: N812
 
 from app.core.errors import Code, Error
-from app.core.events import MESSAGE, PATCH, PUT
+from app.core.events import MESSAGE, PATCH, PUT, SNAPSHOT
 from app.core.suggestions import did_you_mean
 from app.pipeline.jobs.job import Given
 
@@ -16,7 +16,9 @@ TOPIC: Final = "_topic"
 SEQ: Final = "_seq"
 TS: Final = "_ts"
 OP: Final = "_op"
-SAID: Final = (PUT, PATCH, MESSAGE)
+TOLD: Final = (OP, "_origin", "_client")
+"""What rows of the log have beside those of a snapshot."""
+SAID: Final = (PUT, PATCH, MESSAGE, SNAPSHOT)
 """What brings a value."""
 
 

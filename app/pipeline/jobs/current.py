@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from app.core.events import DELETE, PUT, RETAINED
-from app.pipeline.jobs.columns import OP, SEQ, TOPIC, TS, require
+from app.pipeline.jobs.columns import OP, SEQ, TOLD, TOPIC, TS, require
 from app.pipeline.jobs.job import Given, Job, Option, Reads
 from app.pipeline.jobs.kinds import DURATION_KIND, MOMENT
 
@@ -43,10 +43,10 @@ def compact(given: Given) -> DataFrame:
     last = folded(written(given.state, given.changes))
     seconds = given.options["tombstones"]
     if not seconds:
-        return last.where(F.col(OP) != DELETE).select(*given.state.columns)
+        return last.where(F.col(OP) != DELETE).drop(*TOLD)
     since = F.lit(given.until) - F.make_dt_interval(secs=F.lit(seconds))
     kept = (F.col(OP) != DELETE) | (F.col(TS) >= since)
-    return last.where(kept).select(*given.state.columns, OP)
+    return last.where(kept).drop(*TOLD[1:])
 
 
 def asof(given: Given) -> DataFrame:
@@ -60,7 +60,7 @@ def asof(given: Given) -> DataFrame:
         writes = writes.crossJoin(F.broadcast(first)).where(until).drop("_first")
     elif at is not None:
         writes = writes.where(F.col(SEQ) <= at)
-    return folded(writes).where(F.col(OP) != DELETE).select(*given.state.columns)
+    return folded(writes).where(F.col(OP) != DELETE).drop(*TOLD)
 
 
 def history(given: Given) -> DataFrame:
