@@ -28,6 +28,7 @@ from app.event_settings import Events
 from app.gateway_settings import GatewaySettings
 from app.hook_settings import HookSettings
 from app.mqtt_limits import MqttLimits
+from app.overload_settings import Overload
 from app.retainer_settings import RetainerSettings
 from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
 from app.security_settings import Security
@@ -210,6 +211,7 @@ class Config(Section):
     retainer: RetainerSettings = RetainerSettings()
     log: Log = Log()
     events: Events = Events()
+    overload: Overload = Overload()
     subscriptions: Subscriptions = Subscriptions()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()

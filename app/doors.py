@@ -60,6 +60,16 @@ class Doors:
         self.mqtts_port = self._secure(config.mqtt.network.secure_port)
         self.http_port = config.http.port
         self.https_port = self._secure(config.http.secure_port)
+        ports = (self.http_port, self.https_port, self.mqtt_port, self.mqtts_port)
+        self.wanted = [
+            door
+            for door, port in zip((HTTP, HTTPS, MQTT, MQTTS), ports, strict=True)
+            if port is not None
+        ]
+        """Those that are to be open."""
+        self.closed = False
+        """Whether none of them takes connections any more."""
+        self._listeners: list[Listener] = []
 
     def _secure(self, port: int | None) -> int | None:
         return port if self.certificates is not None else None
@@ -121,9 +131,16 @@ class Doors:
                 f"{door} cannot listen on {host}:{port} ({error.strerror}); end what uses it, or "
                 f"choose another port with --set {SETTINGS[door]}=...",
             ) from error
+        self._listeners.append(listener)
         self._closing.callback(listener.stop)
         self.open[door] = host, listener.port
         return listener.port
+
+    def close(self) -> None:
+        """Take no more connections; those that are there end later, each at its edge."""
+        self.closed = True
+        for listener in self._listeners:
+            listener.stop()
 
     def lines(self) -> list[str]:
         """Return where clients find it, for the person who started it."""

@@ -75,6 +75,7 @@ from app.metrics.sys_tree import KEPT, SysTree
 from app.metrics.sys_tree import TABLE as SYS_TABLE
 from app.metrics.topic_stats import TopicStats
 from app.mqtt_limits import auto_subscriptions, rewriting
+from app.operations import end, make_ready, watch_memory
 from app.policies import set_policy
 from app.schema import load_schema
 from app.store.sqlite import SqlStore
@@ -163,14 +164,17 @@ class Application:
             self.exports = exports_of(self.config, self.engine, self._now)
             self._closing.push_async_callback(self.exports.stop)
             await self.exports.start()
-            await self._tell_of_clients()
+            events = await self._tell_of_clients()
             await self.doors.prepare(self._readers)
-            await self.doors.open_http(self._make_edge())
+            edge = self._watched_over(self._make_edge(), events)
+            await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
             self.gateway = Gateway(self.engine, plans(self.config.gateway), plan_of, self._now)
             self._closing.push_async_callback(self.gateway.stop)
             self.gateway.start(await self._on_writer(self.store.states, GATEWAY))
+            self.overload.start()
+            self._closing.callback(self.doors.close)  # before anything else ends
         except BaseException:
             await self.stop()
             raise
@@ -247,12 +251,22 @@ class Application:
             self.sys_tree.start()
             self._closing.callback(self.sys_tree.stop)
 
-    async def _tell_of_clients(self) -> None:
+    async def _tell_of_clients(self) -> ClientEvents | None:
         """Tell under ``$SYS/events`` what happens to clients."""
-        if self.config.events.enabled:
-            events = ClientEvents(self.engine, self._now)
-            await events.start(version=__version__)
-            self._closing.callback(events.stop)
+        if not self.config.events.enabled:
+            return None
+        events = ClientEvents(self.engine, self._now)
+        await events.start(version=__version__)
+        self._closing.callback(events.stop)
+        return events
+
+    def _watched_over(self, edge: Edge, events: ClientEvents | None) -> Edge:
+        """Look after memory, and let whoever asks know whether the server is ready."""
+        make_ready(edge.settings.readiness, self.engine, self.doors)
+        marks = self.config.overload.watermarks
+        self.overload = watch_memory(marks, self.engine, self.broker, edge, events)
+        self._closing.callback(self.overload.stop)
+        return edge
 
     def _retain(self) -> None:
         """Set the rules for retained messages."""
@@ -343,16 +357,20 @@ async def _serve(config: Config) -> None:
     application = Application(config)
     await application.start()
     _calm_the_collector()
-    stopping = asyncio.Event()
+    stopping, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        (again if stopping.is_set() else stopping).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, asked)
     if application.doors.certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
     print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
     await stopping.wait()
     log.info("stopping")
-    await application.stop()
+    await end(application.stop(), again)
 
 
 def _calm_the_collector() -> None:

@@ -42,6 +42,7 @@ WIRING = {
     "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "cli_jobs",
     "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
     "snapshot_settings", "exporting", "cli_import", "event_settings", "policies",
+    "overload_settings", "operations",
 }  # fmt: skip
 """The modules of the top floor: one room."""
 

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from secrets import randbelow
 from typing import TYPE_CHECKING
 
 from app.broker import accounts, hooking, wills
@@ -26,6 +27,7 @@ from app.broker.sharing import Sharing
 from app.broker.traffic import Observer, Silence, Tally
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
+from app.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from app.core.topics import TopicFilter
 from app.engine.engine import Engine
 from app.engine.watch.backlog import Loss, Overflow
@@ -333,14 +335,17 @@ class Broker:
         if not self.clients:
             self._emptied.set()
 
-    @property
-    def _goodbye(self) -> tuple[Reason, str, dict[str, object]]:
-        """Return why connections end, and where to go instead (MQTT 5, 4.11)."""
+    def _say_goodbye(self, client: "Client") -> None:
+        """Tell a client why it ends, when to come back, or where to go instead (MQTT 5, 4.11)."""
         reference = self.settings.server_reference
         if reference:
             words = "the server is shutting down; use the other one meanwhile"
-            return Reason.USE_ANOTHER_SERVER, words, {"server_reference": reference}
-        return Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", {}
+            where: dict[str, object] = {"server_reference": reference}
+            client.disconnect(Reason.USE_ANOTHER_SERVER, words, where)
+            return
+        milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
+        when: dict[str, object] = {"user_property": (("retry-after-ms", str(milliseconds)),)}
+        client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", when)
 
     async def stop(self) -> None:
         """Tell every client that the server goes down, and wait until all are gone (D5).
@@ -352,7 +357,7 @@ class Broker:
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):
-            client.disconnect(*self._goodbye)
+            self._say_goodbye(client)
         for session in self.sessions:
             wills.disarm(session)
             if session.away is not None and session.away.missed:

@@ -77,6 +77,8 @@ class Guard:
         self._now = now
         self.connections = 0
         """Connections that were let in and are open."""
+        self.shedding = False
+        """Whether memory is so short that nobody is taken (FEATURES K9)."""
         self._by_peer: dict[str, int] = {}
         self._rate: Bucket | None = None
         rate = settings.connects_per_peer_per_second
@@ -120,6 +122,8 @@ class Guard:
 
     def _check(self, peer: str) -> Refusal | None:
         limits = self.settings
+        if self.shedding:
+            return Refusal(Reason.SERVER_BUSY, "the server is short of memory; try again later")
         if limits.sent_away is not None:
             return Refusal(limits.sent_away, "this server takes no more connections")
         now = self._now()

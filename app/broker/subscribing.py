@@ -179,6 +179,7 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
 def _understood(wish: Wish, wanted: Subscription) -> Plan | Error:
     """Return what a client asks for with a filter, or what is wrong with it."""
     try:
+        wish.client.broker.engine.reader.shedding.check_subscribe()
         _count(wish.client)
         return _plan(wish, _meant(wish.client, wish.caller, wanted))
     except Error as error:

@@ -21,6 +21,7 @@ from app.engine.cache import RecordCache, Unknown
 from app.engine.pages import LogPage, Pages
 from app.engine.retained.retaining import servers_own
 from app.engine.rights.befores import find_befores
+from app.engine.shedding import Shedding
 from app.engine.watch.gaps import Account
 from app.store.records import Layout
 from app.store.store import Page, Store
@@ -68,6 +69,8 @@ class Reader:
         """Retained messages that one reader is given in a second; 0 is any number (E19)."""
         self.retains = True
         """Whether the current records of undeclared topics are shown (``retainer.enabled``)."""
+        self.shedding = Shedding()
+        """What is refused while memory is short; whoever begins something asks."""
         self._pages = Pages()
         self.account = Account()
         """What all subscriptions together were not passed on."""

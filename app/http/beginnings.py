@@ -64,9 +64,10 @@ async def begin(
 
     A cursor that cannot be continued without a gap gives one RESET and the records as they are.
     """
+    reader = engine.reader
+    reader.shedding.check_subscribe()
     for interest in interests:
         await engine.authorise_waiting(interest, caller)
-    reader = engine.reader
     interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
     position, broken = None, ""

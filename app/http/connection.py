@@ -1,5 +1,6 @@
 """What every WebSocket connection has: a lane, an end, and a peer that may stop reading."""
 
+from secrets import randbelow
 from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Code, Error
@@ -7,6 +8,7 @@ from app.core.limits import (
     SOCKET_REASON_BYTES_MAX,
     STREAM_SEND_SECONDS,
 )
+from app.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from app.http.asgi import Message, Receive, Send
 from app.http.problems import FACES
 from app.http.wire import SocketLane, cut, is_closing
@@ -99,7 +101,8 @@ class Connection:
 
     def stop(self) -> None:
         """Close, because the server stops."""
-        self.end(RESTART, "the server stops; come back in a moment")
+        milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
+        self.end(RESTART, f"the server stops; come back in {milliseconds} ms")
         if self.busy_since:
             self.left()
             cut(self._asgi_send)

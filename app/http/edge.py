@@ -18,6 +18,7 @@ from app.engine.engine import Engine
 from app.http import entrance, rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
+from app.http.health import Readiness
 from app.http.outlet import Flusher
 from app.http.problems import FACES
 from app.http.replies import send_bytes, send_empty, send_problem
@@ -25,7 +26,7 @@ from app.http.signing_in import SIGNED_IN, shows_something, sign_in
 from app.http.watch import Watch
 
 FIXED_PATHS: Final = frozenset(
-    {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health"}
+    {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health", "/health/ready"}
 )
 MQTT_PATH: Final = "/mqtt"
 METRICS_PATH: Final = "/metrics"
@@ -59,6 +60,8 @@ class HttpSettings:
     """Says for how many seconds an address and a name are still refused; 0 is not at all."""
     offended: Callable[[str, str], None] | None = None
     """Counts an address and a name that failed to sign in."""
+    readiness: Readiness = field(default_factory=Readiness)
+    """Says whether requests should be sent here."""
 
 
 class Edge:

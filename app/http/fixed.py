@@ -1,6 +1,6 @@
 """The fixed pages: documentation, the OpenAPI document and health, as a FastAPI application."""
 
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI, Response
@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from app.core.overload_limits import READY_RETRY_SECONDS
 from app.engine.engine import Engine
 from app.http.edge import HttpSettings
 from app.http.openapi import Document, openapi_document
@@ -22,6 +23,13 @@ class Health(BaseModel):
     status: str = Field(description="ok")
     version: str
     head: str = Field(description="The cursor of the newest position.")
+
+
+class Ready(BaseModel):
+    """Whether requests should be sent here, and what each check found."""
+
+    ready: bool
+    checks: dict[str, str] = Field(description="`ok`, or what is wrong, by check.")
 
 
 def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
@@ -39,6 +47,22 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
     async def health() -> Health:
         """Tell that the server works, its version, and the newest position of its log."""
         return Health(status="ok", version=settings.version, head=engine.head)
+
+    readiness = settings.readiness
+    not_ready: dict[int | str, dict[str, Any]] = {
+        503: {"model": Ready, "description": "Not now; the checks say why."}
+    }
+
+    @app.get("/health/ready", tags=["Server"], operation_id="ready", responses=not_ready)
+    async def ready(response: Response) -> Ready:
+        """Tell whether the disk takes writes, all ports are open and nothing is shed."""
+        checks = dict(await readiness.look())
+        is_ready = set(checks.values()) <= {"ok"}
+        if not is_ready:
+            response.status_code = 503
+            response.headers["retry-after"] = str(READY_RETRY_SECONDS)
+        response.headers["cache-control"] = "no-store"
+        return Ready(ready=is_ready, checks=checks)
 
     own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
     ours = openapi_document(engine.registry, settings.title, settings.version)

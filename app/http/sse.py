@@ -48,6 +48,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     stream = EventStream(edge, scope["path"], send)
     hooks.connection(caller)
     try:
+        edge.engine.reader.shedding.check_connect()
         await hooks.connect(caller)
         request = request_of(scope, edge.engine.past, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))

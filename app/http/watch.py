@@ -6,9 +6,11 @@ stream does.
 """
 
 import asyncio
+from collections.abc import Iterator
 from typing import Protocol
 
 from app.core.limits import STREAM_WATCH_SECONDS
+from app.engine.watch.subscription import Subscription
 
 
 class Watched(Protocol):
@@ -35,6 +37,13 @@ class Watch:
 
     def __len__(self) -> int:
         return len(self._streams)
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """Give the subscriptions of those streams that have one of the engine's."""
+        for stream in list(self._streams):
+            found = getattr(stream, "subscription", None)
+            if isinstance(found, Subscription):
+                yield found
 
     def add(self, stream: Watched) -> None:
         """Look after a stream from now on."""

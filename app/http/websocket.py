@@ -54,6 +54,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     socket: Socket | None = None
     hooks.connection(caller)
     try:
+        edge.engine.reader.shedding.check_connect()
         await hooks.connect(caller)
         request = request_of(scope, edge.engine.past)
         media_type = request.format or media_type

@@ -128,6 +128,10 @@ class ClientEvents:
         self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._at()})
         self._write()
 
+    def tell(self, what: str, facts: Facts) -> None:
+        """Tell what happened to the server itself."""
+        self._put(SERVER_TOPIC, {"event": what, "at": self._at(), **facts})
+
     # -- clients -----------------------------------------------------------------------------------
 
     def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:

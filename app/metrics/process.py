@@ -1,11 +1,16 @@
-"""How much memory the process has: resident now, and the most that it ever had."""
+"""How much memory the process has: resident now, the most that it ever had, and may have."""
 
 import contextlib
+import os
 import resource
 import sys
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
+_CONTAINER = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 _UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 """What the greatest resident size is counted in."""
 
@@ -25,3 +30,12 @@ class Heap:
             pages = int(_STATM.read_text(encoding="ascii").split()[1])
             self.current = pages * resource.getpagesize()
         self.maximum = max(self.maximum, most, self.current)
+
+
+def memory_limit() -> int:
+    """Return how many bytes the process may have: of its container, else of the machine."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in _CONTAINER:
+        with contextlib.suppress(OSError, ValueError):  # "max": there is none
+            most = min(most, int(file.read_text(encoding="ascii")))
+    return most

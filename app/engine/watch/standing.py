@@ -24,6 +24,11 @@ from app.engine.watch.pace import Pace
 from app.engine.watch.preludes import History, Prelude, Snapshot
 
 
+def _room(events: int, size: int) -> tuple[int, int]:
+    """Return how many events and bytes may wait; 0 is the usual limit."""
+    return events or SUBSCRIPTION_QUEUE_EVENTS_MAX, size or SUBSCRIPTION_QUEUE_BYTES_MAX
+
+
 class Standing:
     """Interests, a position, and what waits."""
 
@@ -41,8 +46,9 @@ class Standing:
         self._on_full = on_full
         self.interests = Interests()
         self._queue: deque[Event] = deque()
-        self._queue_events_max = reader.queue_events or SUBSCRIPTION_QUEUE_EVENTS_MAX
-        self._queue_bytes_max = reader.queue_bytes or SUBSCRIPTION_QUEUE_BYTES_MAX
+        self._queue_events_max, self._queue_bytes_max = _room(
+            reader.queue_events, reader.queue_bytes
+        )
         self._queued_bytes = 0
         self._page: deque[Pair] = deque()
         self._preludes: deque[Prelude] = deque()
@@ -188,6 +194,34 @@ class Standing:
     def _requeue(self, events: Iterator[Event]) -> None:
         self._queue = deque(events)
         self._queued_bytes = sum(len(event.payload) for event in self._queue)
+
+    def hold_at_most(self, events: int, size: int) -> None:
+        """Change how much may wait; what is too much is read from the log again, or is missed.
+
+        0 is the usual limit (FEATURES K9).
+        """
+        self._queue_events_max, self._queue_bytes_max = _room(events, size)
+        if self._fits:
+            return
+        if any(event.seq for event in self._queue):  # what comes is refused until it is read back
+            self._behind = True
+        self._requeue(event for event in self._queue if not event.seq)
+        missed: dict[Interest | None, int] = {}
+        while not self._fits:
+            event = self._queue.popleft()
+            self._queued_bytes -= len(event.payload)
+            if isinstance(event, Gap):
+                missed[event.interest] = missed.get(event.interest, 0) + (event.count or 0)
+            elif self.counts(event):
+                self.account.add(Why.SLOW)
+                missed[None] = missed.get(None, 0) + 1
+        self._queue.extendleft(Gap(Why.SLOW, count, of) for of, count in missed.items())
+        self._signal()
+
+    @property
+    def _fits(self) -> bool:
+        most, size = self._queue_events_max, self._queue_bytes_max
+        return not self._queue or (len(self._queue) <= most and self._queued_bytes <= size)
 
     def restart(self, reason: str, token: str, interest: Interest | None = None) -> None:
         """Tell with a RESET that the cursor that a client brought cannot be continued."""

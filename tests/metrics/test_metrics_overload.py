@@ -1,0 +1,149 @@
+"""What is shed when memory is short, and in which order (FEATURES K9)."""
+
+import asyncio
+import json
+
+import pytest
+
+from app.core.callers import ALL, Caller
+from app.core.errors import Code, Error
+from app.core.events import CURRENT, MESSAGE, PUT, Event
+from app.core.overload_limits import OVERLOAD_BACK_PERCENT, OVERLOAD_QUEUE_EVENTS
+from app.core.topics import TopicFilter
+from app.engine.shedding import Shed
+from app.engine.watch.gaps import Gap, Why
+from app.engine.watch.subscription import Interest, Subscription
+from app.metrics.overload import Overload, Queues, Watermarks
+from app.metrics.process import memory_limit
+from engine.engine_room import Room
+
+ANN = Caller("ann", ALL, "mqtt", "c")
+
+
+class Memory:
+    """As much as a test says."""
+
+    current = 0
+
+    def measure(self):
+        pass
+
+
+class World:
+    def __init__(self, marks=None):
+        self.room = Room()
+        self.subscriptions = []
+        self.memory, self.told = Memory(), []
+        reader = self.room.engine.reader
+        queues = Queues(reader, lambda: self.subscriptions)
+        self.shedding = reader.shedding
+        self.overload = Overload(
+            marks or Watermarks(1_000, 70, 80, 90),
+            queues,
+            reader,
+            lambda level, facts: self.told.append((level, facts)),
+            self.memory,
+        )
+
+    def at(self, percent):
+        self.memory.current = percent * 10
+        self.overload.look()
+        return self.shedding.level
+
+    def watch(self, text):
+        subscription = Subscription(self.room.engine.reader)
+        self.room.engine.watch(subscription, Interest(TopicFilter(text)), ANN, current=False)
+        self.subscriptions.append(subscription)
+        return subscription
+
+    def say(self, count, topic="home/a"):
+        for number in range(count):
+            self.room.engine.submit(Event(topic, MESSAGE, b"%d" % number, None, 0), ANN)
+
+    async def rest(self, subscription):
+        """Return what the reader gets from now on."""
+        found = []
+        while not found or subscription.ready:
+            found += [event for event, _ in subscription.take(1_000)]
+            await asyncio.sleep(0)
+        return [event for event in found if event.kind != CURRENT]
+
+
+def refused(check):
+    with pytest.raises(Error) as caught:
+        check()
+    return caught.value.code is Code.BUSY and caught.value.detail["retry_after_seconds"] > 0
+
+
+async def test_the_order_in_which_it_sheds():
+    """K9: messages, then connects, then subscribes; each told once, and taken back in turn."""
+    world = World()
+    assert Shed.NOTHING == world.at(69)
+    world.shedding.check_connect()
+    assert Shed.MESSAGES == world.at(70)
+    world.shedding.check_connect()
+    assert Shed.CONNECTS == world.at(80)
+    assert refused(world.shedding.check_connect)
+    world.shedding.check_subscribe()
+    assert Shed.SUBSCRIBES == world.at(95)
+    assert refused(world.shedding.check_subscribe)
+    assert Shed.SUBSCRIBES == world.at(90 - OVERLOAD_BACK_PERCENT)  # it does not flutter
+    assert Shed.CONNECTS == world.at(90 - OVERLOAD_BACK_PERCENT - 1)
+    assert Shed.NOTHING == world.at(10)
+    levels = [level for level, _ in world.told]
+    assert [Shed.MESSAGES, Shed.CONNECTS, Shed.SUBSCRIBES, Shed.CONNECTS, Shed.NOTHING] == levels
+    assert json.dumps(world.overload.facts())
+    assert (1, 1) == (world.shedding.refused_connects, world.shedding.refused_subscribes)
+
+
+async def test_what_is_off_sheds_nothing():
+    world = World(Watermarks(1_000, 0, 0, 0))
+    assert Shed.NOTHING == world.at(100)
+    assert 0 < memory_limit()
+
+
+async def test_a_slow_reader_of_unlogged_messages_is_told_what_it_missed():
+    """K9: what waited and what comes: no more than a few wait, and the count is exact."""
+    world = World()
+    slow = world.watch("home/#")
+    world.say(1_000)
+    world.at(75)
+    assert OVERLOAD_QUEUE_EVENTS >= len(slow._queue) - 1
+    world.say(500)
+    came = await world.rest(slow)
+    missed = sum(event.count for event in came if isinstance(event, Gap))
+    messages = [event for event in came if not isinstance(event, Gap)]
+    assert 1_500 == len(messages) + missed
+    assert missed == slow.account.counts[Why.SLOW]
+    assert len(messages) <= OVERLOAD_QUEUE_EVENTS
+    world.at(10)
+    world.say(500)
+    assert 500 == len(await world.rest(slow))
+
+
+async def test_what_is_logged_is_never_shed():
+    """K9: a slow reader of records gets every one, in order, from the log."""
+    world = World()
+    slow = world.watch("Dog/#")
+    engine = world.room.engine
+    for number in range(500):
+        engine.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
+    await world.room.committer.settle()
+    world.at(75)
+    for number in range(500, 1_000):
+        engine.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
+    await world.room.committer.settle()
+    came = []
+    while len(came) < 1_000:
+        came += [event.seq for event in await world.rest(slow)]
+    assert sorted(set(came)) == came
+    assert 1_000 == len(came)
+    assert 0 == slow.account.total
+
+
+async def test_those_that_begin_meanwhile_have_short_queues_too():
+    world = World()
+    world.at(75)
+    late = world.watch("home/#")
+    world.say(1_000)
+    assert OVERLOAD_QUEUE_EVENTS + 1 >= len(late._queue)
