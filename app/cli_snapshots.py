@@ -122,10 +122,12 @@ def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
 def _export_changes(order: "Order", teller: Callable[[str, int, int], None] | None) -> None:
     """Write a page of changes, and tell of it."""
     from app.snapshots.changes import export_changes  # noqa: PLC0415 - pyarrow is an extra
+    from app.snapshots.compaction import compact as put_together  # noqa: PLC0415
 
     if order.tables:
         raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
     page = export_changes(order, teller)
+    put_together(order.directory)
     if teller is not None:
         facts: dict[str, object] = {"new": page is not None}
         if page is not None:
@@ -290,3 +292,18 @@ def prove(
         said = "\n".join(f"{table}: {why}" for table, why in found.items())
         raise Error(Code.CONFLICT, f"{places[0]} and its changes are not {places[1]}\n{said}")
     print(f"{places[0]} and its changes are {places[1]}")
+
+
+@snapshots.command()
+def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption = None) -> None:
+    """Put all changes together to the fewest files, of about 128 MB; `export --changes` does some.
+
+    The small ones go ten minutes later, with the next `export --changes` or `compact`.
+
+    Example: rowcast snapshots compact
+    """
+    need_pyarrow()
+    from app.snapshots.compaction import compact as put_together  # noqa: PLC0415
+
+    for page in put_together(_directory(_settings(config, data), out), everything=True):
+        print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")

@@ -34,3 +34,15 @@ IMPORT_BATCH_ROWS = 1_000
 others' writes hardly wait for it."""
 IMPORT_BATCH_BYTES = 1024 * 1024
 """Encoded rows that are sent together: half of the largest body that a server takes by default."""
+
+# Pages of changes ---------------------------------------------------------------------------------
+PAGE_BYTES = 128 * 1024 * 1024
+"""Size that pages of changes are put together to: what Spark reads as one part."""
+PAGE_BYTES_SMALL = 512 * 1024
+"""A page below this size is small; one sixteen times as large is of the next size, and so on."""
+PAGES_TOGETHER = 16
+"""Neighbours of one size that are put together: each event is written again once for each size,
+and so many pages of each size are left."""
+PAGES_COVERED_SECONDS = 600
+"""How long small pages stay that were put together to a larger one: readers that have their names
+come for their files."""

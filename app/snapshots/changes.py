@@ -5,12 +5,16 @@
 A page begins where the last one ended, so there is never a gap and nothing is twice: the number
 that it begins with is taken from the names that are there, under the lock of the shelf. Where the
 log no longer has what comes next, that is told; with a fresh snapshot the pages go on from its cut,
-and the hole between is seen in their names. ``fold`` brings a snapshot forward with them.
+and the hole between is seen in their names. Where pages overlap the widest counts: small ones are
+put together later (``compaction``). ``fold`` brings a snapshot forward with them.
 """
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from app.core.errors import Code, Error
 from app.schema import parse_schema
@@ -25,6 +29,7 @@ from app.snapshots.digest import Digest
 from app.snapshots.export import Order, Progress, seqs_of
 from app.snapshots.files import TableFiles
 from app.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
+from app.snapshots.shapes import Batch
 from app.snapshots.shelf import Making, Shelf
 from app.store.cut import Cut, open_cut
 from app.store.cut_log import CutLog
@@ -65,16 +70,24 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
         ]
         facts = {}
         for sheet in sheets:
-            found = _write(making, log, sheet, (after, cut.seq), order, progress)
+            batches = _told(sheet.batches(log, after, cut.seq), sheet.name, progress)
+            free = order.free_bytes_min
+            found = write_table(making, sheet.name, sheet.schema, batches, free)
             if found is not None:
                 facts[sheet.name] = found
         created = time_text(time.time())
         manifest = Manifest(cut.epoch, cut.seq, created, order.schema, facts, after + 1)
-        making.write(FILE_NAME, manifest.text)
-        place = order.directory / CHANGES / page_name(after + 1, cut.seq)
-        place.parent.mkdir(exist_ok=True)
-        making.settle(place)
-        return Page(place, manifest)
+        return publish(making, order.directory, manifest)
+
+
+def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
+    """Let a page be seen, complete."""
+    making.write(FILE_NAME, manifest.text)
+    name = page_name(manifest.from_seq or 0, manifest.seq)
+    place = directory / CHANGES / name
+    place.parent.mkdir(exist_ok=True)
+    making.settle(place)
+    return Page(place, manifest)
 
 
 def _begin(items: list[Item], cut: Cut, log: CutLog) -> int:
@@ -99,26 +112,19 @@ def _begin(items: list[Item], cut: Cut, log: CutLog) -> int:
     )
 
 
-def _write(
-    making: Making,
-    log: CutLog,
-    sheet: ChangeSheet,
-    between: tuple[int, int],
-    order: Order,
-    progress: Progress | None,
+def write_table(
+    making: Making, name: str, schema: pa.Schema, batches: Iterable[Batch], free_bytes_min: int
 ) -> TableFacts | None:
     """Write what happened to one table; None when nothing did."""
-    files = TableFiles(making.place, sheet.name, sheet.schema, order.free_bytes_min)
-    content = tuple(sheet.schema.names)
+    files = TableFiles(making.place, name, schema, free_bytes_min)
+    content = tuple(schema.names)
     digest = Digest(content)
     seqs: list[int] = []
     try:
-        for batch in sheet.batches(log, *between):
+        for batch in batches:
             digest.update(batch)
             seqs += seqs_of(batch)
             files.write(batch)
-            if progress is not None:
-                progress(sheet.name, digest.rows, digest.rows)
         if not digest.rows:
             return None
         files.close()
@@ -132,7 +138,17 @@ def _write(
         str(digest),
         "_seq",
         content,
-        columns_of(sheet.schema),
+        columns_of(schema),
         None,
         tuple(files.files),
     )
+
+
+def _told(batches: Iterable[Batch], name: str, progress: Progress | None) -> Iterator[Batch]:
+    """Tell of progress with each batch."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        if progress is not None:
+            progress(name, rows, rows)
+        yield batch

@@ -1,6 +1,6 @@
 """Folding: a snapshot brought forward with the changes after its cut.
 
-    fold(directory, snapshot, "Dog", upto)  =  what Dog was at ``upto``
+    fold(directory, snapshot, "Dog", "id", pages, upto)  =  what Dog was at ``upto``
 
 Of each key the last change counts; a deletion takes the row away, a message changes nothing. A
 topic table only grows. That is all: the digest of what comes out is that of a snapshot made at
@@ -12,7 +12,7 @@ A table is folded in memory; Spark does the same with larger ones.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,7 @@ from app.snapshots.catalogue import Item
 from app.snapshots.digest import Digest
 from app.snapshots.manifest import read_manifest
 
+_FACTS: Final = "_sys_"
 Rows = Any
 """A ``pyarrow.Table``."""
 
@@ -50,20 +51,24 @@ def chain(items: Sequence[Item], after: int, upto: int) -> list[Item]:
     return found
 
 
-def fold(directory: Path, snapshot: str, table: str, pages: Sequence[Item], upto: int) -> Rows:
-    """Return a table of a snapshot as it was at ``upto``, where a chain of pages leads."""
+def fold(
+    directory: Path, snapshot: str, table: str, key: str, pages: Sequence[Item], upto: int
+) -> Rows:
+    """Return a table of a snapshot as it was at ``upto``, where a chain of pages leads.
+
+    ``key`` is its key's column. A table that came later was empty.
+    """
     manifest = read_manifest(directory / snapshot)
     known = manifest.tables.get(table)
     parts = [] if known is None else _files(directory / snapshot, [f.path for f in known.files])
-    key = None if known is None else known.key
     changes: list[Rows] = []
     for page in pages:
         facts = page.manifest["tables"].get(table)
         if facts is not None:
             changes += _files(directory / page.name, [file["path"] for file in facts["files"]])
-    if known is None:
-        raise Error(Code.NOT_FOUND, f"{snapshot} has no table {table}")
-    columns = [column.name for column in known.columns]
+    if not parts and not changes:
+        raise Error(Code.NOT_FOUND, f"neither {snapshot} nor what follows it has a table {table}")
+    columns = [] if known is None else [column.name for column in known.columns]
     rows = pa.concat_tables([*parts, *changes], promote_options="permissive")
     if changes:
         after = pc.greater(rows["_seq"], manifest.seq)
@@ -72,7 +77,7 @@ def fold(directory: Path, snapshot: str, table: str, pages: Sequence[Item], upto
         rows = rows.filter(pc.or_(pc.invert(told), late))
     if key == "_seq":
         return rows.sort_by("_seq").select(_together(rows, columns))
-    return _last(rows, str(key)).select(_together(rows, columns))
+    return _last(rows, key).select(_together(rows, columns))
 
 
 def digest_of(rows: Rows, content: Sequence[str]) -> str:
@@ -114,11 +119,14 @@ def _files(place: Path, paths: Sequence[str]) -> list[Rows]:
 def differences(directory: Path, items: Sequence[Item], first: str, last: str) -> dict[str, str]:
     """Fold each table of one snapshot forward to another; return what differs, by table."""
     there = read_manifest(directory / last)
-    pages = chain(items, read_manifest(directory / first).seq, there.seq)
+    own = [item for item in items if item.manifest.get("epoch") == there.epoch]
+    pages = chain(own, read_manifest(directory / first).seq, there.seq)
     found = {}
     for name, facts in there.tables.items():
+        if name.startswith(_FACTS):  # facts of the server's, which are in no log
+            continue
         try:
-            rows = fold(directory, first, name, pages, there.seq)
+            rows = fold(directory, first, name, facts.key, pages, there.seq)
         except Error as error:
             found[name] = error.message
             continue

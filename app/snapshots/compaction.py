@@ -1,0 +1,134 @@
+"""Compaction: small pages of changes put together to larger ones (FEATURES S6).
+
+The larger page comes first, in one step, and the small ones stay for a while: who lists the pages
+sees all events at any moment, and takes the widest where they overlap, so none twice. Then the
+small ones go, from sight before from the disk.
+
+Only neighbours of one size are put together, sixteen of them, so an event is written again three
+times and not with each new page; ``everything`` leaves the fewest files that there can be.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.core.export_limits import (
+    PAGE_BYTES,
+    PAGE_BYTES_SMALL,
+    PAGES_COVERED_SECONDS,
+    PAGES_TOGETHER,
+)
+from app.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
+from app.snapshots.catalogue import MANIFEST, Catalogue, Item
+from app.snapshots.changes import Page, publish, write_table
+from app.snapshots.manifest import Manifest
+from app.snapshots.shapes import Batch
+from app.snapshots.shelf import Making, Shelf
+
+
+def compact(
+    directory: Path,
+    *,
+    everything: bool = False,
+    covered_seconds: float = PAGES_COVERED_SECONDS,
+    now: Callable[[], float] = time.time,
+) -> list[Page]:
+    """Put pages together where it is time to; remove those that long have been. Return the new."""
+    catalogue, shelf = Catalogue(directory), Shelf(directory)
+    made: list[Page] = []
+    while together := _due(widest(catalogue.items()), everything=everything):
+        with shelf.making() as making:
+            made.append(_merge(making, directory, together))
+    items = catalogue.items()
+    counting = widest(items)
+    for item in items:
+        if item.is_page and item not in counting:
+            wide = next(page for page in counting if _covers(page, item))
+            if now() - (directory / wide.name / MANIFEST).stat().st_mtime >= covered_seconds:
+                catalogue.remove(item)
+    return made
+
+
+def widest(items: Sequence[Item]) -> list[Item]:
+    """Return the pages that count, in the order of the log: those that no wider one covers."""
+    pages = [item for item in items if item.is_page and not item.problem]
+    found: list[Item] = []
+    for page in sorted(pages, key=lambda page: (page.from_seq, -page.seq)):
+        if not (found and _covers(found[-1], page)):
+            found.append(page)
+    return found
+
+
+def _covers(wide: Item, page: Item) -> bool:
+    same = wide.manifest["epoch"] == page.manifest["epoch"]
+    return same and wide.from_seq <= page.from_seq and page.seq <= wide.seq
+
+
+def _due(pages: Sequence[Item], *, everything: bool) -> list[Item]:
+    """Return neighbours that are to be put together now; none is nothing."""
+    run: list[Item] = []
+    size_bytes = 0
+    for page in pages:
+        size_bytes += page.size_bytes
+        alike = everything or (run and _size(run[-1]) == _size(page))
+        if run and not (size_bytes <= PAGE_BYTES and alike and _follows(run[-1], page)):
+            if _enough(run, everything=everything):
+                return run
+            run, size_bytes = [], page.size_bytes
+        run.append(page)
+        if not everything and len(run) == PAGES_TOGETHER:
+            return run
+    return run if _enough(run, everything=everything) else []
+
+
+def _enough(run: Sequence[Item], *, everything: bool) -> bool:
+    return len(run) > 1 if everything else len(run) >= PAGES_TOGETHER
+
+
+def _follows(page: Item, other: Item) -> bool:
+    same = page.manifest["epoch"] == other.manifest["epoch"]
+    return same and other.from_seq == page.seq + 1
+
+
+def _size(page: Item) -> int:
+    """Return a page's size, of few: 0 is small, each next one is sixteen times as large."""
+    size, bound = 0, PAGE_BYTES_SMALL
+    while page.size_bytes >= bound:
+        size, bound = size + 1, bound * PAGES_TOGETHER
+    return size
+
+
+def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
+    """Write neighbours as one page."""
+    facts = {}
+    for name in dict.fromkeys(name for page in pages for name in page.manifest["tables"]):
+        files = [
+            directory / page.name / file["path"]
+            for page in pages
+            for file in page.manifest["tables"].get(name, {"files": ()})["files"]
+        ]
+        kinds = dict.fromkeys(map(pq.read_schema, files))
+        schema = pa.unify_schemas(list(kinds), promote_options="permissive")
+        batches = _batches(files, schema)
+        found = write_table(making, name, schema, batches, SNAPSHOT_FREE_BYTES_MIN)
+        if found is not None:
+            facts[name] = found
+    last = pages[-1].manifest
+    manifest = Manifest(
+        last["epoch"], last["seq"], last["created"], last["schema"], facts, pages[0].from_seq
+    )
+    return publish(making, directory, manifest)
+
+
+def _batches(files: Sequence[Path], schema: pa.Schema) -> Iterator[Batch]:
+    """Return the rows of files, one after the other, with the columns of all."""
+    nothing = schema.empty_table()
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                tables = [nothing, pa.Table.from_batches([batch])]
+                whole = pa.concat_tables(tables, promote_options="permissive")
+                yield from whole.combine_chunks().to_batches()

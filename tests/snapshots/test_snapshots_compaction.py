@@ -1,0 +1,71 @@
+"""Compaction: pages of changes put together, without a moment of doubles or holes (FEATURES S6)."""
+
+import pytest
+from change_world import World, rows_of
+
+from app.snapshots import compaction
+from app.snapshots.compaction import compact, widest
+
+QUIET = {"mqtt.sys_interval": 0}
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path, 3)
+
+
+def seqs(world, pages, table="Dog"):
+    """Return the numbers of the events that pages have of a table."""
+    having = [page.name for page in pages if table in page.manifest["tables"]]
+    return [row["_seq"] for name in having for row in rows_of(world.directory, name, table)]
+
+
+async def test_pages_are_put_together_and_nothing_changes(world, monkeypatch):
+    """S6, M2: at each step the widest pages have every event once, and fold to the same."""
+    monkeypatch.setattr(compaction, "PAGES_TOGETHER", 3)
+    async with world.running(**QUIET):
+        first = await world.snapshot()
+        last, made = first, 0
+        for turn in range(10):
+            await world.writer.write(12)
+            await world.page()
+            before = seqs(world, widest(world.items()))
+            found = compact(world.directory, covered_seconds=0 if turn % 2 else 1_000)
+            made += len(found)
+            assert before == sorted(set(before)) == seqs(world, widest(world.items()))
+            last = await world.snapshot()
+            world.expect_folds(first, last)
+        assert made >= 3
+        assert len(widest(world.items())) < 6
+        small = len([item for item in world.items() if item.is_page])
+        compact(world.directory, everything=True, covered_seconds=1_000)
+        both = [item for item in world.items() if item.is_page]
+        assert small + 1 == len(both)  # who has listed them still finds them
+        world.expect_folds(first, last)
+        compact(world.directory, everything=True, covered_seconds=0)
+        (page,) = (item for item in world.items() if item.is_page)
+        assert len(page.files) == len(page.manifest["tables"])
+        assert before == seqs(world, [page])
+        world.expect_folds(first, last)
+
+
+async def test_pages_on_both_sides_of_a_hole_stay_apart(world):
+    """S6: what does not follow is not put together; a column that came later is null before."""
+    async with world.running(**QUIET):
+        await world.snapshot()
+        await world.writer.write(20)
+        await world.page()
+        await world.writer.write(20)
+        await world.trim("Dog")
+        await world.snapshot()
+    world.schema = world.schema.replace(
+        "name: String, age: Int,", "name: String, age: Int, new: Int,"
+    )
+    for _ in range(2):
+        async with world.running(**QUIET):
+            await world.writer.write(20)
+            await world.page()
+    compact(world.directory, everything=True, covered_seconds=0)
+    pages = [item for item in world.items() if item.is_page]
+    assert 2 == len(pages)
+    assert "new" in rows_of(world.directory, pages[1].name, "Dog")[0]
