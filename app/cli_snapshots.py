@@ -56,6 +56,12 @@ def export(
     history: Annotated[
         bool, typer.Option("--history", help="Also the past of each declared table.")
     ] = False,
+    audience: Annotated[
+        str,
+        typer.Option(
+            "--audience", metavar="ROLE", help="Only what this role may see; needs --out."
+        ),
+    ] = "",
     keep: Annotated[
         int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
     ] = 0,
@@ -88,7 +94,9 @@ def export(
         str(chosen.schema_file),
         tuple(name.strip() for name in tables.split(",") if name.strip()),
         history,
+        audience,
     )
+    _check_audience(order, out)
     teller = _teller() if json_lines else None
     if changes:
         _export_changes(order, teller)
@@ -97,6 +105,17 @@ def export(
     if keep:
         Shelf(order.directory).keep(keep)
     _tell_made(made, as_json=json_lines)
+
+
+def _check_audience(order: "Order", out: Path | None) -> None:
+    """Refuse what would put a role's snapshot among those for administrators."""
+    if order.audience and out is None:
+        raise Error(
+            Code.INVALID,
+            "name a directory of their own for these snapshots: --audience needs --out",
+        )
+    if order.audience and order.history:
+        raise Error(Code.INVALID, "an audience sees no past yet; leave out --history")
 
 
 def _tell_made(made: "Snapshot", *, as_json: bool) -> None:

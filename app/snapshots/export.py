@@ -21,6 +21,7 @@ from app.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.schema import parse_schema
+from app.snapshots.audience import Audience
 from app.snapshots.digest import Digest
 from app.snapshots.files import TableFiles
 from app.snapshots.history import SUFFIX, HistorySheet
@@ -56,6 +57,8 @@ class Order:
     """Only these; none means all."""
     history: bool = False
     """Whether the past of each declared table is a table, too."""
+    audience: str = ""
+    """The role whose members may see the snapshot; empty for administrators."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
 
 
@@ -83,6 +86,9 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
         sheets = _chosen(every, order.tables)
         if order.history:
             sheets += _histories(cut, tables, sheets)
+        if order.audience:
+            audience = Audience(order.audience, tables, cut)
+            sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
         with shelf.making() as making:
             there = _same(shelf, cut, order, sheets)
             if there is not None:
@@ -90,7 +96,10 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             tell = progress or _tell_nobody
             facts = {sheet.name: _write(making, cut, sheet, order, tell) for sheet in sheets}
             created = time_text(time.time())
-            manifest = Manifest(cut.epoch, cut.seq, created, order.schema, facts)
+            schema = "" if order.audience else order.schema
+            manifest = Manifest(
+                cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None
+            )
             making.write(FILE_NAME, manifest.text)
             return Snapshot(making.publish(cut.seq), manifest, new=True)
 
@@ -131,7 +140,9 @@ def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snap
         manifest = read_manifest(shelf.directory / newest)
         same_moment = (manifest.epoch, manifest.seq) == (cut.epoch, cut.seq)
         names = {sheet.name for sheet in sheets}
-        if same_moment and manifest.schema == order.schema and names == set(manifest.tables):
+        same_sight = (manifest.audience or "") == order.audience
+        same_schema = manifest.schema == order.schema and not order.audience
+        if same_moment and same_sight and same_schema and names == set(manifest.tables):
             return Snapshot(shelf.directory / newest, manifest, new=False)
     return None
 

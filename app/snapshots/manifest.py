@@ -66,6 +66,8 @@ class Manifest:
     schema: str
     tables: Mapping[str, TableFacts]
     from_seq: int | None = None
+    audience: str | None = None
+    """The role that it was made for; none: whoever may see everything but hidden attributes."""
     server: str = field(default=f"rowcast {__version__}")
 
     @property
@@ -94,6 +96,7 @@ class Manifest:
             "from_seq": self.from_seq,
             "created": self.created,
             "server": self.server,
+            "audience": self.audience,
             "schema": self.schema,
             "tables": {name: asdict(table) for name, table in self.tables.items()},
         }
@@ -129,6 +132,7 @@ def read_manifest(directory: Path) -> Manifest:
             known["schema"],
             tables,
             known["from_seq"],
+            known.get("audience"),
             known["server"],
         )
     except FileNotFoundError:

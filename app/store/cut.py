@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Final, cast
 
 from app.core.errors import Code, Error
+from app.core.events import Record
 from app.core.limits import STORE_BUSY_SECONDS
 from app.core.tables import Table
 from app.core.topic_tables import Branch, TopicTable
 from app.store import sql_log
 from app.store.cut_log import CutLog, walk
+from app.store.records import Layout
 from app.store.sql_database import FILE_NAME, file_of, refuse
 from app.store.sql_migrate import FORMAT
-from app.store.sql_rows import Row
+from app.store.sql_rows import Row, TableRows
 from app.store.sql_tables import (
     EXTRA,
     FORM,
@@ -134,6 +136,13 @@ class Cut:
         key = quoted(key_name(table))
         connection = self._cursor.connection
         return walk(connection, f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
+
+    def records(self, table: Table) -> Iterator[list[Record]]:
+        """Return a table's records, by key."""
+        rows = TableRows(Layout(table))
+        text = f"SELECT {','.join(rows.columns)} FROM {quoted(rows.name)} ORDER BY {rows.key}"
+        for some in walk(self._cursor.connection, text):
+            yield [rows.record(row) for row in some]
 
     def topic_tables(self) -> list[CutBranch]:
         """Return the tables of undeclared topics, in the order of their making."""

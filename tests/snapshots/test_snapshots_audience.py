@@ -1,0 +1,72 @@
+"""Snapshots for a role (FEATURES S18, M9): what it may not see is nowhere in them."""
+
+import json
+
+import pytest
+from snapshot_world import World
+
+from app.snapshots.verify import verify
+
+SCHEMA = """
+type Person @table @export @auth(read: "level < 3", roles: ["clerk"]) @auth(roles: ["boss"]) {
+  id: ID @primaryKey, name: String, level: Int, phone: String @auth(roles: ["boss"])
+  @auth(roles: ["clerk"], mask: "last4"), salary: Int @auth(roles: ["boss"]), pin: String @hidden
+}
+type Open @table @export { id: ID @primaryKey, n: Int }
+type Free @table @export
+type Mine @table @export @auth(read: "owner == $user") { id: ID @primaryKey, owner: String }
+"""
+JSON = "application/json"
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path, SCHEMA)
+    for n in range(5):
+        value = {
+            "name": f"n{n}", "level": n, "phone": f"0711-{n}234", "salary": 5_000_000 + n,
+            "pin": "s3cret", "note": f"x{n}",
+        }  # fmt: skip
+        made.put("Person", f"p{n}", value)
+    made.put("Open", "1", {"n": 1})
+    made.put("Free", "j", {"a": 1}, payload=b'{"a": 1}', content_type=JSON)
+    made.put("Free", "b", payload=b"\xff", content_type="image/png")
+    made.put("Mine", "1", {"owner": ""})
+    rule = {"filter": "home/attic/#", "effect": "deny", "actions": ["read"], "roles": ["clerk"]}
+    made.put(None, "$SYS/rules/attic", payload=json.dumps(rule).encode(), content_type=JSON)
+    made.put(None, "home/attic/t", payload=b"7")
+    made.put(None, "home/hall/t", payload=b"8")
+    yield made
+    made.close()
+
+
+def test_a_role_gets_what_it_may_see(world):
+    """S18, M9: rows left out, attributes left out, others masked; topics by their rules."""
+    made = world.export(audience="clerk")
+    verify(made.place)
+    people = world.rows("Person")
+    assert [(row["id"], row["phone"], row["salary"]) for row in people] == [
+        (f"p{n}", f"***{n}234"[:3] + f"{n}234"[-4:], None) for n in range(3)
+    ]
+    assert [row["_extra"] for row in people] == [f'{{"note":"x{n}"}}' for n in range(3)]
+    assert "pin" not in people[0]
+    assert [row["n"] for row in world.rows("Open")] == [1]
+    assert world.rows("Mine") == []
+    assert [row["topic"] for row in world.rows("_retained")] == ["home/hall/t"]
+    assert not any(name.startswith("_sys") for name in made.manifest.tables)
+    assert (made.manifest.audience, made.manifest.schema) == ("clerk", "")
+
+
+def test_another_role_gets_more(world):
+    """S18: and who administers gets all but what is hidden."""
+    seen = world.export(audience="boss")
+    boss = world.rows("Person")
+    assert [(row["phone"], row["salary"]) for row in boss] == [
+        (f"0711-{n}234", 5_000_000 + n) for n in range(5)
+    ]
+    made = world.export()
+    assert made.new
+    assert world.rows("Person") == boss
+    for table in ("Person", "Open", "Free"):  # by the digest, it is the same whoever looks
+        assert seen.manifest.tables[table].digest == made.manifest.tables[table].digest
+    assert len(world.rows("Mine")) == 1
