@@ -164,7 +164,7 @@ class Rights:
         of_table = sight.table(table)
         everything = f"{table.path}/#" if table.path else "#"
         nothing = of_table is not None and of_table.read is False
-        if nothing or not sight.decide_filter(everything).allowed:
+        if nothing or not sight.decide_filter(everything, "read").allowed:
             raise _refused(caller, "read", path)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
@@ -194,7 +194,7 @@ class Rights:
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything at all."""
         sight = self.sight(caller)
-        if not (caller.grants.read if sight is None else sight.decide_filter("#").allowed):
+        if not (caller.grants.read if sight is None else sight.decide_filter("#", "read").allowed):
             raise _refused(caller, "read", "/")
 
     def check_writer(self, topic: str, caller: Caller) -> None:

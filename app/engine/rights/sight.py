@@ -126,15 +126,15 @@ class Sight:
         decision = decision or self._by_grants(action)
         return self._by_table(action, topic) or decision if decision.allowed else decision
 
-    def decide_filter(self, text: str) -> Decision:
+    def decide_filter(self, text: str, action: str = "subscribe") -> Decision:
         """Say whether it may watch a filter: anything of it, since it is shown no more than that.
 
         A denial of all of it decides; a denial of a part keeps that part from being delivered.
         """
         levels = text.split("/")
         if "+" not in levels and levels[-1] != "#":
-            return self.decide("subscribe", text)
-        spoken = self._answering("subscribe")
+            return self.decide(action, text)
+        spoken = self._answering(action)
         decided = self._by_rules(levels, [item for item in spoken if not item.rule.allows])
         if decided is not None:
             return decided
@@ -143,7 +143,7 @@ class Sight:
                 return Decision(True, f"the rule {item.rule.name!r} allows some of it")
         if self._is_private(levels) and not overlaps(FIGURES, levels):
             return _PRIVATE
-        return self._by_grants("subscribe")
+        return self._by_grants(action)
 
     def writes_below(self, topic: str) -> bool:
         """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
