@@ -256,9 +256,9 @@ class Policy:
             if masked and True not in plain:
                 found.add(name)
             own = self._reading(self.fields.get(name, ()), person)
-            if own is not None and self.fields.get(name):
-                if True not in [rule for rule, item in own if item.mask is None]:
-                    found.add(name)
+            plain = [rule for rule, item in own or () if item.mask is None]
+            if own is not None and self.fields.get(name) and True not in plain:
+                found.add(name)
         return found
 
     def writes(self, person, value):
