@@ -15,6 +15,7 @@ from typing import TypeVar, overload
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event, Record
+from app.core.limits import SCHEDULE_SECONDS_MIN
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import table_name_for_topic
@@ -23,7 +24,9 @@ from app.engine.hooks.hook import DROP, Hook, Refusal
 from app.engine.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
 from app.engine.local import LocalClient
 from app.engine.resource import Incoming, Resource, Stream
+from app.engine.schedules import Schedule, add_schedule
 from app.engine.watch.interests import Interest
+from app.schema.durations import parse_duration
 
 __all__ = [
     "DROP",
@@ -69,9 +72,40 @@ class Timer:
         self._task.cancel()
 
 
-def every(seconds: float, call: Callable[[], object]) -> Timer:
-    """Call ``call`` every ``seconds`` from now on; a coroutine function is awaited."""
-    return Timer(seconds, call)
+C = TypeVar("C", bound=Callable[[], object])
+
+
+@overload
+def every(seconds: float, call: Callable[[], object]) -> Timer: ...
+
+
+@overload
+def every(seconds: str | float) -> Callable[[C], C]: ...
+
+
+def every(seconds: str | float, call: Callable[[], object] | None = None) -> object:
+    """Call ``call`` every ``seconds`` from now on; a coroutine function is awaited.
+
+    Without ``call`` it is a decorator for a function of a file in ``resources/``, and ``seconds``
+    may be a text such as ``"1m"``: a schedule, which goes by the clock and over restarts (H32).
+    """
+    period = parse_duration(seconds) if isinstance(seconds, str) else seconds
+    if call is not None and period:
+        return Timer(period, call)
+    if period is None or period < SCHEDULE_SECONDS_MIN:
+        raise Error(
+            Code.INVALID,
+            f"{seconds!r} is no period of a schedule: write one of a second or more as in "
+            '@every("30s"), @every("1h30m") or @every("1d")',
+        )
+
+    def add(function: C) -> C:
+        file = function.__module__.rpartition(".")[2]
+        name = f"{file}.{getattr(function, '__qualname__', type(function).__name__)}"
+        add_schedule(_collecting().schedules, Schedule(name, period, function))
+        return function
+
+    return add
 
 
 async def _repeat(seconds: float, call: Callable[[], object]) -> None:

@@ -54,6 +54,8 @@ from app.engine.retained.retained_rows import retained_rows
 from app.engine.retained.retainer import Retained, clear_regularly
 from app.engine.retained.retaining import Retaining
 from app.engine.retained.retention import Retention, RetentionSettings
+from app.engine.schedules import OWNER as SCHEDULE
+from app.engine.schedules import Schedules
 from app.engine.watch.backlog import Overflow
 from app.exporting import exports_of
 from app.figures import add_figures
@@ -173,6 +175,9 @@ class Application:
             self.gateway = Gateway(self.engine, plans(self.config.gateway), plan_of, self._now)
             self._closing.push_async_callback(self.gateway.stop)
             self.gateway.start(await self._on_writer(self.store.states, GATEWAY))
+            schedules = Schedules(self.engine, self.hooks.schedules, self._now)
+            schedules.restore(await self._on_writer(self.store.states, SCHEDULE))
+            self._run(schedules.run())
             self.overload.start()
             self._closing.callback(self.doors.close)  # before anything else ends
         except BaseException:

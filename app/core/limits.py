@@ -229,6 +229,12 @@ DELAYED_RETRY_SECONDS = 1
 """Until a delayed message that the disk refused is tried again."""
 DELAYED_TIMER_SECONDS_MAX = 60
 """Longest wait for the next delayed message before looking again: a clock may be set meanwhile."""
+SCHEDULES_MAX = 1_000
+"""Scheduled functions of one server: each is looked at whenever one of them is due."""
+SCHEDULE_SECONDS_MIN = 1
+"""Shortest period of a schedule: each call costs a fact on the disk."""
+SCHEDULE_LOOK_SECONDS_MAX = 60
+"""Longest wait for the next schedule before looking again: a clock may be set meanwhile."""
 READER_THREADS = 2
 """Threads that read the store: reads wait for the disk and the interpreter lock, not for each
 other."""

@@ -5,6 +5,7 @@ anything, hooks that authorise are not asked, and it does not hear what it said 
 asks to, so that a rule which writes where it watches does not run round for ever.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +15,11 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.topics import GATEWAY_PREFIX, TopicFilter, check_topic
+from app.engine.producers import is_marked
+from app.engine.schedules import mark_if_called
 from app.engine.watch.interests import Interest
 from app.engine.watch.subscription import Subscription
-from app.engine.write import Receipt
+from app.engine.write import Outcome, Receipt, resolver
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -53,6 +56,7 @@ class LocalClient:
         disk, None for what is not logged. Raises what the engine refuses.
         """
         event = await self._event(topic, value, retain, qos, broker)
+        mark_if_called(event)
         receipt = await self.engine.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -62,6 +66,7 @@ class LocalClient:
         """Publish a value as JSON whatever it is: None is ``null``, and bytes are refused."""
         event = await self._event(topic, _json(value), retain, qos, broker)
         event.content_type = JSON
+        mark_if_called(event)
         receipt = await self.engine.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -84,10 +89,25 @@ class LocalClient:
             else [(prefix, value) for value in payloads]
         )
         events = [await self._event(topic, value, retain, qos, broker) for topic, value in each]
-        outcomes = await self.engine.write_all(events, self._caller, atomic=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Error):
-                raise outcome
+        return await self._write_all(events) if events else []
+
+    async def _write_all(self, events: list[Event]) -> list[str | None]:
+        """Write all or none; what a schedule wrote before is known by the first of them."""
+        mark_if_called(events[0])
+        heard = None
+        if is_marked(events[0]):
+            known: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            heard = self.engine.producers.hear(events[0], self._caller, resolver(known))
+            if heard is None:
+                _raise_any([await known])
+                return [None] * len(events)
+        try:
+            outcomes = await self.engine.write_all(events, self._caller, atomic=True)
+        except Error as error:
+            outcomes = [error]
+        if heard is not None:
+            heard(outcomes[0])
+        _raise_any(outcomes)
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
 
     async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
@@ -143,6 +163,12 @@ class LocalClient:
                     yield event
         finally:
             engine.close(subscription)
+
+
+def _raise_any(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, Error):
+            raise outcome
 
 
 def _json(value: object) -> bytes:

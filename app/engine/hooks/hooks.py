@@ -33,6 +33,7 @@ from app.engine.watch.interests import Interest
 
 if TYPE_CHECKING:
     from app.engine.local import LocalClient
+    from app.engine.schedules import Schedule
 
 HAPPENINGS: Final = (
     "connection",
@@ -77,6 +78,8 @@ class Hooks:
         self._begun: list[tuple[Hook, Attached]] = []
         self.clients: list[LocalClient] = []
         """Clients inside the process that files in ``resources/`` asked for."""
+        self.schedules: list[Schedule] = []
+        """Functions of those files that are called by the clock."""
         self._attached: list[Attached] = []
         self._calls: dict[str, tuple[Call, ...]] = dict.fromkeys((*POINTS, *HAPPENINGS), ())
         self.writing = False
