@@ -22,8 +22,8 @@ SNAPSHOT_COMPRESSION_LEVEL = 3
 """Of zstd: beyond it, a tenth smaller for twice the time."""
 SNAPSHOT_PROGRESS_SECONDS = 0.5
 """Between two words on how far an export is: what a person wants to see move."""
-SNAPSHOT_NICENESS = 19
-"""How much an export steps back for the server: all the way; it has time."""
+SNAPSHOT_NICENESS = 10
+"""How much an export steps back for the server: with one core, to about a tenth of it; all the way,\nit would not end on a busy machine."""
 SNAPSHOT_READ_ROWS = 16_384
 """Rows of a file in memory at a time when it is read again."""
 SNAPSHOT_MERGE_ROWS = 262_144

@@ -142,7 +142,7 @@ def export(folder: Path, kill_after: float | None, keep: int) -> bool:
     )  # fmt: skip
     with process:
         try:
-            _, said = process.communicate(timeout=kill_after or PATIENCE_SECONDS)
+            _, said = process.communicate(timeout=kill_after or 5 * PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
