@@ -12,6 +12,7 @@ from app.config import Config
 from app.core.callers import Caller
 from app.core.entry_limits import USERS_FILE_LOOK_SECONDS
 from app.core.errors import Error
+from app.directory.audit import Audit
 from app.directory.directory import ROLES, USERS, Directory
 from app.directory.people_rows import role_rows, user_rows
 from app.engine.engine import Engine
@@ -26,6 +27,7 @@ class Identity:
     """
 
     def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self.users = UsersFile(config.users_file)
         self.users.load()
         self._foreign = config.security.jwt.foreign()
@@ -44,6 +46,7 @@ class Identity:
     def begin(self, engine: Engine) -> None:
         """Let the engine ask who may stay, and show users and roles."""
         self.directory.begin(engine)
+        engine.hooks.auditor = Audit(engine, self._now)
         engine.registry.add(USERS, user_rows(self.directory))
         engine.registry.add(ROLES, role_rows(self.directory))
 

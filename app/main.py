@@ -33,6 +33,8 @@ from app.core.limits import (
     COLLECTOR_YOUNG_ROUNDS,
     READER_THREADS,
 )
+from app.directory.audit import KEPT as AUDIT_KEPT
+from app.directory.audit import TABLE as AUDIT_TABLE
 from app.doors import Doors
 from app.engine.branches.topic_table_rows import PATH as TABLES
 from app.engine.branches.topic_table_rows import topic_table_rows
@@ -87,7 +89,7 @@ log = logging.getLogger("rowcast")
 
 T = TypeVar("T")
 
-OWN_TABLES = (SYS_TABLE, EVENTS_TABLE)
+OWN_TABLES = (SYS_TABLE, EVENTS_TABLE, AUDIT_TABLE)
 """Parts of the log for what the server tells of itself; made at the start, never dropped."""
 
 
@@ -212,7 +214,9 @@ class Application:
         topics = self.config.topics.settings(keep)
         metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
         events = (EVENTS_TABLE.branch, self.config.events.keep)
-        settings = RetentionSettings(keep, kept.sweep_seconds, (metrics, events))
+        settings = RetentionSettings(
+            keep, kept.sweep_seconds, (metrics, events, (AUDIT_TABLE.branch, AUDIT_KEPT))
+        )
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.registry.add(TABLES, topic_table_rows(self.topic_tables))
         self.engine = Engine(

@@ -16,6 +16,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.meta import meta_of
+from app.core.writers import BY
 from app.engine.branches.topic_rows import Row
 from app.engine.contents import Contents
 from app.engine.producers import MARKS
@@ -77,7 +78,7 @@ class Form:
     """What stands before the payload when there are no properties."""
 
 
-OURS = (ORIGIN, *MARKS)
+OURS = (ORIGIN, BY, *MARKS)
 
 
 class Forms:

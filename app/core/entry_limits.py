@@ -63,6 +63,14 @@ TOKEN_KEY_BYTES_MIN = 32
 """A key for HS256 (RFC 7518, 3.2): as long as the hash."""
 TOKEN_KEYS_FILE_BYTES_MAX = 1024 * 1024
 """A file of keys: a hundred certificates."""
+AUDIT_KEEP_SECONDS = 365 * 24 * 3600
+"""Age to keep of what administrators did: auditors come once a year."""
+AUDIT_KEEP_EVENTS = 100_000
+"""Such events to keep: nearly three hundred a day, in some 50 MB."""
+AUDIT_TEXT_CHARS_MAX = 500
+"""Of a topic, a reason or a member's name, which may be a stranger's text."""
+AUDIT_MEMBERS_MAX = 64
+"""Names of members that are told: more than any row has."""
 LOGIN_BODY_BYTES_MAX = 16_384
 """A name and a password in JSON, each as long as it may be, with escapes."""
 LOGIN_BODY_SECONDS_MAX = 10

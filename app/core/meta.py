@@ -7,9 +7,11 @@ underscore. How a door is asked, and how it tells, is the door's.
 from app.core.clock import milliseconds_of
 from app.core.events import PUT, SNAPSHOT, Event, Record
 from app.core.freshness import STALE, is_stale
+from app.core.writers import writer_of
 
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")
-"""What is told, in this order."""
+"""What is told, in this order; USER and DOOR too, where a user wrote it."""
+USER, DOOR = "_user", "_door"
 
 
 def meta_of(event: Event, epoch: str) -> dict[str, object]:
@@ -22,7 +24,11 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     time = milliseconds_of(version) if version else None
     kind = PUT if event.kind == SNAPSHOT else event.kind
     told = (event.seq or None, time, version, epoch, event.client, kind)
-    return dict(zip(NAMES, told, strict=True))
+    meta: dict[str, object] = dict(zip(NAMES, told, strict=True))
+    writer = writer_of(event)
+    if writer is not None:
+        meta[USER], meta[DOOR] = writer
+    return meta
 
 
 def with_meta(

@@ -27,7 +27,11 @@ CLIENT_EVENTS: Final = "mqtt_sys_events"
 """The table of what happened to clients, below EVENTS_LEVEL (FEATURES O6)."""
 EVENTS_LEVEL: Final = "$SYS/events"
 """The one branch below a first level: what happened to clients must not push out the metrics."""
-RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS})
+AUDIT: Final = "mqtt_sys_audit"
+"""The table of who administered what, below AUDIT_LEVEL (FEATURES L15)."""
+AUDIT_LEVEL: Final = "$AUDIT"
+"""A first level of its own: no filter but one that names it selects it (MQTT-4.7.2-1)."""
+RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS, AUDIT})
 
 _EVENTS: Final = f"{EVENTS_LEVEL}/"
 _NOT_IN_NAMES: Final = re.compile("[^a-z0-9_]")

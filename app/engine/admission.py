@@ -14,6 +14,7 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH, PUT, RETAINED, Event
 from app.core.tables import Logs, Table
+from app.core.writers import note_writer
 from app.engine.branches.seen_topics import SeenTopics
 from app.engine.branches.topic_rows import read_only
 from app.engine.branches.topic_tables import TopicTables
@@ -98,6 +99,8 @@ class Admission:
             write.logged = True  # asked last: what is refused needs no table
         write.mark = fact_of_mark(event, caller)
         write.logged = write.logged or write.mark is not None
+        if write.logged:
+            note_writer(event, caller)
         for guard in self.guards if write.logged else ():
             guard(event)
         if not route.written:

@@ -73,6 +73,8 @@ class Handover:
         written: then they must not be true.
         """
         engine, verb = self._engine, VERB_OF_KIND[event.kind]
+        value: object = None
+        outcome: Outcome
         try:
             resource = cast("Resource", engine.resource(route.topic, caller))
             resource.sent, resource.condition = event, condition
@@ -83,13 +85,16 @@ class Handover:
                 await getattr(resource, verb)(value)
             if changes:
                 await self._keep(changes)
+            outcome = resource.receipt or Receipt(event)
         except Error as error:
-            return error
+            outcome = error
         except Exception:
             incident = uuid4().hex[:8]
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
-            return Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
-        return resource.receipt or Receipt(event)
+            outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
+        refused = outcome if isinstance(outcome, Error) else None
+        engine.hooks.administered(caller, verb, route.topic, value, refused)
+        return outcome
 
     async def _keep(self, changes: Sequence[Change]) -> None:
         future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()

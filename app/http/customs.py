@@ -54,7 +54,7 @@ async def post(request: Request) -> None:
     value: object = body or None
     if body and (content_type is None or is_structured(content_type)):
         value = decode(body, content_type)
-    result = await _call(request, lambda: resource.post(value))
+    result = await _posted(request, resource, value)
     extra: HeaderList = []
     status = HTTPStatus.OK
     if resource.began:
@@ -69,6 +69,19 @@ async def post(request: Request) -> None:
         await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
     else:
         await _send_value(request, result, status, extra)
+
+
+async def _posted(request: Request, resource: Resource, value: object) -> object:
+    """Call ``post``, and tell the auditor where that was administering."""
+    refused: Error | None = None
+    try:
+        return await _call(request, lambda: resource.post(value))
+    except Error as error:
+        refused = error
+        raise
+    finally:
+        hooks = request.engine.hooks
+        hooks.administered(request.caller, "post", request.topic, value, refused)
 
 
 def _resource(request: Request) -> Resource:

@@ -200,6 +200,56 @@ def test_l9_a_failed_login_stands_in_the_users_row(server, user):
     assert row["last_failure"] is not None
 
 
+def test_l15_who_administered_what_is_in_the_log(server, user):
+    change(server, "PATCH", f"users/{user}", {"password": "changed", "roles": ["r"]})
+    change(server, "PATCH", f"users/{user}", {"nonsense": 1})
+    with Mqtt(server.mqtt_port, client_id="dash", username="ann", password=b"pencil") as ann:
+        ann.publish(f"$SYS/users/{user}", b"")
+    told = server.request("GET", f"/$AUDIT/users/{user}?last=9", auth=ANN).json()
+    seen = [item["value"] for item in told]
+    keys = ("user", "door", "action", "members", "outcome")
+    assert [
+        ("ann", "http", "put", ["password"], "done"),
+        ("ann", "http", "patch", ["password", "roles"], "done"),
+        ("ann", "http", "patch", ["nonsense"], "invalid"),
+        ("ann", "mqtt", "delete", None, "done"),
+    ] == [tuple(item.get(key) for key in keys) for item in seen]
+    assert "changed" not in json.dumps(told)
+    with Mqtt(server.mqtt_port, client_id="w", username="ann", password=b"pencil") as watcher:
+        watcher.subscribe("$AUDIT/#")
+        change(server, "PUT", "roles/audited", {"note": "x"})
+        assert "$AUDIT/roles/audited" == watcher.message().topic
+
+
+def test_l15_only_administrators_read_that(server, user):
+    for path in ["$AUDIT/users/ann?last=1", "$AUDIT/?last=1", "mqtt_sys_audit/"]:
+        assert 403 == server.request("GET", f"/{path}", auth=(user, "secret")).status_code
+    with Mqtt(server.mqtt_port, client_id="spy", username=user, password=b"secret") as spy:
+        assert Reason.NOT_AUTHORIZED in spy.subscribe("$AUDIT/#").reasons
+        assert Reason.NOT_AUTHORIZED in spy.subscribe("$AUDIT/users/+").reasons
+        assert Reason.NOT_AUTHORIZED is spy.publish("$AUDIT/users/x", b"forged").reason
+
+
+def test_l15_an_event_says_who_wrote_it_and_by_which_door(server, user):
+    with Mqtt(server.mqtt_port, client_id="meter-7", username=user, password=b"secret") as meter:
+        forged = {"user_property": (("by", "http:ann"),)}
+        meter.publish("Dog/audited", b'{"name":"Rex"}', properties=forged)
+    server.request("PUT", "/plain/1", auth=(user, "secret"), json=1)
+    server.request("PUT", "/plain/2", json=1)
+    keys = ("_user", "_door", "_client")
+    found = []
+    for path in ["Dog/audited?meta=true", "plain/1?last=1", "plain/2?last=1"]:
+        row = server.request("GET", f"/{path}").json()
+        row = row[0] if isinstance(row, list) else row
+        found.append(tuple(row.get(key) for key in keys))
+    assert [
+        (user, "mqtt", "meter-7"), (user, "http", user), (None, None, "anonymous"),
+    ] == found  # fmt: skip
+    with Mqtt(server.mqtt_port, client_id="w", username="ann", password=b"pencil") as reader:
+        reader.subscribe("Dog/audited")
+        assert "by" not in (reader.message().properties or {})
+
+
 def test_l11_who_fails_too_often_is_refused_for_a_while(server, user):
     answers = [server.request("GET", "/Dog/1", auth=(user, "x")) for _ in range(4)]
     assert [401, 401, 401, 429] == [answer.status_code for answer in answers]

@@ -234,7 +234,9 @@ async def test_a_resource_changes_what_is_written():
     room = careful()
     receipt = await room.put("Dog/1", b'"Rex"', client="device", properties={"a": 1})
     assert {"id": "1", "name": "Rex"}.items() <= receipt.event.decoded.items()
-    assert ("device", {"a": 1}) == (receipt.event.client, receipt.event.properties)
+    assert ("device", {"a": 1, "by": "http:ann"}) == (
+        receipt.event.client, receipt.event.properties,
+    )  # fmt: skip
     assert (await room.delete("Dog/1")).existed
 
 

@@ -58,6 +58,15 @@ class Witness(Protocol):
         """Hear it."""
 
 
+class Auditor(Protocol):
+    """Hears what was administered, to write it down."""
+
+    def __call__(
+        self, caller: Caller, action: str, topic: str, value: object, error: Error | None, /
+    ) -> None:
+        """Hear it; ``error`` is why it was refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Socket:
     """The other end of a connection, for listeners: its address and door; why it failed or ended.
@@ -101,11 +110,19 @@ class Hooks:
         self.delivering = False
         """Whether anyone looks at what readers are sent."""
         self.witness: Witness | None = None
+        self.auditor: Auditor | None = None
 
     def tell(self, what: str, caller: Caller, **facts: object) -> None:
         """Tell the witness, if there is one."""
         if self.witness is not None:
             self.witness(what, caller, **facts)
+
+    def administered(
+        self, caller: Caller, action: str, topic: str, value: object, error: Error | None
+    ) -> None:
+        """Tell the auditor, if there is one, what somebody did below ``$SYS`` (FEATURES L15)."""
+        if self.auditor is not None and topic.startswith("$SYS/") and caller.door != "server":
+            self.auditor(caller, action, topic, value, error)
 
     # -- who listens -------------------------------------------------------------------------------
 

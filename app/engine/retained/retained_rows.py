@@ -24,6 +24,7 @@ from app.core.limits import (
     SYSTEM_ROWS_MAX,
 )
 from app.core.queries import Condition, Group, Operator, Query
+from app.core.writers import BY
 from app.engine.resource import Resource
 from app.engine.retained.retainer import EVERYTHING, Retained, cursor_after
 from app.engine.rows.system_rows import time_text
@@ -169,6 +170,6 @@ def _row(record: Record, *, whole: bool) -> Facts:
         "client": record.client,
         "timestamp": time_text(seconds_of(record.version) if record.version else None),
         "expires_at": time_text(record.expires_at or None),
-        "properties": sorted(record.properties or ()),
+        "properties": sorted(name for name in record.properties or () if name != BY),
         "cursor": cursor_after(record.topic),
     }

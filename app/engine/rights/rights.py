@@ -18,6 +18,7 @@ from app.core.events import MESSAGE, Event, Record
 from app.core.queries import Query
 from app.core.right_limits import SIGHTS_MAX
 from app.core.tables import Table
+from app.core.topic_tables import AUDIT, AUDIT_LEVEL
 from app.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
 from app.engine.cache import Unknown
 from app.engine.contents import Contents
@@ -43,7 +44,7 @@ ADMINISTERED: Final = (
 )
 """Below these, what the server keeps may be ended by an administrator."""
 
-PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules")
+PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules", AUDIT_LEVEL, AUDIT)
 """What only administrators read; a user may read its own row."""
 
 
