@@ -23,7 +23,8 @@ SNAPSHOT_COMPRESSION_LEVEL = 3
 SNAPSHOT_PROGRESS_SECONDS = 0.5
 """Between two words on how far an export is: what a person wants to see move."""
 SNAPSHOT_NICENESS = 10
-"""How much an export steps back for the server: with one core, to about a tenth of it; all the way,\nit would not end on a busy machine."""
+"""How much an export steps back for the server: with one core, to about a tenth of it; all the
+way, it would not end on a busy machine."""
 SNAPSHOT_READ_ROWS = 16_384
 """Rows of a file in memory at a time when it is read again."""
 SNAPSHOT_MERGE_ROWS = 262_144
