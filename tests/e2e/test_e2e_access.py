@@ -263,14 +263,14 @@ def test_c27_a_ticket_opens_one_stream(server, user):
     made = server.request("POST", "/$SYS/tickets/", auth=(user, "secret"))
     ticket = made.json()["ticket"]
     assert (201, "no-store") == (made.status_code, made.headers["cache-control"])
-    with Events(server, f"/Dog/?ticket={ticket}&last=1") as first:
+    with Events(server, f"/Dog/1?ticket={ticket}") as first:
         assert 200 == first.status
         assert "Dog/1" == first.next().fields["topic"]
     with Events(server, f"/Dog/?ticket={ticket}") as second:
         assert 401 == second.status
     ticket = server.request("POST", "/$SYS/tickets/", auth=(user, "secret")).json()["ticket"]
     assert server.request("GET", f"/Dog/1?ticket={ticket}").status_code == 400  # no stream
-    with open_websocket(server, f"/Dog/?ticket={ticket}") as socket:
+    with open_websocket(server, f"/Dog/1?ticket={ticket}") as socket:
         assert "Dog/1" == json.loads(socket.recv(PATIENCE_SECONDS))["topic"]
     with pytest.raises(InvalidStatus), open_websocket(server, f"/Dog/?ticket={ticket}"):
         pass
