@@ -35,6 +35,11 @@ GATEWAY_CONNECT_SECONDS = 5
 """Time for a remote broker to accept a connection and to answer CONNECT."""
 GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024
 """Bytes that wait for a remote broker's socket before no more is sent: QoS 0 has no other bound."""
+GATEWAY_CROWDED_SECONDS = 0.02
+"""Time between two looks whether a broker that reads slowly has made room: nothing tells of it."""
+GATEWAY_GATHER_SECONDS = 0.001
+"""Shortest time between two looks of a bridge at what is new: what is written faster is sent
+together, which nobody notices beside the way to another broker."""
 GATEWAY_RECONNECT_SECONDS_MAX = 60
 """Longest wait between two attempts to connect to a remote broker (FEATURES H19)."""
 GATEWAY_RECONNECT_SECONDS_MIN = 0.25

@@ -23,6 +23,7 @@ from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import GAP, RESET, Event
 from app.core.gateway_limits import (
+    GATEWAY_CROWDED_SECONDS,
     GATEWAY_RECONNECT_SECONDS_MAX,
     GATEWAY_RECONNECT_SECONDS_MIN,
     GATEWAY_REFUSED_SECONDS,
@@ -46,6 +47,7 @@ from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route, direct
 from app.gateway.remote import Remote
 from app.gateway.state import Saved, change_of, kept_of
+from app.gateway.wake import Wake
 
 log = logging.getLogger("rowcast.gateway")
 
@@ -59,11 +61,11 @@ class Bridge:
         self._engine = engine
         self._now = now
         self.inlet = Inlet(plan, engine, self._on_lost, self._note)
-        self._wake = asyncio.Event()
+        self._wake = Wake()
         self.outbox = Outbox(plan.rules)
         self.backlog = Backlog(plan.caps)
         self.subscription = Counted(
-            engine.reader, self.client_id, self._wake.set, self.backlog, self.outbox
+            engine.reader, self.client_id, self._wake.soon, self.backlog, self.outbox
         )
         self.subscription.cold = plan.mode is Mode.OUTBOX
         self._link: Link | None = None
@@ -76,7 +78,7 @@ class Bridge:
         """The place on the disk: before it nothing will ever be sent again."""
         self._seen = 0
         """Up to where events may have been sent before the server was started."""
-        self.connected = False
+        self.connected = self._hot = False
         self.sent = self.failed = self.dead = self.dropped = 0
         self.last_error = ""
 
@@ -87,11 +89,14 @@ class Bridge:
 
     @property
     def mode(self) -> str:
-        """``hot``: what is written is sent at once, from memory; ``cold``: it waits on the disk."""
-        if self.plan.mode is Mode.OUTBOX:
-            return "cold"
-        behind = self.outbox.retrying or self.lag > len(self.outbox)
-        return "hot" if self.connected and not behind else "cold"
+        """``hot``: what is written is sent from memory; ``cold``: it waits, on the disk.
+
+        Cold when the broker is away, when an event failed, or when memory did not hold what came;
+        hot again when all has arrived (seed 5).
+        """
+        hot = self.connected and not self.outbox.retrying and self.subscription.from_memory
+        self._hot = hot and (self._hot or self.idle)
+        return "hot" if self._hot and self.plan.mode is not Mode.OUTBOX else "cold"
 
     @property
     def lag(self) -> int:
@@ -163,7 +168,7 @@ class Bridge:
                 0,
                 True,
             )  # rather too much than too little
-        self._wake.set()
+        self._wake.now()
 
     async def _recount(self, since: int, until: int) -> None:
         reader, interests = self._engine.reader, self.subscription.interests
@@ -234,7 +239,7 @@ class Bridge:
 
     async def _disconnect(self) -> None:
         link, self._link = self._link, None
-        self.connected = False
+        self.connected = self._hot = False
         await self.inlet.close()
         if link is not None:
             await link.close()
@@ -244,7 +249,7 @@ class Bridge:
 
     def _on_lost(self, why: str) -> None:
         self._lost = why
-        self._wake.set()
+        self._wake.now()
 
     def _note(self, problem: str) -> None:
         """Keep the newest problem; log it when it is another one than before."""
@@ -264,13 +269,7 @@ class Bridge:
         if self._changed:
             due = max(0.0, self._save_at - self._now())
             seconds = due if seconds is None else min(seconds, due)
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
-        await asyncio.sleep(0)  # who wrote what woke it hears of that first (H3)
-        self._wake.clear()
+        await self._wake.wait(seconds)
 
     # -- out ---------------------------------------------------------------------------------------
 
@@ -285,7 +284,10 @@ class Bridge:
             more = self.subscription.ready and self.outbox.room and not blocked
             more = more and (self.backlog.counted or not self.backlog.conflated)
             if not more and not self._lost:
-                await self._sleep(None if due is None else max(0.0, due - self._now()))
+                seconds = None if due is None else max(0.0, due - self._now())
+                if blocked:
+                    seconds = min(GATEWAY_CROWDED_SECONDS, seconds or GATEWAY_CROWDED_SECONDS)
+                await self._sleep(seconds)
         self._note(self._lost)
 
     async def _fill(self) -> None:
@@ -324,6 +326,7 @@ class Bridge:
                 self.backlog.taken(waiting(event))
                 self.outbox.take(event, again=0 < event.seq <= self._seen)
                 self._changed = True
+        self._hot = self._hot and self.subscription.from_memory
         self.backlog.passed(self.subscription.settled)
         if not len(self.outbox):
             upto = self.subscription.settled
@@ -396,15 +399,17 @@ class Bridge:
         """Return what hears of the broker's answer for an event."""
 
         def done(refusal: str | None) -> None:
-            self._changed = True
-            self._wake.set()
+            known, self._changed = self._changed, True
             if refusal is None:
                 self.sent += 1
                 item = self.outbox.delivered(seq)
+                if self.outbox.ready or self.subscription.ready or not known:
+                    self._wake.now()
                 if item is not None and item.letter:
                     for end in ends_of_letter(self.plan.name, seq):
                         self._engine.submit(end, SERVER)
                 return
+            self._wake.now()
             self.failed += 1
             self.last_error = refusal
             if self.outbox.failed(seq, refusal, self._now()):
@@ -443,14 +448,14 @@ class Bridge:
                     self.plan.name, item.topic, item.attempts, item.error,
                 )  # fmt: skip
             self._changed = True
-            self._wake.set()
+            self._wake.now()
 
         self._engine.submit(letter, SERVER, buried)
 
     def replay(self, event: Event) -> None:
         """Send a dead letter once more."""
         if self.outbox.replay(event):
-            self._wake.set()
+            self._wake.now()
 
     # -- place -------------------------------------------------------------------------------------
 

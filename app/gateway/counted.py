@@ -27,6 +27,11 @@ class Counted(Subscription):
         self.cold = False
         """Whether it reads everything from the log."""
 
+    @property
+    def from_memory(self) -> bool:
+        """Whether what comes next is in memory, and not to be read from the log."""
+        return not (self._behind or self._page or self._task or self._preludes)
+
     def offer(self, event: Event) -> None:
         """Count an event that is logged and not its own, and take it."""
         if event.seq and event.client != self.client_id:

@@ -115,6 +115,8 @@ class Link:
         self._acknowledgements = _Acknowledgements()
         self._client: Client | None = None
         self._intake = _Intake()
+        self._flush: Callable[[], None] = _nothing
+        self._gathered_bytes = 0
         self.flying_max = 0
         """Publishes that the broker takes at once."""
 
@@ -150,7 +152,7 @@ class Link:
             raise _unreachable(remote, failure.strerror or str(failure)) from None
         protocol = client._connection._protocol
         self._intake.bound(protocol)
-        self._bound_packets(protocol, client._package_handler)
+        self._gather_packets(protocol, client._package_handler)
         allowed = client._package_handler.id_generator._max - 2
         self.flying_max = max(1, min(remote.flying_max, allowed))
         if filters:
@@ -168,26 +170,38 @@ class Link:
                 ]
             )
 
-    @staticmethod
-    def _bound_packets(protocol: Any, handler: Any) -> None:
-        """Have no packet sent that is larger than the broker takes (MQTT-3.2.2-15)."""
+    def _gather_packets(self, protocol: Any, handler: Any) -> None:
+        """Have all that is published in one turn sent at once: a call of the system costs most.
+
+        And have no packet sent that is larger than the broker takes (MQTT-3.2.2-15).
+        """
         told = handler._connack_properties.get("maximum_packet_size")
-        if not told:
-            return
-        most = told[0]
+        most = told[0] if told else None
+        gathered: list[bytes] = []
 
         def send_publish(message: object) -> tuple[int | None, bytes]:
             mid, packet = PublishPacket.build_package(message, protocol)
-            if len(packet) > most:
+            if most is not None and len(packet) > most:
                 handler.id_generator.free_id(mid)
                 raise Error(
                     Code.TOO_LARGE,
                     f"packet too large: {len(packet)} bytes, and the broker takes {most}",
                 )
-            protocol.write_data(packet)
+            if not gathered:
+                asyncio.get_running_loop().call_soon(flush)
+            gathered.append(packet)
+            self._gathered_bytes += len(packet)
             return mid, packet
 
+        def flush() -> None:
+            data = b"".join(gathered)
+            gathered.clear()
+            self._gathered_bytes = 0
+            if data:
+                protocol.write_data(data)
+
         protocol.send_publish = send_publish
+        self._flush = flush
 
     def _make(self, heard: Heard | None, session_seconds: int) -> Client:
         remote = self._remote
@@ -259,7 +273,8 @@ class Link:
     def crowded(self) -> bool:
         """Whether the broker reads more slowly than is written to it."""
         transport = self._client._connection._transport  # type: ignore[union-attr]
-        return bool(transport.get_write_buffer_size() > GATEWAY_WRITE_BYTES_HIGH)
+        waits = transport.get_write_buffer_size() + self._gathered_bytes
+        return bool(waits > GATEWAY_WRITE_BYTES_HIGH)
 
     def publish(
         self,
@@ -294,8 +309,13 @@ class Link:
         self._acknowledgements.waiting.clear()
         if client is not None:
             with suppress(Exception, asyncio.CancelledError):  # it is to be gone, however
+                self._flush()
                 async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
                     await client.disconnect()
+
+
+def _nothing() -> None:
+    """Flush what is not connected."""
 
 
 def _unreachable(remote: Remote, why: str) -> Error:

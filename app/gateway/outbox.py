@@ -147,6 +147,11 @@ class Outbox:
         self.flying[item.seq] = item
         return item
 
+    @property
+    def ready(self) -> bool:
+        """Whether anything could be sent, if not too much is on the way."""
+        return bool(self._ready)
+
     def missing(self) -> list[Item]:
         """Return the items whose turn is near and whose events must be read again."""
         near = islice(self._ready, self.rules.flying_max)

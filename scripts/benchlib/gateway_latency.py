@@ -98,8 +98,9 @@ class Ear:
         """Begin to listen."""
         await self._link.open(self._hear, [("bench/#", 1)])
 
-    async def _hear(self, *_: object) -> None:
+    async def _hear(self, *_: object) -> bool:
         self._came.set()
+        return True
 
     async def arrival(self, write: Callable[[], Awaitable[None]]) -> float:
         """Return how long a write takes until it is heard here."""

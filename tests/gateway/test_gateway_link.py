@@ -181,3 +181,18 @@ async def test_what_is_not_stored_yet_is_bounded(broker, version, qos):
     assert max(in_hand) <= most < count
     await reader.close()
     await writer.link.close()
+
+
+async def test_what_is_published_in_one_turn_is_one_write(link):
+    """H3: a call of the system costs more than all the rest of it."""
+    written = []
+    protocol = link.link._client._connection._protocol
+    write, protocol.write_data = protocol.write_data, written.append
+    answers = [link.publish("free/1", b"%d" % n) for n in range(10)]
+    tasks = [asyncio.create_task(answer) for answer in answers]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert 1 == len(written)
+    protocol.write_data = write
+    write(written[0])
+    assert [None] * 10 == await asyncio.gather(*tasks)
