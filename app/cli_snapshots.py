@@ -18,6 +18,7 @@ import typer
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
+from app.snapshot_settings import seconds_of
 
 if TYPE_CHECKING:
     from app.snapshots.export import Order, Snapshot
@@ -99,7 +100,7 @@ def export(
     _check_audience(order, out)
     teller = _teller() if json_lines else None
     if changes:
-        _export_changes(order, teller)
+        _export_changes(order, seconds_of(chosen.snapshots.keep_changes), teller)
         return
     made = make(order, teller)
     if keep:
@@ -138,15 +139,20 @@ def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
         print(f"nothing was written since this snapshot, cut {manifest.cut}", file=sys.stderr)
 
 
-def _export_changes(order: "Order", teller: Callable[[str, int, int], None] | None) -> None:
+def _export_changes(
+    order: "Order", keep_seconds: float, teller: Callable[[str, int, int], None] | None
+) -> None:
     """Write a page of changes, and tell of it."""
     from app.snapshots.changes import export_changes  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.compaction import compact as put_together  # noqa: PLC0415
+    from app.snapshots.compaction import forget  # noqa: PLC0415
 
     if order.tables:
         raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
     page = export_changes(order, teller)
     put_together(order.directory)
+    if keep_seconds:
+        forget(order.directory, keep_seconds)
     if teller is not None:
         facts: dict[str, object] = {"new": page is not None}
         if page is not None:

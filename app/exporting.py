@@ -38,4 +38,6 @@ def export_command(config: Config, order: Order) -> list[str]:
         command += ["--tables", ",".join(order.tables)]
     if order.changes:
         command.append("--changes")
+        if config.snapshots.keep_changes:
+            command += ["--set", f"snapshots.keep_changes={config.snapshots.keep_changes}"]
     return command

@@ -31,6 +31,9 @@ class SnapshotSettings(Section):
         default=None,
         description="Time from one increment to the next, such as `1m`; `off` writes none.",
     )
+    keep_changes: PeriodOrNone = Field(
+        default=None, description="How long increments are kept, such as `30d`; `off` keeps all."
+    )
     keep: Count = Field(
         default=0, description="Newest snapshots that are kept; 0 keeps all of them."
     )

@@ -12,6 +12,8 @@ EXPORT_COMPLAINT_BYTES_MAX = 4 * 1024
 """Of what a failed export wrote about itself, the end that is kept."""
 EXPORT_JOBS_KEPT = 20
 """Jobs that have ended and are still shown: a day of hourly ones."""
+EXPORT_JOBS_WAITING_MAX = 8
+"""Orders that wait for the export before them: more would not be those of people."""
 EXPORT_TABLES_MAX = 10_000
 """Tables that one export may name."""
 EXPORT_RETRY_SECONDS = 60

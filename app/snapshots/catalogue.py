@@ -123,6 +123,15 @@ class Catalogue:
         fcntl.flock(held, fcntl.LOCK_SH)
         return held
 
+    def free(self, item: Item) -> bool:
+        """Tell whether nobody holds a snapshot or increment."""
+        with self.open(item, MANIFEST) as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
         if not item.is_page:

@@ -10,6 +10,7 @@ times and not with each new page; ``everything`` leaves the fewest files that th
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,6 +51,23 @@ def compact(
             if now() - (directory / wide.name / MANIFEST).stat().st_mtime >= covered_seconds:
                 catalogue.remove(item)
     return made
+
+
+def forget(directory: Path, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
+    """Remove the oldest pages, of events before so many seconds; what is being read stays.
+
+    Only a beginning goes, so what is left has no hole. Returns what is gone.
+    """
+    catalogue, gone = Catalogue(directory), list[str]()
+    for item in sorted(catalogue.items(), key=lambda item: item.seq):
+        if not item.is_page or item.problem:
+            continue
+        made = datetime.fromisoformat(str(item.manifest["created"])).timestamp()
+        if now() - made < seconds or not catalogue.free(item):
+            break
+        catalogue.remove(item)
+        gone.append(item.name)
+    return gone
 
 
 def widest(items: Sequence[Item]) -> list[Item]:

@@ -17,13 +17,14 @@ from typing import IO, TYPE_CHECKING, Final
 from app.core.errors import Code, Error
 from app.core.export_limits import (
     EXPORT_JOBS_KEPT,
+    EXPORT_JOBS_WAITING_MAX,
     EXPORT_RETRY_SECONDS,
     SNAPSHOT_LOOK_SECONDS,
     SNAPSHOT_PINNED_SECONDS,
 )
 from app.engine.download import Download
 from app.snapshots.catalogue import MANIFEST, Catalogue, Item
-from app.snapshots.jobs import DONE, Job, Order, carry_out
+from app.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from app.snapshots.rows import PATH, snapshot_rows
 from app.snapshots.shelf import NEWEST
 
@@ -67,6 +68,7 @@ class Exports:
         self._every = every
         self._now = now
         self._task: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
         self._ended = asyncio.Event()
@@ -82,7 +84,7 @@ class Exports:
 
     async def stop(self) -> None:
         """End what is running."""
-        for task in (self._watch, self._task):
+        for task in (self._watch, self._work):
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
@@ -152,18 +154,16 @@ class Exports:
     # -- what is being made
 
     @property
-    def running(self) -> Job | None:
-        """The job that is being carried out."""
-        job = next(reversed(self.jobs.values()), None)
-        return job if job is not None and job.ended_at is None else None
+    def open_jobs(self) -> list[Job]:
+        """The jobs that wait, and the one that is being carried out."""
+        return [job for job in self.jobs.values() if job.ended_at is None]
 
     def begin(self, order: Order) -> Job:
-        """Start an export; raises BUSY when one is running."""
-        if (running := self.running) is not None:
+        """Have an export made, behind those before it; raises BUSY when too many wait."""
+        waiting = len(self.open_jobs)
+        if waiting > EXPORT_JOBS_WAITING_MAX:
             raise Error(
-                Code.BUSY,
-                f"an export is running, {running.name}; wait for its end, or delete its row",
-                job=running.name,
+                Code.BUSY, f"{waiting} exports wait already; wait for one, or delete its row"
             )
         self._count += 1
         job = Job(f"job-{int(self._now() * 1000)}-{self._count}", order, self._now())
@@ -172,26 +172,39 @@ class Exports:
             del self.jobs[gone]
             self._engine.live.changed(PATH, gone)
         self.jobs[job.name] = job
-        self._task = asyncio.create_task(self._carry_out(job))
+        self._engine.live.changed(PATH, job.name)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._carry_out_all())
         return job
+
+    async def _carry_out_all(self) -> None:
+        """Carry out jobs until none waits."""
+        while found := self.open_jobs:
+            await self._carry_out(found[0])
 
     async def _carry_out(self, job: Job) -> None:
         def changed() -> None:
             self._engine.live.changed(PATH, job.name)
 
-        changed()
-        await carry_out(job, self._command(job.order), self._now, changed)
-        if job.state != DONE:
+        command = self._command(job.order)
+        self._task = asyncio.create_task(carry_out(job, command, self._now, changed))
+        try:
+            await asyncio.wait((self._task,))
+        finally:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        if job.state == FAILED:
             self._not_before = self._now() + EXPORT_RETRY_SECONDS
             log.warning("%s failed: %s", job.name, job.error)
         await self.look()
         self._ended.set()
 
     async def end(self, job: Job) -> None:
-        """End a job that is running, or forget one that has ended."""
-        if job is self.running and self._task is not None:
+        """End a job, or forget one that has ended."""
+        if job.state == RUNNING and self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
+        job.ended_at = job.ended_at or self._now()
         self.jobs.pop(job.name, None)
         self._engine.live.changed(PATH, job.name)
 
@@ -211,7 +224,7 @@ class Exports:
 
     def _begin_due(self) -> None:
         now = self._now()
-        if self.running is not None or now < self._not_before:
+        if self.open_jobs or now < self._not_before:
             return
         for order, seconds in self._every.items():
             if now - self._last(order) >= seconds:

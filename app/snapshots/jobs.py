@@ -21,6 +21,7 @@ from app.core.export_limits import (
 )
 from app.engine.rows.system_rows import time_text
 
+WAITING: Final = "waiting"
 RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
@@ -52,7 +53,7 @@ class Job:
     name: str
     order: Order
     began_at: float
-    state: str = RUNNING
+    state: str = WAITING
     ended_at: float | None = None
     error: str | None = None
     told: dict[str, object] = field(default_factory=dict)
@@ -77,6 +78,8 @@ async def carry_out(
     job: Job, command: Sequence[str], now: Callable[[], float], changed: Callable[[], None]
 ) -> None:
     """Run a job to its end, whatever that is; ``changed`` is called when its row is another."""
+    job.state = RUNNING
+    changed()
     try:
         async with asyncio.timeout(EXPORT_SECONDS_MAX):
             job.error = await _run(job, command, changed)

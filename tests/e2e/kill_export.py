@@ -4,6 +4,8 @@ Each writer moves one at a time from its account in one table to its account in 
 any cut the two have what they had at first, or one less. A reader opens the newest snapshot over
 and over: it must never fail, nor mix two cuts. Some exports are killed at a random moment: the
 newest snapshot is then what it was, and the next export removes what was left (FEATURES S2, S3).
+Behind each export the changes are written, some of these killed too; each snapshot brought forward
+with them is the newest, by digest (M2, S6).
 """
 
 import argparse
@@ -21,6 +23,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from app.mqtt.packets import Puback, Publish
+from app.snapshots.catalogue import Catalogue
+from app.snapshots.fold import differences
 from app.snapshots.shelf import Shelf
 from app.snapshots.verify import verify
 from serving import PATIENCE_SECONDS, ROWCAST, Server, environment
@@ -133,11 +137,24 @@ def check(place: Path, rows: int) -> int:
     return sum(row["n"] for row in there.values())
 
 
-def export(folder: Path, kill_after: float | None, keep: int) -> bool:
+def prove(world: World) -> int:
+    """Check that each snapshot with the changes after it is the newest; return how many.
+
+    Changes begin behind the snapshot that was the newest then.
+    """
+    items = Catalogue(world.shelf.directory).items()
+    begin = min(item.from_seq for item in items if item.is_page) - 1
+    *names, last = [name for name in world.shelf.names() if int(name[:18]) >= begin]
+    for first in names:
+        assert differences(world.shelf.directory, items, first, last) == {}, (first, last)
+    return len(names)
+
+
+def export(folder: Path, kill_after: float | None, *options: object) -> bool:
     """Run one export; tell whether it came to its end."""
     command = [ROWCAST, "export", "--data", folder / "data", "--schema", folder / "schema.graphql"]
     process = subprocess.Popen(
-        [*map(str, command), "--keep", str(keep)],
+        [*map(str, command), *map(str, options)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     with process:
@@ -163,17 +180,17 @@ def run(
     """Make exports, some of them killed; return how many were, and how often the reader looked."""
     rng = random.Random(seed)
     to_kill = set(rng.sample(range(1, exports), kills))
-    killed, amounts = 0, [0]
+    killed, cut_short, proved, amounts = 0, 0, 0, [0]
     with Server(folder, schema=SCHEMA) as server:
         world = World(server, rows)
         world.ballast()
         took = time.monotonic()
-        assert export(folder, None, 3)
+        assert export(folder, None)
         took = time.monotonic() - took
         with world.working():
             for number in range(exports):
                 after = rng.uniform(0.1, 1.1) * took if number in to_kill else None
-                if export(folder, after, 3):
+                if export(folder, after, "--keep", 3):
                     place = world.shelf.place("newest")
                     amounts.append(check(place, rows))
                     assert amounts[-1] >= amounts[-2], amounts
@@ -183,10 +200,21 @@ def run(
                 else:
                     killed += 1
                     check(world.shelf.place("newest"), rows)
-                say(f"export {number + 1}: {killed} killed, {world.moved} moved")
+                after = rng.uniform(0.1, 1.1) * took if rng.random() < kills / exports else None
+                if export(folder, after, "--changes"):
+                    proved += prove(world)
+                else:
+                    cut_short += 1
+                say(
+                    f"export {number + 1}: {killed} killed, {world.moved} moved; changes: "
+                    f"{cut_short} killed, {proved} snapshots proved"
+                )
                 assert not world.failures, world.failures
         for name in world.shelf.names():
             verify(world.shelf.place(name))
+        assert export(folder, None)
+        assert export(folder, None, "--changes")
+        assert prove(world) > 0
     return killed, world.reads
 
 

@@ -72,5 +72,5 @@ class World:
 
     async def ended(self, job):
         """Wait for the end of a job, and return its row."""
-        await until(lambda: self.exports.running is None)
+        await until(lambda: not self.exports.open_jobs)
         return await self.row(job)

@@ -1,12 +1,14 @@
 """Exports of a running server: begun, followed, ended and removed over REST (FEATURES S1, S12)."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from exports_world import World, until
 from shelves import EPOCH, name_of, put_snapshot
 
+from app.core.export_limits import EXPORT_JOBS_WAITING_MAX
 from app.snapshots.jobs import Order
 
 
@@ -19,7 +21,7 @@ async def test_an_export_is_begun_and_its_snapshot_shown(world):
     """S1: POST answers 202 with where the job is; in the end there is a row of the snapshot."""
     async with world.running():
         began = await world.ask("POST", json={"tables": ["Dog"]})
-        assert (202, "running") == (began.status_code, began.json()["state"])
+        assert (202, "waiting") == (began.status_code, began.json()["state"])
         path = began.headers["location"].removeprefix("/$SYS/snapshots/")
         row = await world.ended(path)
         assert ("done", "Dog", 1, 2) == tuple(row[x] for x in ("state", "table", "rows", "of"))
@@ -33,16 +35,39 @@ async def test_an_export_is_begun_and_its_snapshot_shown(world):
         assert {"rows": 2, "digest": "sha256:1"} == (await world.row("newest"))["tables"]["Dog"]
 
 
-async def test_only_one_export_runs_and_it_can_be_ended(world):
-    """S1: a second POST is BUSY; DELETE of the job's row ends its process."""
+async def test_one_export_runs_and_others_wait(world):
+    """S1: a few orders wait, more are BUSY; DELETE of a job's row ends it, running or not."""
     world.after = "import signal; signal.pause()"
     async with world.running():
-        path = (await world.ask("POST")).headers["location"].rpartition("/")[2]
-        assert 503 == (await world.ask("POST")).status_code
-        assert 204 == (await world.ask("DELETE", path)).status_code
+        posted = [await world.ask("POST") for _ in range(EXPORT_JOBS_WAITING_MAX + 2)]
+        assert [202] * (EXPORT_JOBS_WAITING_MAX + 1) + [503] == [x.status_code for x in posted]
+        names = [x.headers["location"].rpartition("/")[2] for x in posted[:-1]]
+        await until(lambda: world.exports.jobs[names[0]].state == "running")
+        assert "waiting" == (await world.row(names[1]))["state"]
+        world.after = ""
+        for name in names[2:]:
+            assert 204 == (await world.ask("DELETE", name)).status_code
+        assert names[:2] == [row["id"] for row in await world.row("")]
+        assert 204 == (await world.ask("DELETE", names[0])).status_code
+        assert "done" == (await world.ended(names[1]))["state"]
+        assert 404 == (await world.ask("GET", names[0])).status_code
+
+
+async def test_the_server_s_end_is_the_end_of_its_export(world, tmp_path):
+    """S1: the process is gone, and the server that comes next has no job and makes others."""
+    pid = tmp_path / "pid"
+    world.before = f"open({str(pid)!r}, 'w').write(str(os.getpid()))"
+    world.after = "import signal; signal.pause()"
+    async with world.running():
+        await world.ask("POST")
+        await until(lambda: pid.exists() and pid.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    world.after = ""
+    async with world.running():
         assert [] == await world.row("")
-        assert world.exports.running is None
-        assert 202 == (await world.ask("POST")).status_code  # the server's stop ends this one
+        path = (await world.ask("POST")).headers["location"].rpartition("/")[2]
+        assert "done" == (await world.ended(path))["state"]
 
 
 async def test_a_failed_export_says_why(world):
@@ -91,13 +116,14 @@ async def test_rows_are_live(world):
         told = [
             (event["value"]["state"], event["value"]["rows"]) for event in heard if "value" in event
         ]
-        assert [("running", None), ("running", 1), ("done", 1), ("complete", 2)] == told
+        begun = [("waiting", None), ("running", None), ("running", 1)]
+        assert [*begun, ("done", 1), ("complete", 2)] == told
 
 
 async def test_a_schedule_begins_what_is_due(world):
     """S1: what is not there yet is due at once; the snapshot comes first."""
     async with world.running(**{"snapshots.every": "1h", "snapshots.changes": "30m"}):
-        await until(lambda: len(world.orders) == 2 and world.exports.running is None)
+        await until(lambda: len(world.orders) == 2 and not world.exports.open_jobs)
         assert [Order(), Order(changes=True)] == world.orders
 
 
