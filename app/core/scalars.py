@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 from app.core.limits import DECIMAL_DIGITS_MAX, DECIMAL_EXPONENT_MAX, DECIMAL_TEXT_CHARS_MAX
 from app.core.tables import Type
@@ -118,6 +118,31 @@ def _bounded(value: Decimal) -> Decimal:
             f" and an exponent within {DECIMAL_EXPONENT_MAX}"
         )
     return value
+
+
+def decimal_of(precision: int, scale: int) -> Convert:
+    """Return the conversion of a decimal with so many digits, some of them after the point."""
+
+    def convert(value: object) -> object:
+        number = cast("Decimal", to_decimal(value))
+        if not fits(number, precision, scale):
+            raise Mismatch(
+                f"it must have at most {precision - scale} digits before the point and {scale}"
+                " after it"
+            )
+        return number
+
+    return convert
+
+
+def fits(number: Decimal, precision: int, scale: int) -> bool:
+    """Tell whether a decimal can be written with so many digits, some of them after the point."""
+    digits, exponent = number.as_tuple()[1:]
+    text = "".join(map(str, digits)).rstrip("0")
+    if not text:
+        return True
+    places = -(int(exponent) + len(digits) - len(text))
+    return places <= scale and number.adjusted() < precision - scale
 
 
 def to_boolean(value: object) -> object:

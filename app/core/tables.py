@@ -76,6 +76,8 @@ class Attribute:
 
     Never stored.
     """
+    digits: tuple[int, int] | None = None
+    """Of a Decimal: how many digits it has at most, and how many of them after the point."""
     description: str = ""
     auth: "tuple[Clause, ...]" = field(default=(), compare=False)
     """Who may see and change it, beside those who may the record; nothing: they all may."""

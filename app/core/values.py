@@ -26,6 +26,7 @@ from app.core.scalars import (
     Convert,
     Mismatch,
     Number,
+    decimal_of,
     is_number,
 )
 from app.core.suggestions import did_you_mean
@@ -97,9 +98,9 @@ class _Scalar:
 
     __slots__ = ("_convert", "_type")
 
-    def __init__(self, type_: Type) -> None:
+    def __init__(self, type_: Type, digits: tuple[int, int] | None) -> None:
         self._type = type_
-        self._convert = CONVERT[type_]
+        self._convert = CONVERT[type_] if digits is None else decimal_of(*digits)
 
     def check(self, value: object, path: str, partial: bool, problems: Problems) -> object:
         try:
@@ -238,7 +239,7 @@ def _node(attribute: Attribute) -> "_Scalar | _List | _Object":
         return _Object(attribute.type_name, attribute.fields, attribute.sealed)
     if attribute.type is Type.LIST:
         return _List(attribute.items or Attribute("", Type.ANY))
-    return _Scalar(attribute.type)
+    return _Scalar(attribute.type, attribute.digits)
 
 
 def _below(path: str, name: str) -> str:

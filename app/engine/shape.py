@@ -169,6 +169,8 @@ def _seconds(text: str, what: str) -> float:
 def _loose(table: Table) -> Table:
     """Return the table's types without its rules: what it once accepted, it takes back."""
     attributes = tuple(
-        replace(item, role=None, required=False) for item in table.attributes if item.stored
+        replace(item, role=None, required=False, digits=None)
+        for item in table.attributes
+        if item.stored
     )
     return replace(table, attributes=attributes, sealed=False)

@@ -68,14 +68,16 @@ class Arguments:
             self._wrong(name, 'seconds or a duration such as "7d", "12h" or "45s"')
         return found
 
-    def count(self, name: str) -> int | None:
-        """Return a number of things, at least one."""
+    def count(self, name: str, least: int = 1) -> int | None:
+        """Return a number of things, at least one, or as many as ``least`` says."""
         node = self._given.get(name)
         if isinstance(node, IntValueNode) and len(node.value) <= len(str(COUNT_MAX)):
             found = int(node.value)
-            if 1 <= found <= COUNT_MAX:
+            if least <= found <= COUNT_MAX:
                 return found
-        self._wrong(name, f"a whole number from 1 to {COUNT_MAX}; without it there is no limit")
+        self._wrong(
+            name, f"a whole number from {least} to {COUNT_MAX}; without it there is no limit"
+        )
         return None
 
     def size(self, name: str) -> int | None:

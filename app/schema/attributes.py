@@ -16,7 +16,7 @@ from graphql import (
     TypeNode,
 )
 
-from app.core.limits import IDENTIFIER_CHARS_MAX, NESTED_TYPES_DEPTH_MAX
+from app.core.limits import DECIMAL_DIGITS_MAX, IDENTIFIER_CHARS_MAX, NESTED_TYPES_DEPTH_MAX
 from app.core.tables import Attribute, Role, Type
 from app.schema.arguments import Arguments
 from app.schema.problems import Problems, place
@@ -26,7 +26,16 @@ KEY_TYPES: Final = frozenset({Type.ID, Type.STRING, Type.INT, Type.LONG, Type.AN
 ROLE_TYPES: Final = frozenset({Type.LONG, Type.FLOAT, Type.DATE, Type.STRING})
 _COMPOUND: Final = frozenset({Type.OBJECT, Type.LIST})
 _TABLE_ONLY: Final = frozenset(
-    {"primaryKey", "indexed", "createdTime", "updatedTime", "expiresAt", "relationship", "computed"}
+    {
+        "primaryKey",
+        "indexed",
+        "createdTime",
+        "updatedTime",
+        "expiresAt",
+        "relationship",
+        "computed",
+        "decimal",
+    }
 )
 _UNKNOWN: Final = Attribute("", Type.ANY)
 """Stands for a type that validation has refused already."""
@@ -139,6 +148,7 @@ class Types:
             primary_key="primaryKey" in words,
             indexed="indexed" in words,
             hidden="hidden" in words,
+            digits=self._digits(words, shape.type),
             role=next((role for role in Role if role.value in words), None),
             computed=self._computed(words),
             relationship=relationship,
@@ -146,6 +156,23 @@ class Types:
         )
         self._check_field(made, words)
         return made
+
+    def _digits(self, words: Directives, kind: Type) -> tuple[int, int] | None:
+        """Return how many digits a Decimal has, and how many of them after the point."""
+        node = words.get("decimal")
+        if node is None:
+            return None
+        given = Arguments(node, self._problems)
+        precision, scale = given.count("precision"), given.count("scale", least=0) or 0
+        if kind is not Type.DECIMAL:
+            self._problems.at(node, f"@decimal is for a Decimal, not {kind}")
+        elif precision is None or not scale <= precision <= DECIMAL_DIGITS_MAX:
+            self._problems.at(
+                node,
+                f"@decimal needs a precision, at most {DECIMAL_DIGITS_MAX} digits, and no greater"
+                " scale, such as @decimal(precision: 12, scale: 2)",
+            )
+        return None if precision is None else (precision, scale)
 
     def _computed(self, words: Directives) -> str | None:
         if "computed" not in words:

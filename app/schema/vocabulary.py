@@ -28,6 +28,7 @@ directive @auth(
 ) repeatable on OBJECT | FIELD_DEFINITION
 directive @primaryKey on FIELD_DEFINITION
 directive @indexed on FIELD_DEFINITION
+directive @decimal(precision: Int, scale: Int) on FIELD_DEFINITION
 directive @createdTime on FIELD_DEFINITION
 directive @updatedTime on FIELD_DEFINITION
 directive @expiresAt on FIELD_DEFINITION
@@ -59,6 +60,7 @@ DIRECTIVES: Final = (
     "auth",
     "primaryKey",
     "indexed",
+    "decimal",
     "createdTime",
     "updatedTime",
     "expiresAt",

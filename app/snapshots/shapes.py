@@ -4,7 +4,7 @@
     Int          int32                   Date      timestamp, microseconds, UTC
     Long         int64                   Bytes     binary
     Float        double                  Any       string, JSON
-    Decimal      string, digits kept; decimal128 where @decimal says how many
+    Decimal      string, digits kept; decimal128(12,2) with @decimal(precision: 12, scale: 2)
     nested type  struct of its fields    List      list
 
 A nested type that is not sealed ends in ``_extra``, JSON of what it has beside its fields. What is
@@ -58,6 +58,8 @@ def arrow_type(attribute: Attribute) -> pa.DataType:
     if attribute.type is Type.LIST:
         items = attribute.items or _ANYTHING
         return pa.list_(pa.field("element", arrow_type(items)))
+    if attribute.digits is not None:
+        return pa.decimal128(*attribute.digits)
     return _PLAIN[attribute.type]
 
 
@@ -82,7 +84,7 @@ Prepare = Callable[[object], object]
 def prepare(attribute: Attribute) -> Prepare | None:
     """Return how values of an attribute become what Arrow takes; None: they are."""
     if attribute.type is Type.DECIMAL:
-        return str
+        return None if attribute.digits else str
     if attribute.type is Type.ANY:
         return dumps
     if attribute.type is Type.LIST:
@@ -169,6 +171,8 @@ def _reader(
         case Type.BOOLEAN:
             return lambda cells: _array(cells, pa.int8()).cast(kind)
         case Type.DATE:
+            return lambda cells: _array(cells, pa.string()).cast(kind)
+        case Type.DECIMAL if attribute.digits:
             return lambda cells: _array(cells, pa.string()).cast(kind)
         case Type.OBJECT | Type.LIST:
             return lambda cells: of_values(_each(loads, cells))

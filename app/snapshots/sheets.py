@@ -17,6 +17,7 @@ declares.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Protocol, cast
 
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.core.events import DELETE, Event
+from app.core.scalars import fits
 from app.core.tables import Attribute, Table, Type
 from app.core.topic_tables import message_id
 from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
@@ -84,7 +86,10 @@ class TableSheet:
         types = {column.name: pa.field(column.name, column.type) for column in self._columns}
         declared = [item.name for item in table.attributes if item.name in key_at | types]
         fields += [(types | key_at)[name] for name in declared]
-        if rest or kept:
+        self._digits = {
+            place: item.digits for place, item in enumerate(self._shown) if item.digits is not None
+        }
+        if rest or kept or self._digits:
             fields.append(pa.field(REST, pa.string()))
         if kept:
             fields += [pa.field("_content_type", pa.string()), pa.field("_payload", pa.binary())]
@@ -167,10 +172,13 @@ class TableSheet:
             attributes, extra = self._rest.parted(attributes, forms, extra)
         keys = pa.array(columns[0], self._key_type())
         version = pa.array(versions, pa.int64())
-        arrays = {
-            column.name: column.of_cells(cells)
-            for column, cells in zip(self._columns, attributes, strict=True)
-        }
+        try:
+            arrays = self._arrays(attributes)
+        except pa.ArrowInvalid:
+            if not self._digits:
+                raise
+            attributes, extra = self._without_misfits(attributes, extra)
+            arrays = self._arrays(attributes)
         arrays |= {
             self.key: keys,
             REST: pa.array(extra, pa.string()),
@@ -183,6 +191,27 @@ class TableSheet:
             arrays["_payload"] = pa.array(content[1], pa.binary())
             arrays["_content_type"] = pa.array(content[2], pa.string())
         return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
+
+    def _arrays(self, attributes: Sequence[Sequence[Cell]]) -> dict[str, pa.Array]:
+        """Return the columns of the attributes."""
+        return {
+            column.name: column.of_cells(cells)
+            for column, cells in zip(self._columns, attributes, strict=True)
+        }
+
+    def _without_misfits(
+        self, attributes: Sequence[Sequence[Cell]], extra: Sequence[Cell]
+    ) -> tuple[list[list[Cell]], list[Cell]]:
+        """Move decimals of another time, that have too many digits for now, to the rest."""
+        cells, rest = [list(column) for column in attributes], list(extra)
+        for place, digits in self._digits.items():
+            for row, text in enumerate(cells[place]):
+                if isinstance(text, str) and not fits(Decimal(text), *digits):
+                    cells[place][row] = None
+                    left = orjson.loads(cast("str", rest[row] or "{}"))
+                    left[self._columns[place].name] = {"$decimal": text}
+                    rest[row] = orjson.dumps(left).decode()
+        return cells, rest
 
 
 class _Rest:
