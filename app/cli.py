@@ -19,6 +19,7 @@ from httpx import Response
 from app import __version__
 from app.cli_import import import_table
 from app.cli_pipeline import pipeline
+from app.cli_policy import policy
 from app.cli_snapshots import export, snapshots
 from app.cli_users import user
 from app.client import Client, Notice, cursor_of, topic_path, url_path
@@ -43,6 +44,7 @@ command.add_typer(snapshots)
 command.command()(export)
 command.command(name="import")(import_table)
 command.add_typer(pipeline)
+command.add_typer(policy)
 
 
 class Format(StrEnum):

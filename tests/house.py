@@ -39,7 +39,8 @@ FLOORS = {
 WIRING = {
     "security_settings", "identity",
     "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-    "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_snapshots", "cli_jobs",
+    "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_policy", "cli_snapshots",
+    "cli_jobs",
     "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
     "snapshot_settings", "exporting", "cli_import", "event_settings", "policies",
     "overload_settings", "operations",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.broker.forms import DOOR
 from app.broker.messages import event_of_will
 from app.codecs import CBOR, encode
-from app.core.callers import Caller, Grants
+from app.core.callers import Caller, caller_facts, caller_of
 from app.core.errors import Code, Error
 from app.core.limits import WILL_RETRY_SECONDS
 from app.engine.write import Outcome
@@ -153,9 +153,7 @@ def _facts(will: Will, caller: Caller) -> dict[str, object]:
         "qos": will.qos,
         "retain": will.retain,
         "properties": properties or None,
-        "user": caller.user,
-        "read": caller.grants.read,
-        "write": caller.grants.write,
+        **caller_facts(caller),
     }
 
 
@@ -165,5 +163,4 @@ def restored(client_id: str, number: int, facts: dict[str, Any]) -> Due:
     if properties and "user_property" in properties:
         properties["user_property"] = tuple(map(tuple, properties["user_property"]))
     will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
-    grants = Grants(read=facts["read"], write=facts["write"])
-    return Due(client_id, number, will, Caller(facts["user"], grants, DOOR, client_id))
+    return Due(client_id, number, will, caller_of(facts, DOOR, client_id))

@@ -165,7 +165,8 @@ async def _create_together(
     named = [_named(table, value) for value in values]
     events = _all_of([_prepare(request, table, value, media_type) for value in named])
     for index, event in enumerate(events):
-        if await request.engine.reader.get(table, event.topic) is not None:
+        known = await request.engine.reader.get(table, event.topic)
+        if known is not None and request.engine.rights.record(request.caller, known) is not None:
             taken = Error(Code.CONFLICT, f"there is a record at {event.topic!r} already")
             raise _indexed(taken, index)
     await _write_together(request, table, events)

@@ -127,4 +127,6 @@ async def _condition(request: Request) -> Condition | None:
     current: Record | None = None
     if b"if-unmodified-since" in headers and b"if-match" not in headers:
         current = await request.engine.reader.get(request.route.table, request.topic)
+        if current is not None:
+            current = request.engine.rights.record(request.caller, current)
     return write_condition(request.engine, headers, current)

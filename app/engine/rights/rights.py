@@ -44,7 +44,7 @@ ADMINISTERED: Final = (
 )
 """Below these, what the server keeps may be ended by an administrator."""
 
-PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules", AUDIT_LEVEL, AUDIT)
+PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", AUDIT_LEVEL, AUDIT)
 """What only administrators read; a user may read its own row."""
 
 
@@ -134,11 +134,6 @@ class Rights:
         """Answer a question, and say what decided it."""
         sight = self.sight_of(caller)
         return _ADMIN if sight.admin else sight.decide(action, topic)
-
-    def decide_filter(self, caller: Caller, text: str) -> Decision:
-        """Say whether a caller may watch a filter, and what decided it."""
-        sight = self.sight_of(caller)
-        return _ADMIN if sight.admin else sight.decide_filter(text)
 
     def _may(self, caller: Caller, action: str, topic: str) -> bool:
         if topic.startswith(PRIVATE) and not caller.grants.administer:
