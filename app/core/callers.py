@@ -6,7 +6,7 @@ The engine, and no edge, decides from it what is allowed (DESIGN, section 3, nev
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,22 @@ def caller_facts(caller: Caller) -> dict[str, object]:
     return {"user": caller.user, "may": may} | {name: it for name, it in more.items() if it}
 
 
-def caller_of(facts: Mapping[str, Any], door: str, client_id: str) -> Caller:
+def caller_of(facts: Mapping[str, object], door: str, client_id: str) -> Caller:
     """Return the caller again."""
     may = facts.get("may")
-    if may is None:  # an earlier version of the server kept these two
-        grants = Grants(facts["read"], facts["write"])
-    else:
+    if isinstance(may, int):
         grants = Grants(bool(may & 1), bool(may & 2), bool(may & 4))
+    else:  # an earlier version of the server kept these two
+        grants = Grants(bool(facts["read"]), bool(facts["write"]))
     return Caller(
-        facts["user"],
+        str(facts["user"]),
         grants,
         door,
         client_id,
-        roles=frozenset(facts.get("roles", ())),
-        claims=facts.get("claims", {}),
-        issuer=facts.get("issuer", ""),
-        issue=facts.get("issue", 0),
+        roles=frozenset(cast("list[str]", facts.get("roles", []))),
+        claims=cast("Mapping[str, object]", facts.get("claims", {})),
+        issuer=str(facts.get("issuer", "")),
+        issue=cast("int", facts.get("issue", 0)),
     )
 
 

@@ -108,23 +108,7 @@ def test_a_rule_that_means_nothing_says_why(text, words):
 def test_any_text_is_a_rule_or_refused():
     """Fuzzed: nothing else comes out of it."""
     dice = random.Random(7)
-    words = [
-        "owner",
-        "==",
-        "$user",
-        "(",
-        ")",
-        "and",
-        "or",
-        "in",
-        "[",
-        "]",
-        "'x'",
-        "3",
-        ",",
-        "$",
-        "é",
-    ]
+    words = ["owner", "==", "$user", "(", ")", "and", "or", "in", "[", "]", "'x'", "3", ",", "$"]
     for _ in range(3000):
         text = " ".join(dice.choices(words, k=dice.randrange(12)))
         try:

@@ -5,7 +5,6 @@ import pytest
 from app.core.errors import Error
 from app.schema import parse_schema
 
-
 NESTING = "type Dog @table { id: ID @primaryKey at: Place }"
 
 
@@ -55,13 +54,11 @@ def test_what_is_wrong_is_told_with_its_place(words, complaint):
     [
         ('type Dog @table { id: ID @primaryKey @auth(roles: ["x"]) }', "the key cannot have"),
         (
-            "type Dog @table { id: ID @primaryKey at: Place }\n"
-            'type Place @auth(roles: ["x"]) { x: Int }',
+            f'{NESTING} type Place @auth(roles: ["x"]) {{ x: Int }}',
             "belongs on a type with @table",
         ),
         (
-            "type Dog @table { id: ID @primaryKey at: Place }\n"
-            'type Place { x: Int @auth(roles: ["x"]) }',
+            f'{NESTING} type Place {{ x: Int @auth(roles: ["x"]) }}',
             "belongs on a type with @table",
         ),
         ('type Dog @table { id: ID @primaryKey x: String @auth(mask: "x") }', "a mask is"),
