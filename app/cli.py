@@ -17,6 +17,7 @@ import typer
 from httpx import Response
 
 from app import __version__
+from app.cli_backups import backup, restore
 from app.cli_import import import_table
 from app.cli_pipeline import pipeline
 from app.cli_policy import policy
@@ -42,6 +43,8 @@ command = typer.Typer(
 command.add_typer(user)
 command.add_typer(snapshots)
 command.command()(export)
+command.command()(backup)
+command.command()(restore)
 command.command(name="import")(import_table)
 command.add_typer(pipeline)
 command.add_typer(policy)

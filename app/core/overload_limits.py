@@ -22,3 +22,5 @@ GOODBYE_RETRY_SPREAD_MS = 10_000
 """Random part of that: ten thousand clients come back as a thousand a second."""
 STOP_SECONDS_MAX = 30
 """From the signal to the end, whatever still waits: what is acknowledged is on the disk."""
+BACKUP_NICENESS = 10
+"""A back-up gives way to the server that it copies from."""

@@ -54,12 +54,12 @@ class LogReader:
     def read(self, cursor: Cursor, plan: Plan, after: int, limit: int) -> list[Event]:
         """Return the events that a plan says after a position."""
         rows = _page(cursor, plan, after, END, limit, back=False)
-        return [self._event(row) for row in rows]
+        return [self.event(row) for row in rows]
 
     def read_back(self, cursor: Cursor, plan: Plan, before: int, limit: int) -> list[Event]:
         """Return the events that a plan says before a position, newest first."""
         rows = _page(cursor, plan, 0, before - 1, limit, back=True)
-        return [self._event(row) for row in rows]
+        return [self.event(row) for row in rows]
 
     def history(
         self, cursor: Cursor, plan: Plan, topic: str, limit: int, until: int
@@ -75,7 +75,7 @@ class LogReader:
             for number, upto in plan.pieces
         ]
         rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
-        return [self._event(row) for row in reversed(rows)]
+        return [self.event(row) for row in reversed(rows)]
 
     def follow(self, cursor: Cursor, plan: Plan, topic: str, after: int, limit: int) -> list[Event]:
         """Return the events at one topic of a source after a position."""
@@ -84,7 +84,7 @@ class LogReader:
             cursor.connection.execute(text, (number, topic, after, upto, limit))
             for number, upto in plan.pieces
         ]
-        return [self._event(row) for row in islice(merge(*walks, key=_SEQ), limit)]
+        return [self.event(row) for row in islice(merge(*walks, key=_SEQ), limit)]
 
     def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
         """Return the last event up to a position that changed the record at a topic, or None."""
@@ -97,9 +97,10 @@ class LogReader:
             for number, upto in plan.pieces
         ]
         row = max((row for row in found if row is not None), key=_SEQ, default=None)
-        return None if row is None else self._event(row)
+        return None if row is None else self.event(row)
 
-    def _event(self, row: Row) -> Event:
+    def event(self, row: Row) -> Event:
+        """Return the event that a row of LOG_COLUMNS is."""
         known = cast("_LogRow", row)
         seq, table_id, local, kind, version, qos, retain, client = known[:8]
         content_type, payload, expires, properties = known[8:]

@@ -65,7 +65,7 @@ def define(cursor: Cursor, parts: Parts, table: TopicTable, head: int) -> tuple[
     part.topic_table = table
     part.since = head if general.events else 0
     part.trimmed = parts.gone(level) if general.events else parts.trimmed(table.branch)
-    moved = _records(cursor, level) if general.count else 0
+    moved = records_of(cursor, level) if general.count else 0
     shape = json.dumps({"name": table.name, "since": part.since})
     cursor.execute(
         f"INSERT INTO {TABLES} (id,name,path,shape,trimmed,events,bytes,records)"
@@ -82,7 +82,7 @@ def _free_number(cursor: Cursor) -> int:
     return int(number)
 
 
-def _records(cursor: Cursor, level: Level) -> int:
+def records_of(cursor: Cursor, level: Level) -> int:
     """Count the retained messages below a first level; None: those of a single level."""
     count = f"SELECT count(*) FROM {TOPICS} WHERE"
     if level is None:

@@ -1,0 +1,112 @@
+"""Back-up and restore with the real program, beside a server that is written to (FEATURES O12)."""
+
+import threading
+from collections import Counter
+
+from serving import SCHEMA, Server, rowcast
+from talking import Events, Mqtt
+
+
+def restored(tmp_path, name, *options):
+    """Restore into a new folder; return it and what was printed."""
+    folder = tmp_path / name
+    folder.mkdir()
+    done = rowcast("restore", tmp_path / "kept", "--data", folder / "data", *options)
+    assert 0 == done.returncode, done.stderr
+    return folder, done
+
+
+def test_a_back_up_of_a_busy_server_is_one_moment_of_it(tmp_path):
+    """O12: a batch is in it as a whole or not at all; the server goes on."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with Server(folder) as server:
+        (folder / "data" / "other.key").write_text("kept too")
+        stop = threading.Event()
+
+        def write():
+            with server.client() as client:
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    rows = [{"name": "n", "age": number}] * 4
+                    client.post("/Dog/?atomic=true", json=rows).raise_for_status()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            options = ("--data", folder / "data", "--schema", server.schema_file)
+            done = rowcast("backup", tmp_path / "kept", *options)
+        finally:
+            stop.set()
+            writer.join()
+        assert 0 == done.returncode, done.stderr
+        again = rowcast("backup", tmp_path / "kept", *options)
+        assert (1, True) == (again.returncode, "there already" in again.stderr)
+        cursor = done.stdout.strip()
+    folder, _ = restored(tmp_path, "second")
+    assert (folder / "data" / "other.key").read_text() == "kept too"
+    with Server(folder) as server:
+        ages = server.request("GET", "/Dog/?select(age)").json()
+        assert {4} == set(Counter(ages).values())
+        assert max(ages) == len(ages) // 4
+        head = server.request("GET", "/health").json()["head"]
+        assert head.split(":")[0] != cursor.split(":")[0]
+        with Events(server, f"/Dog/?since={cursor}") as events:
+            assert "reset" == events.next().fields["kind"]
+        past = server.request("GET", f"/Dog/a?from={cursor}")
+        assert 410 == past.status_code
+
+
+def test_as_it_was_before_the_mistake(tmp_path):
+    """O12: to a cursor of the log in it; clients with a place after that begin anew."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    lasting = {"session_expiry_interval": 3_600}
+    with Server(folder, SCHEMA) as server:
+        put = server.request("PUT", "/Dog/1", json={"name": "Rex"})
+        server.request("PUT", "/home/lamp", content=b"on").raise_for_status()
+        good = server.request("GET", "/health").json()["head"]
+        with Mqtt(server.mqtt_port, client_id="away", properties=lasting) as client:
+            client.subscribe("Dog/+", 1)
+        server.request("DELETE", "/Dog/1").raise_for_status()
+        server.request("PUT", "/Dog/2", json={"name": "Wrong"}).raise_for_status()
+        server.request("PUT", "/home/lamp", content=b"off").raise_for_status()
+        options = ("--data", folder / "data", "--schema", server.schema_file)
+        assert 0 == rowcast("backup", tmp_path / "kept", *options).returncode
+    nowhere = rowcast("restore", tmp_path / "kept", "--data", folder / "data")
+    assert (1, True) == (nowhere.returncode, "there already" in nowhere.stderr)
+    folder, done = restored(tmp_path, "second", "--to", good)
+    assert good.split(":")[1] == done.stdout.strip().split(":")[1]
+    with Server(folder) as server:
+        assert {"id": "1", "name": "Rex"} == server.request("GET", "/Dog/1").json()
+        assert 404 == server.request("GET", "/Dog/2").status_code
+        assert b"on" == server.request("GET", "/home/lamp").content
+        assert (
+            412
+            == server.request(
+                "PUT", "/Dog/1", json={"name": "X"}, headers={"if-match": put.headers["etag"]}
+            ).status_code
+        )
+        with Mqtt(server.mqtt_port, client_id="away", properties=lasting) as client:
+            assert client.connack is not None
+            assert not client.connack.session_present
+        server.request("PUT", "/Dog/3", json={"name": "New"}).raise_for_status()
+        assert 2 == len(server.request("GET", "/Dog/").json())
+
+
+def test_a_damaged_back_up_is_refused(tmp_path):
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with Server(folder) as server:
+        server.request("PUT", "/Dog/1", json={"name": "Rex"}).raise_for_status()
+        rowcast("backup", tmp_path / "kept", "--data", folder / "data")
+    file = tmp_path / "kept" / "rowcast.db"
+    body = bytearray(file.read_bytes())
+    body[len(body) // 2] ^= 1
+    file.write_bytes(body)
+    done = rowcast("restore", tmp_path / "kept", "--data", tmp_path / "new")
+    assert (1, True) == (done.returncode, "not as it was backed up" in done.stderr)
+    assert not (tmp_path / "new" / "rowcast.db").exists()
+    nothing = rowcast("restore", tmp_path, "--data", tmp_path / "new")
+    assert "is no back-up" in nothing.stderr

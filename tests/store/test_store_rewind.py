@@ -1,0 +1,148 @@
+"""Back to a position: exactly what was then, or a refusal (FEATURES O12)."""
+
+import random
+
+import pytest
+
+from app.core.callers import ALL, Caller
+from app.core.errors import Code, Error
+from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from app.core.topic_tables import Branch
+from app.core.topics import TopicFilter
+from app.engine.branches.topic_tables import TopicSettings
+from app.engine.contents import Contents
+from app.engine.shape import Shape
+from app.store.backup import copy_database, look_at
+from app.store.rewind import position_of_time, rewind
+from app.store.sqlite import SqlStore
+from app.store.store import Keep
+from engine.engine_room import COUNTER, DOG, NOW, TABLES, Room
+
+ANN = Caller("ann", ALL, "http")
+CONTENTS = Contents({table.name: Shape(table) for table in TABLES})
+
+
+def records(store):
+    """Return everything that is current, with all that came with it."""
+    found = {}
+    for table in (*TABLES, None):
+        filters = [TopicFilter(f"{table.path}/#")] if table else [TopicFilter("#")]
+        for topics in filters:
+            for item in store.scan(table, topics, "", 10_000).records:
+                known = item.payload, item.content_type, item.qos, item.client, item.properties
+                found[item.topic] = *known, item.seq, item.version, CONTENTS.value(item)
+    return found
+
+
+def log(store, upto):
+    return [
+        (e.seq, e.topic, e.kind, e.payload, e.version)
+        for e in store.read(0, 100_000)
+        if e.seq <= upto
+    ]
+
+
+def figures(store):
+    sources = [*TABLES, *(item.branch for item in store.topic_tables())]
+    return {str(source): store.figures(source) for source in sources}
+
+
+def any_event(chance):
+    number = chance.randrange(6)
+    topic, value = chance.choice(
+        [
+            (f"Dog/{number}", b'{"name":"n%d","age":%d}'),
+            (f"Counter/{number}", b'{"n":"%d","m":%d}'),
+            (f"home/{number}", b"%d bytes %d"),
+            (f"single{number}", b"%d:%d"),
+            (f"other/{number}/x", b"\xff%d %d"),
+        ]
+    )
+    payload = value % (chance.randrange(100), chance.randrange(100))
+    kinds = [PUT, PUT, DELETE, MESSAGE]
+    if topic.startswith("Dog"):
+        kinds.append(PATCH)
+    kind = chance.choice(kinds)
+    return Event(topic, kind, b"" if kind == DELETE else payload, None, 1, kind != MESSAGE)
+
+
+async def lived(folder, seed, events):
+    """Write at random; return the file and what was at some positions."""
+    store = SqlStore(folder / "rowcast.db")
+    room = Room(store=store, kept=TopicSettings())
+    chance, then = random.Random(seed), {}
+    for number in range(events):
+        room.time = NOW + number
+        room.engine.submit(any_event(chance), ANN)
+        if number % 7 == 0:
+            await room.committer.settle()
+            then[store.head()] = records(store), figures(store), room.time
+    await room.committer.settle()
+    return room, store, then
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_position_is_as_it_was(tmp_path, seed):
+    """O12: records, log and counts, at a dozen random positions of a random life."""
+    room, store, then = await lived(tmp_path, seed, 200)
+    whole = log(store, store.head())
+    copy_database(store.path, tmp_path / "copy.db")
+    await room.engine.stop()
+    store.close()
+    for position in random.Random(seed).sample(sorted(then), 6):
+        file = tmp_path / f"at-{position}.db"
+        copy_database(tmp_path / "copy.db", file)
+        epoch = rewind(file, TABLES, position, CONTENTS.structured)
+        again = SqlStore(file)
+        again.open(TABLES)
+        known, counted, _ = then[position]
+        assert position == again.head()
+        assert known == records(again)
+        assert [item for item in whole if item[0] <= position] == log(again, position)
+        held = figures(again)
+        assert counted == {name: held[name] for name in counted}
+        assert epoch == again.epoch != look_at(tmp_path / "copy.db").epoch
+        again.close()
+
+
+async def test_a_time_is_the_position_before_it(tmp_path):
+    room, store, then = await lived(tmp_path, 9, 60)
+    await room.engine.stop()
+    store.close()
+    file = store.path
+    position, (_, _, seconds) = sorted(then.items())[3]
+    assert position == position_of_time(file, int((seconds + 0.5) * 1_000_000))
+    assert 0 == position_of_time(file, 0)
+    assert max(then) <= position_of_time(file, 2**62)
+
+
+async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
+    """O12: a part that was trimmed beyond the point, and a record whose past is gone."""
+    room, store, then = await lived(tmp_path, 3, 100)
+    store.trim(DOG, Keep(0, 3, 0), NOW, 10_000)
+    store.trim(Branch("home"), Keep(0, 3, 0), NOW, 10_000)
+    await room.engine.stop()
+    store.close()
+    for position in (min(then), store.trimmed(DOG) + 1):
+        before = store.path.read_bytes()
+        with pytest.raises(Error) as caught:
+            rewind(store.path, TABLES, position, CONTENTS.structured)
+        assert Code.GONE is caught.value.code
+        assert look_at(store.path).head == max(store.head(), 0)
+        assert len(before) == len(store.path.read_bytes())
+    assert "no longer in the log" in caught.value.message
+
+
+async def test_a_table_that_the_schema_lacks(tmp_path):
+    room, store, then = await lived(tmp_path, 5, 60)
+    await room.engine.stop()
+    store.close()
+    with pytest.raises(Error, match="schema of that time"):
+        rewind(store.path, (COUNTER,), min(then), CONTENTS.structured)
+
+
+def test_what_is_no_database_is_refused(tmp_path):
+    file = tmp_path / "x.db"
+    file.write_bytes(b"nothing of the kind" * 1_000)
+    with pytest.raises(Error, match="no database of Rowcast"):
+        look_at(file)
