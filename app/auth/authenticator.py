@@ -109,6 +109,8 @@ class Authenticator:
         if named and (shown.password is None or secret is None):
             return self.caller(await self._certified(shown, users=secret is not None), shown)
         nameless = shown.username is None and shown.password is None
+        if foreign and secret is None and not nameless:
+            raise Error(Code.UNAUTHENTICATED, "there are no users with passwords; show a token")
         if self._passwords is None or secret is None or nameless:
             return self._nameless(shown, users=secret is not None or foreign)
         if shown.username is None or shown.password is None:

@@ -57,7 +57,9 @@ def _judge(client: "Client") -> None:
     try:
         if session.subscription is not None:
             renew(engine, session.subscription, current)
-        for share, _ in session.sharing.shares.values() if session.sharing is not None else ():
-            engine.authorise_watch(share.topics, current)
+        if session.sharing is not None:
+            for share, _ in session.sharing.shares.values():
+                engine.authorise_watch(share.topics, current)
+            session.sharing.serve()
     except Error as error:  # the filter is left out when the client comes back
         client.disconnect(Reason.NOT_AUTHORIZED, error.message)

@@ -151,7 +151,7 @@ class Sharing:
         known, _ = self.shares.get(text, (share, None))
         if known != share:  # a hook gave the same filter another meaning
             self.unsubscribe(text)
-        self._serve()
+        self.serve()
         self.shares[text] = share, interest
         self._group(share).join(self, interest, self._position(since))
 
@@ -174,11 +174,11 @@ class Sharing:
 
     def connect(self) -> None:
         """See the session's client again."""
-        self._serve()
+        self.serve()
         for share, interest in self.shares.values():
             self._group(share).join(self, interest)
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
         """Note what hooks have to say of what this client is given."""
         client = self.session.client
         if client is not None and client.caller is not None:

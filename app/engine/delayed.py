@@ -30,6 +30,7 @@ from app.core.limits import (
     DELAYED_TURN_EVENTS,
 )
 from app.core.topics import DELAYED_PREFIX, split_delayed
+from app.core.writers import note_writer
 from app.engine.registry import VERB_OF_KIND
 from app.engine.rows.system_rows import SystemRows, time_text
 from app.engine.write import Condition, Done, Outcome, Receipt
@@ -105,6 +106,7 @@ class Delayed:
         self._judge(event, topic, caller, condition)
         due = self._now() + int(delay.split("/")[1])
         self._number += 1
+        note_writer(event, caller)
         waiting = Waiting(due, self._number, encode(_facts(event, topic, due, caller), CBOR))
         self._make_room(len(waiting.fact))
 

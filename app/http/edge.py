@@ -22,7 +22,7 @@ from app.http.health import Readiness
 from app.http.outlet import Flusher
 from app.http.problems import FACES
 from app.http.replies import send_bytes, send_empty, send_problem
-from app.http.signing_in import SIGNED_IN, shows_something, sign_in
+from app.http.signing_in import SIGNED_IN, is_own_page, shows_something, sign_in
 from app.http.watch import Watch
 
 FIXED_PATHS: Final = frozenset(
@@ -158,7 +158,8 @@ class Edge:
             self.origins.check(headers)
         except Error as error:
             preflight = b"access-control-request-method" in headers
-            if preflight or scope["method"] not in SAFE:
+            unsafe = preflight or scope["method"] not in SAFE
+            if unsafe and not is_own_page(self, headers, scope):
                 await send_problem(self.engine, error, headers, scope, send)
                 return
         else:
@@ -167,18 +168,20 @@ class Edge:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         speaks_mqtt = not _MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
+        headers = headers_of(scope)
         try:
-            self.origins.check(headers_of(scope))
+            self.origins.check(headers)
         except Error:
-            await _refuse(scope, receive, send, 403)
-            return
+            if speaks_mqtt or not is_own_page(self, headers, scope):
+                await _refuse(scope, receive, send, 403)
+                return
         if speaks_mqtt and self.mqtt is not None:
             await self.mqtt(scope, receive, send)
         elif speaks_mqtt or scope["path"] == MQTT_PATH:
             await _refuse(scope, receive, send, 400)
         else:
             try:
-                await sign_in(self, headers_of(scope), scope, "ws")
+                await sign_in(self, headers, scope, "ws")
             except Error as error:
                 await _refuse(scope, receive, send, FACES[error.code].status)
                 return

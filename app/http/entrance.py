@@ -23,12 +23,11 @@ from app.http.asgi import HeaderList, Headers, Receive, Scope, Send
 from app.http.bodies import read_body
 from app.http.offenders import check_offender
 from app.http.replies import send_bytes, send_empty
-from app.http.signing_in import COOKIE, SIGNED_IN, sign_in, told_failed
+from app.http.signing_in import COOKIE, LOGIN, SIGNED_IN, sign_in, told_failed
 
 if TYPE_CHECKING:
     from app.http.edge import Edge
 
-LOGIN: Final = "/$SYS/login"
 LOGOUT: Final = "/$SYS/logout"
 TICKETS: Final = "/$SYS/tickets"
 ME: Final = "/$SYS/me"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SIGNED_IN: Final = "rowcast.caller"
 """Where the scope holds the caller who signed in."""
 COOKIE: Final = "rowcast"
+LOGIN: Final = "/$SYS/login"
+"""Where somebody signs in who has nothing to show yet."""
 _TICKET: Final = b"ticket="
 _STREAMS: Final = frozenset({"ws", "sse"})
 
@@ -119,6 +121,20 @@ def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
             "a request with a cookie must come from a page of this server, or of an origin in "
             "http.cors, and say so with Origin; other programs sign in with Authorization",
         )
+
+
+def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
+    """Tell whether a request is of this server's own page, at whatever name it was opened.
+
+    A name that somebody else points here is told apart by what signs in: the browser sends it to
+    no other name. Without that, only addresses and configured origins are believed (``cors``).
+    """
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if not edge.settings.authenticator.in_force:  # then whoever shows anything is nobody
+        return False
+    shown = b"authorization" in headers or cookie_of(headers) is not None
+    signs_in = shown or scope["path"] == LOGIN or _TICKET in scope["query_string"]
+    return signs_in and edge.origins.is_trusted(origin, headers.get(b"host", b"").decode("latin-1"))
 
 
 def _ticket_of(scope: Scope) -> str | None:

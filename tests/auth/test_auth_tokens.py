@@ -328,6 +328,12 @@ async def test_without_users_and_issuers_no_token_is_taken():
         await known.identify(Credentials(token=GOOD.encode()))
 
 
+async def test_beside_a_trusted_issuer_a_name_without_users_is_nobodys():
+    known = Authenticator("everywhere", MemoryUsers(), tokens=Tokens(lambda: NOW, THEM))
+    with pytest.raises(Error, match="show a token"):
+        await known.identify(Credentials("ann", b"x", door="http"))
+
+
 async def test_a_trusted_issuer_closes_the_door_like_users_do():
     known = authenticator(MemoryUsers(), THEM)
     with pytest.raises(Error, match="sign in"):

@@ -10,10 +10,10 @@ import jwt
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app.mqtt.packets import Disconnect
+from app.mqtt.packets import Disconnect, Will
 from app.mqtt.reasons import Reason
 from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
-from talking import Events, Mqtt, open_websocket
+from talking import Closed, Events, Mqtt, open_websocket
 
 ANN = ("ann", "pencil")
 KEY = "0123456789abcdef0123456789abcdef"
@@ -135,6 +135,25 @@ def test_l8_who_may_still_read_goes_on_with_its_new_rights(server, user):
         assert Reason.NOT_AUTHORIZED is not allowed.reason  # there is none, but it may
         server.request("PUT", "/Dog/1", auth=ANN, json={"name": "Max"})
         assert b"Max" in client.message().payload
+
+
+def test_l8_nor_does_a_will_or_a_share_outlive_the_right(server, user):
+    will = Will("wills/x", b"from the grave", 1, True, {})
+    who = {"username": user, "password": b"secret"}
+    with Mqtt(server.mqtt_port, client_id="dies", will=will, **who) as client:
+        assert Reason.SUCCESS is client.connack.reason
+        client.subscribe("$share/g/Dog/#")
+        change(server, "PATCH", f"users/{user}", {"write": False})
+        client.subscribe("Dog/2")  # it may still read, and go on
+        change(server, "PATCH", f"users/{user}", {"read": False})
+        while not isinstance(packet := client.receive(), Disconnect):
+            pass
+        assert Reason.NOT_AUTHORIZED is packet.reason
+        with pytest.raises(Closed):
+            client.receive()
+    assert 404 == server.request("GET", "/wills/x", auth=ANN).status_code
+    refused = change(server, "GET", "events/dies?last=9").json()
+    assert "disconnected" == refused[-1]["value"]["event"]
 
 
 def test_l8_the_command_ends_them_too(server, user):

@@ -107,6 +107,34 @@ def test_a_header_of_anything_else_is_refused(header):
     assert Code.UNAUTHENTICATED is caught.value.code
 
 
+NAMED = {"origin": "https://rows.example", "host": "rows.example"}
+"""A page of this server, opened by a name that anybody may point anywhere."""
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [
+        ({"authorization": ANN}, 201),
+        ({"authorization": authorization("ann", "x")}, 401),
+        ({"cookie": "rowcast=x"}, 401),
+        ({"cookie": "other=1"}, 403),
+        ({}, 403),
+    ],
+)
+async def test_l14_a_page_at_a_name_writes_when_it_signs_in(rest, shown, status):
+    answer = await rest.put("/Dog/1", b'{"name":"Rex"}', **shown, **NAMED)
+    assert status == answer.status
+    answer = await rest.put("/Dog/1", b"{}", **shown, **NAMED | {"host": "other.example"})
+    assert 403 == answer.status
+
+
+@pytest.mark.parametrize("shown", [{"authorization": ANN}, {"cookie": "rowcast=x"}, {}])
+async def test_l14_where_nobody_has_a_name_no_such_page_writes(tmp_path, shown):
+    settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
+    async with world(folder=tmp_path, **settings) as rest:
+        assert 403 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **shown, **NAMED)).status
+
+
 async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (

@@ -1,0 +1,126 @@
+"""Streams end, with their reason, when their reader may not have them any more (FEATURES C28)."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+from doors import Doors, a_moment, hear, say
+from websockets.exceptions import ConnectionClosed
+
+from app.core.callers import NONE, Grants
+from app.core.errors import Code, Error
+from app.engine.resource import Resource
+
+GONE = Error(Code.UNAUTHENTICATED, "the user was removed")
+
+
+class Hello(Resource):
+    """Greets again and again, in its own words."""
+
+    async def connect(self, incoming=None):
+        """Greet."""
+        while True:
+            yield "hello"
+            await a_moment()
+
+
+class Watched(Resource):
+    """Streams as the server does, by a class of its own."""
+
+    def connect(self, incoming=None):
+        """Stream."""
+        return super().connect(incoming)
+
+
+@pytest.fixture
+async def doors():
+    async with Doors(resources=[Hello, Watched]) as running:
+        yield running
+
+
+def judged(doors, outcome):
+    """Let everybody be judged so."""
+
+    def judge(caller):
+        if isinstance(outcome, Error):
+            raise outcome
+        return replace(caller, grants=outcome)
+
+    doors.engine.access.judge = judge
+    doors.engine.access.changed()
+
+
+async def last_of(blocks):
+    """Return the last block of an event stream."""
+    last = {}
+    async with asyncio.timeout(10):
+        async for block in blocks:
+            last = block
+    return last
+
+
+async def end_of(peer):
+    """Return code and reason with which a WebSocket is closed."""
+    with pytest.raises(ConnectionClosed) as caught:
+        async with asyncio.timeout(10):
+            while True:
+                await peer.recv()
+    return caught.value.rcvd.code, caught.value.rcvd.reason
+
+
+@pytest.mark.parametrize("path", ["/Dog/", "/Hello/1", "/Watched/1"])
+@pytest.mark.parametrize(
+    ("outcome", "code", "words"),
+    [(GONE, 401, "the user was removed"), (NONE, 401, "may not read")],
+)
+async def test_every_stream_ends_with_its_reason(doors, path, outcome, code, words):
+    before = doors.counts
+    async with doors.sse(path) as blocks, doors.ws(path) as peer:
+        await doors.until(lambda: 2 == len(doors.edge.watch))
+        judged(doors, outcome)
+        last = await last_of(blocks)
+        assert "problem" == last["event"]
+        told = json.loads(last["data"])
+        assert (code, True) == (told["status"], words in told["detail"])
+        closed, reason = await end_of(peer)
+        assert (4000 + code, True) == (closed, words in reason)
+    await doors.until(lambda: doors.counts[1:] == before[1:])
+
+
+async def test_who_may_still_read_goes_on_and_writes_no_more(doors):
+    async with doors.sse("/Dog/") as blocks, doors.ws("/Dog/") as peer:
+        await blocks.next()
+        await hear(peer)
+        judged(doors, Grants(read=True))
+        await say(peer, op="put", topic="Dog/1", value={}, id=1)
+        assert "denied" == (await hear(peer))[0]["error"]["code"]
+        await doors.write("Dog/2")
+        assert "Dog/2" == (await hear(peer))[0]["topic"]
+        async with asyncio.timeout(10):
+            while "Dog/2" not in (await anext(blocks)).get("data", ""):
+                pass
+
+
+async def test_who_is_removed_between_signing_in_and_the_first_event_is_told_too(doors):
+    doors.engine.access.judge = lambda caller: (_ for _ in ()).throw(GONE)
+    async with doors.sse("/Dog/") as blocks:
+        assert "problem" == (await last_of(blocks))["event"]
+    async with AsyncExitStack() as stack:
+        peer = await stack.enter_async_context(doors.ws("/Dog/"))
+        assert 4401 == (await end_of(peer))[0]
+
+
+async def test_callers_without_a_name_are_made_anew(doors):
+    """What is kept of an address is forgotten when users come."""
+    made = []
+    doors.edge.settings = replace(
+        doors.edge.settings, anonymous=lambda peer, door: made.append(door) or doors.caller
+    )
+    for _ in range(2):
+        await doors.http.get("/Dog/1")
+    assert ["http"] == made
+    doors.engine.access.changed()
+    await doors.http.get("/Dog/1")
+    assert ["http", "http"] == made
