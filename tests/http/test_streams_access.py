@@ -95,7 +95,7 @@ async def test_who_may_still_read_goes_on_and_writes_no_more(doors):
         await hear(peer)
         judged(doors, Grants(read=True))
         await say(peer, op="put", topic="Dog/1", value={}, id=1)
-        assert "denied" == (await hear(peer))[0]["error"]["code"]
+        assert "unauthenticated" == (await hear(peer))[0]["error"]["code"]
         await doors.write("Dog/2")
         assert "Dog/2" == (await hear(peer))[0]["topic"]
         async with asyncio.timeout(10):
