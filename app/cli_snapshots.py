@@ -103,8 +103,9 @@ def export(
         _export_changes(order, seconds_of(chosen.snapshots.keep_changes), teller)
         return
     made = make(order, teller)
-    if keep:
-        Shelf(order.directory).keep(keep)
+    keep_seconds = seconds_of(chosen.snapshots.keep_for)
+    if keep or keep_seconds:
+        Shelf(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
     _tell_made(made, as_json=json_lines)
 
 

@@ -34,6 +34,8 @@ def export_command(config: Config, order: Order) -> list[str]:
     command += ["--out", str(config.snapshots.place(config.data))]
     if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
+    if config.snapshots.keep_for and not order.changes:
+        command += ["--set", f"snapshots.keep_for={config.snapshots.keep_for}"]
     if order.tables:
         command += ["--tables", ",".join(order.tables)]
     if order.changes:

@@ -38,6 +38,11 @@ class SnapshotSettings(Section):
         default=0, description="Newest snapshots that are kept; 0 keeps all of them."
     )
 
+    keep_for: PeriodOrNone = Field(
+        default=None,
+        description="How long snapshots are kept, such as `7d`; `off` keeps them for any time.",
+    )
+
     def place(self, data: Path) -> Path:
         """Return where they are, of a server whose data are here."""
         return self.directory or data / "snapshots"

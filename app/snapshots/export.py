@@ -8,7 +8,7 @@ memory is that of a row group.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +101,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
                 cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None
             )
             making.write(FILE_NAME, manifest.text)
-            return Snapshot(making.publish(cut.seq), manifest, new=True)
+            place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
+            return Snapshot(place, manifest, new=True)
 
 
 def _tell_nobody(table: str, rows: int, total: int) -> None:
@@ -129,6 +130,17 @@ def _histories(cut: Cut, tables: Sequence[Table], sheets: Sequence[Sheet]) -> li
                 " table of its own; export these tables without --history",
             )
     return found
+
+
+def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
+    """Tell whether some tables are all that the newest snapshot has: who reads it misses none."""
+    newest = shelf.newest()
+    if newest is None:
+        return True
+    try:
+        return set(read_manifest(shelf.directory / newest).tables) <= set(tables)
+    except Error:
+        return True
 
 
 def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snapshot | None:

@@ -95,12 +95,20 @@ class Shelf:
             flush_directory(self.directory)
             shutil.rmtree(gone, ignore_errors=True)
 
-    def keep(self, count: int) -> list[str]:
-        """Remove all but the newest; return what is gone. What is being read stays (``pin``)."""
+    def keep(self, count: int, since_seconds: float = 0) -> list[str]:
+        """Remove all but so many of the newest, and those older than a time; return what is gone.
+
+        No ``count`` is any number. The newest stays, and what is being read (``pin``).
+        """
         gone: list[str] = []
-        for name in self.names()[:-count]:
+        names = self.names()
+        many = frozenset(names[:-count] if count else ())
+        for name in names:
+            old = (self.directory / name).stat().st_mtime < since_seconds
+            if name == self.newest() or not (old or name in many):
+                continue
             with self._free(name) as free:
-                if free and name != self.newest():
+                if free:
                     self.remove(name)
                     gone.append(name)
         return gone
@@ -196,13 +204,16 @@ class Making:
             file.flush()
             os.fsync(file.fileno())
 
-    def publish(self, seq: int) -> Path:
-        """Let it be seen, as the snapshot of a cut; the newest, if no later cut is there."""
+    def publish(self, seq: int, *, newest: bool = True) -> Path:
+        """Let it be seen, as the snapshot of a cut; the newest, if no later cut is there.
+
+        Without ``newest`` it is not that, whatever is there.
+        """
         shelf = self._shelf
         there = shelf.names()
         name = next(free for again in range(1000) if (free := name_of(seq, again)) not in there)
         self.settle(shelf.directory / name)
-        if max([*there, name], key=_order) == name:
+        if newest and max([*there, name], key=_order) == name:
             shelf.point(name)
         return shelf.directory / name
 

@@ -145,6 +145,29 @@ def test_nothing_new_makes_nothing_new(world):
     part = world.export("Dog")
     assert part.place.name == "000000000000000001-1"
     assert list(part.manifest.tables) == ["Dog"]
+    assert Shelf(world.directory).newest() == first.place.name
+
+
+def test_a_part_is_the_newest_only_among_parts(world):
+    """S3: who reads the newest snapshot finds the tables that it had."""
+    shelf = Shelf(world.directory)
+    for number, tables in enumerate((("Dog",), ("Dog", "Free"), ("Dog",), ()), 1):
+        world.put("Dog", str(number), REX)
+        world.export(*tables)
+        assert shelf.newest() == f"{(1, 2, 2, 4)[number - 1]:018d}"
+
+
+def test_snapshots_grow_old(world):
+    """S12: retention by age leaves the newest, however old it is."""
+    shelf, names = Shelf(world.directory), []
+    for number in range(3):
+        world.put("Dog", str(number), REX)
+        place = world.export().place
+        names.append(place.name)
+        os.utime(place, (number * 100, number * 100))
+    assert shelf.keep(0, 100) == names[:1]
+    assert shelf.keep(0, 1_000) == names[1:2]
+    assert (shelf.names(), shelf.newest()) == (names[2:], names[2])
 
 
 def test_what_is_not_there_is_told(world):
