@@ -16,7 +16,8 @@ from app.snapshots.sheets import TableSheet
 from app.store.cut import open_cut
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
-DATES = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
+FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30)  # noqa: DTZ001 - the zone comes below
+DATES = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, places=3)
 LONGS = st.integers(-(2**63), 2**63 - 1)
 ANY = st.recursive(
