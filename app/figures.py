@@ -75,6 +75,11 @@ def _guard(broker: Broker) -> dict[str, Facts]:
         "connections": {"name": "connections", "kind": "open", "count": guard.connections},
         "bans": {"name": "bans", "kind": "ever", "count": guard.banned},
         "throttled": {"name": "throttled", "kind": "ever", "count": broker.throttled},
+        "failed_logins": {
+            "name": "failed_logins",
+            "kind": "ever",
+            "count": broker.settings.authenticator.failures,
+        },
     }
     for reason, count in guard.refusals.items():
         name = reason.name.lower()

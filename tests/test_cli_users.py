@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 import app.auth.passwords
+import app.cli_users
 from app.auth.users_file import read_users
 from app.cli import command
 from app.core.callers import Grants
@@ -111,3 +112,39 @@ def test_a_person_is_asked_twice(path, monkeypatch):
     app.cli_users.add("ann")
     assert [("Password", {"hide_input": True, "confirmation_prompt": True})] == asked
     assert read_users(path).users["ann"].verifier.matches("pencil")
+
+
+def test_a_user_may_have_roles_and_attributes(path):
+    """L10; what is not said again stays."""
+    options = ("--role", "admin", "--role", "ops", "--attribute", 'sites=["n"]')
+    result = run("add", "ann", *options, "--attribute", "team=blue", stdin="pencil\n")
+    assert "added ann: read, write, role admin, role ops, password\n" == result.output
+    first = read_users(path).users["ann"]
+    assert {"sites": ["n"], "team": "blue"} == first.attributes
+    run("add", "ann", "--attribute", "team=red", stdin="crayon\n")
+    again = read_users(path).users["ann"]
+    assert (first.roles, {"sites": ["n"], "team": "red"}) == (again.roles, again.attributes)
+    assert again.issue > first.issue
+    assert again.hashed.matches("crayon")
+
+
+def test_scram_may_be_left_out(path):
+    run("add", "ann", "--no-scram", stdin="pencil\n")
+    ann = read_users(path).users["ann"]
+    assert (None, True) == (ann.verifier, ann.hashed.matches("pencil"))
+
+
+def test_a_user_is_disabled_until_it_is_added_again(path):
+    run("add", "ann", stdin="pencil\n")
+    assert "disabled ann\n" == run("disable", "ann").output
+    assert "ann: read, write, password, disabled\n" == run("list").output
+    assert "changed ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
+    with pytest.raises(Error, match="has no user eve"):
+        app.cli_users.disable("eve", None, None, path)
+
+
+@pytest.mark.parametrize("option", ["nothing", "=x"])
+def test_an_attribute_has_a_name_and_a_value(path, option):
+    result = run("add", "ann", "--attribute", option, stdin="pencil\n")
+    assert Code.INVALID is result.exception.code
+    assert not path.exists()

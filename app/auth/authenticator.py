@@ -224,7 +224,10 @@ class Authenticator:
             raise Error(Code.UNAUTHENTICATED, "the token is over; sign in with a new one")
         if caller.user == "anonymous":
             shown = Credentials(peer=caller.peer, door=caller.door)
-            fresh = self._nameless(shown, users=self.in_force)
+            try:
+                fresh = self._nameless(shown, users=self.in_force)
+            except Error as error:  # it was let in when nobody had a name
+                raise Error(Code.UNAUTHENTICATED, error.message) from None
             return _renewed(caller, fresh.grants, fresh.roles, caller.claims)
         if self._users is None or (not self._users.in_force and not caller.issuer):
             return caller

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from app.core.overload_limits import READY_RETRY_SECONDS
 from app.engine.engine import Engine
 from app.http.edge import HttpSettings
+from app.http.entrance_document import ENTRANCE
 from app.http.openapi import Document, openapi_document
 
 OPENAPI_PATH: Final = "/openapi.json"
@@ -66,7 +67,7 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
 
     own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
     ours = openapi_document(engine.registry, settings.title, settings.version)
-    document = orjson.dumps(merged(own, ours))
+    document = orjson.dumps(merged(merged(own, ours), ENTRANCE))
 
     @app.get(OPENAPI_PATH, include_in_schema=False)
     async def openapi() -> Response:

@@ -217,6 +217,11 @@ def test_l9_a_failed_login_stands_in_the_users_row(server, user):
     assert 1 == row["failures"]
     assert "wrong" in row["failure"]
     assert row["last_failure"] is not None
+    counted = change(server, "GET", "guard/failed_logins").json()["count"]
+    with Mqtt(server.mqtt_port, username=user, password=b"wrong") as client:
+        assert Reason.BAD_USER_NAME_OR_PASSWORD is client.connack.reason
+        assert "wrong" in client.connack.properties["reason_string"]
+    assert counted + 1 == change(server, "GET", "guard/failed_logins").json()["count"]
 
 
 def test_l15_who_administered_what_is_in_the_log(server, user):
@@ -374,6 +379,7 @@ def test_what_is_asked_wrongly_is_told(server, path, method, body, status):
     assert answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_a_server_that_alone_names_users(tmp_path):
     """L10: the last administrator stays; L8: a removed user leaves no session."""
     add_first(tmp_path)

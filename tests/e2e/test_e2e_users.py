@@ -78,9 +78,12 @@ def test_a_client_signs_in_by_scram_and_again(server):
 def test_the_first_user_shuts_the_door_of_a_running_server(tmp_path):
     """L1: a fresh install serves its own machine; with users, MQTT clients must sign in."""
     with Server(tmp_path) as server:
-        with Mqtt(server.mqtt_port, 4, "before") as client:
+        with Mqtt(server.mqtt_port, 5, "before") as client:
             assert Reason.SUCCESS is client.connack.reason
-        add(tmp_path, "ann", "pencil")
+            add(tmp_path, "ann", "pencil")
+            ended = client.receive()  # L8: and whoever was let in has to sign in
+            assert (Disconnect, Reason.NOT_AUTHORIZED) == (type(ended), ended.reason)
+            assert "sign in" in ended.properties["reason_string"]
 
         def refused():
             with Mqtt(server.mqtt_port, 4, "after") as client:
