@@ -51,6 +51,9 @@ from app.engine.loader import load_resources
 from app.engine.producers import OWNER as PRODUCERS
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.results.results import Results
+from app.engine.results.rows import PATH as RESULTS
+from app.engine.results.rows import result_rows
 from app.engine.retained.retained_rows import PATH as RETAINED
 from app.engine.retained.retained_rows import retained_rows
 from app.engine.retained.retainer import Retained, clear_regularly
@@ -233,6 +236,10 @@ class Application:
         self.identity.begin(self.engine)
         self._run(self.identity.look())
         self._retain()
+        results = Results(
+            self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
+        )
+        self.registry.add(RESULTS, result_rows(results))
         self.broker = self._make_broker()
         self.retention = Retention(self.engine, tables, settings, self._now)
         self._run(self.retention.run())

@@ -7,6 +7,7 @@ underscore. How a door is asked, and how it tells, is the door's.
 from app.core.clock import milliseconds_of
 from app.core.events import PUT, SNAPSHOT, Event, Record
 from app.core.freshness import STALE, is_stale
+from app.core.lineage import FROM_CUT, cut_of
 from app.core.writers import writer_of
 
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")
@@ -28,6 +29,8 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     writer = writer_of(event)
     if writer is not None:
         meta[USER], meta[DOOR] = writer
+    if cut := cut_of(event.client):
+        meta[FROM_CUT] = cut
     return meta
 
 

@@ -35,5 +35,9 @@ BATCH_EVENTS = 1_000_000
 """Positions of the log in one micro-batch, unless ``maxEventsPerBatch`` says otherwise."""
 BATCH_TASKS_MAX = 1_000
 """Tasks of one micro-batch: each costs Spark ten milliseconds, even if it has nothing to read."""
+SINK_PART_BYTES = 1024 * 1024
+"""Rows that a task brings in one request: half of what a server takes by default."""
+SINK_PART_ROWS = 2_000
+"""The most of them, so that a server looks at each part for a tenth of a second at most."""
 ARROW_ROWS = 10_000
 """Rows that are handed to Spark at once, as many as it does itself."""

@@ -101,9 +101,12 @@ class Committer:
         """Call once, when it is no longer crowded."""
         self._relieved.append(call)
 
-    def submit(self, writes: Sequence[Write]) -> None:
-        """Queue writes; they stay together and in order. Raises BUSY when too many wait."""
-        if len(self._waiting) + len(writes) > COMMIT_BACKLOG_EVENTS_MAX:
+    def submit(self, writes: Sequence[Write], most: int = 0) -> None:
+        """Queue writes; they stay together and in order. Raises BUSY when too many wait.
+
+        ``most`` is how many that may be, for what is one large transaction in any case.
+        """
+        if len(self._waiting) + len(writes) > (most or COMMIT_BACKLOG_EVENTS_MAX):
             raise Error(
                 Code.BUSY,
                 f"{len(self._waiting)} writes are waiting for the disk; try again in a second",

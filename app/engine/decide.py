@@ -11,6 +11,7 @@ from app.codecs import decode, encode, is_structured
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from app.core.lineage import is_of
 from app.core.tables import Role
 from app.core.values import merge_patch
 from app.engine.contents import Plain, structured_type
@@ -70,6 +71,8 @@ def decide(
         changes += item.changes
         if item.mark is not None:
             changes.append(Change(*item.mark, item.event.seq.to_bytes(8, "big")))
+    if first.group is not None and first.group.conclude is not None:
+        changes += first.group.conclude(receipts)
     return receipts
 
 
@@ -110,11 +113,40 @@ def _decide(write: Write, current: Current) -> int:
         new = sight.check_new(event, write.sent, record)
         if new is not None:
             _replace(event, shape, new)
+    if write.job and (same := _as_it_was(write, record)):
+        return same
     if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
         _set_times(event, shape, record)
     if shape is not None and shape.ruled:
         note_before(event, record)
     return 0
+
+
+def _as_it_was(write: Write, record: Record | None) -> int:
+    """Return the version of the record that a row of a result leaves as it is; 0 if it changes it.
+
+    What ends by itself is written again, because it lives from its last write.
+    """
+    if write.event.kind == DELETE:
+        its_own = record is not None and is_of(record.client, write.job)
+        return 0 if its_own else (1 if record is None else record.version)
+    shape = write.shape
+    if record is None or shape is None or shape.ends:
+        return 0
+    try:
+        known, new = value_of_record(record), write.event.decoded
+    except Error:
+        return 0
+    for name in (item.name for item in shape.managed):
+        known, new = without(known, name), without(new, name)
+    return record.version if known == new else 0
+
+
+def without(value: object, name: str) -> object:
+    """Return a value without one attribute."""
+    if not isinstance(value, dict) or name not in value:
+        return value
+    return {key: item for key, item in value.items() if key != name}
 
 
 def check_condition(condition: Condition, record: Record | None, topic: str) -> None:

@@ -109,7 +109,7 @@ class Engine:
         self.live = LiveRows(self)
         self.delayed = Delayed(self, now)
         self.producers = Producers(self)
-        self._passage = Passage(self)
+        self._passage = self.passage = Passage(self)
         self._handover = Handover(self)
         self._together = Together(self, self.admission, self._passage)
         for client in self.hooks.clients:

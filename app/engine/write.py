@@ -103,6 +103,7 @@ class Write:
         "done",
         "event",
         "group",
+        "job",
         "logged",
         "mark",
         "patch",
@@ -144,6 +145,9 @@ class Write:
         """What its writer sees of the table and may write; None: all of it."""
         self.sent: object = None
         """The value as it was sent, where that matters to its writer's rights."""
+        self.job = ""
+        """The job whose result it is part of: what is as it was makes no event, and it takes away
+        only what it wrote itself."""
         self.stamped = False
         """Whether it may be late: a retained one that brought its version with it."""
 
@@ -159,6 +163,7 @@ class Write:
         return (
             self.condition is not None
             or self.stamped
+            or self.job != ""
             or self.quota is not None
             or self.event.kind == "patch"
             or self.sight is not None
@@ -169,10 +174,17 @@ class Write:
 class Group:
     """Several writes that are carried out all or none (FEATURES B11, B22)."""
 
-    __slots__ = ("writes",)
+    __slots__ = ("conclude", "writes")
 
-    def __init__(self, writes: list[Write]) -> None:
+    def __init__(
+        self,
+        writes: list[Write],
+        conclude: "Callable[[Sequence[Outcome]], Sequence[Change]] | None" = None,
+    ) -> None:
         self.writes = writes
+        self.conclude = conclude
+        """Returns the facts that become true with all of it, from what became of each; called by
+        the writer thread."""
 
 
 Kept = Callable[[Error | None], None]

@@ -5,10 +5,17 @@ It is found by name wherever Rowcast is installed (``pyspark_rowcast``), without
 
 from functools import cached_property
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from app.pipeline.options import Options
+from app.pipeline.sink import ResultWriter, StreamWriter
 from app.pipeline.source import FilteredReader, Snapshot, SnapshotReader, spark_schema
 from app.pipeline.tail import TailReader
 
@@ -42,3 +49,15 @@ class RowcastSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what reads a snapshot and then the log."""
         return TailReader(self._chosen, self._snapshot, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        """Return what writes a DataFrame."""
+        return ResultWriter(self._chosen, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,  # noqa: ARG002
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        """Return what writes the batches of a stream."""
+        return StreamWriter(self._chosen, overwrite=overwrite)

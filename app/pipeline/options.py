@@ -13,7 +13,7 @@ from app.pipeline.remote import Remote
 KNOWN: Final = frozenset({
     "url", "path", "table", "user", "password", "token", "authority", "snapshot", "export",
     "startingcursor", "maxeventsperbatch", "eventspertask", "pushdown",
-    "cut", "job", "mode", "again", "checkpointlocation", "query",
+    "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
 })  # fmt: skip
 DEFAULT_URL: Final = "http://127.0.0.1:9926"
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
 
+from app.codecs import json_text
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import (
     REMOTE_ANSWER_SECONDS,
@@ -84,7 +85,7 @@ class Remote:
 
     def send(self, method: str, path: str, value: object, *, again: bool = True) -> object:
         """Send a value and return the answer's; ``again``: it may be repeated without harm."""
-        body = json.dumps(value).encode()
+        body = b"" if value is None else json_text.encode(value)
         headers = {"content-type": "application/json", "accept": "application/json"}
         answer = self._tried(method, path, headers, body, REMOTE_TRIES if again else 1)
         return json.loads(answer.content) if answer.content else None

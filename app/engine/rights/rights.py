@@ -44,6 +44,9 @@ ADMINISTERED: Final = (
 )
 """Below these, what the server keeps may be ended by an administrator."""
 
+BROUGHT: Final = "$SYS/results/"
+"""Below this, whoever may write brings records, each of which is judged by itself."""
+
 PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", AUDIT_LEVEL, AUDIT)
 """What only administrators read; a user may read its own row."""
 
@@ -179,6 +182,8 @@ class Rights:
         if topic[0] == "$" and caller.door != "server":
             if not caller.grants.write and not self.active:
                 raise _refused(caller, "write", topic)
+            if topic.startswith(BROUGHT):
+                return
             if not topic.startswith(ADMINISTERED):
                 raise Error(
                     Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written"

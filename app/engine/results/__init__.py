@@ -1,0 +1,1 @@
+"""Results: what a job computed elsewhere, brought in parts and committed at once (M5, S14)."""
