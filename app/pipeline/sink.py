@@ -87,7 +87,8 @@ class Bringer:
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Have it forgotten; if nobody answers, the server forgets it by itself."""
-        for upload in {cast("Brought", item).upload for item in messages if item is not None}:
+        known = {cast("Brought", item).upload for item in messages if item is not None}
+        for upload in known | {self._upload}:
             try:
                 self._remote.send("DELETE", path_of(RESULTS, upload), None)
             except Error:

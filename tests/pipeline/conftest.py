@@ -8,6 +8,14 @@ from app.core.errors import Error
 
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+PATIENCE_SECONDS = 600
+"""On a machine that has other work, Spark alone may take minutes to start."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name == "pipeline":
+            item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
 
 
 @pytest.fixture(scope="session")

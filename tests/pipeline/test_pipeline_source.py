@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 from by_hand import SCHEMA, dog, write_snapshot
 
@@ -124,11 +123,11 @@ def test_s13_a_snapshot_and_then_the_log_without_gap(spark, tmp_path):
             .trigger(availableNow=True)
             .start(out)
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(300)
         told = spark.read.parquet(out).orderBy("_seq").collect()
         return [(row.id, row["name"], row["_op"]) for row in told]
 
-    with Server(tmp_path, SCHEMA) as server, httpx.Client(base_url=server.url) as client:
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
         client.put("/Dog/1", json={"name": "one"})
         epoch, seq = end_of(client.put("/Dog/2", json={"name": "two"}))
         root = tmp_path / "snapshots"

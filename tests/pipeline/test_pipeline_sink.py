@@ -1,0 +1,101 @@
+"""Spark writes back: a DataFrame becomes records, all or none, and once; FEATURES S14, M5."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from app.core.errors import Error
+from app.pipeline.options import Options
+from app.pipeline.sink import plain, query_of
+from serving import Server
+
+SCHEMA = """
+type Hourly @table @export {
+  id: ID @primaryKey
+  n: Long
+  mean: Float
+  at: Date
+  price: Decimal
+  raw: Bytes
+  list: [Int]
+}
+"""
+
+
+def test_a_row_becomes_a_record_without_what_is_of_an_event():
+    row = {
+        "id": "a", "none": None, "day": date(2026, 1, 2), "at": datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        "in": {"x": 1, "y": None}, "d": Decimal("1.10"), "_seq": 7, "_topic": "Dog/a",
+        "_extra": '{"odd": 5}',
+    }  # fmt: skip
+    assert plain(row) == {
+        "odd": 5, "id": "a", "day": datetime(2026, 1, 2, tzinfo=UTC),
+        "at": datetime(2026, 1, 2, 3, tzinfo=UTC), "in": {"x": 1}, "d": Decimal("1.10"),
+    }  # fmt: skip
+
+
+def test_a_stream_is_numbered_by_what_spark_calls_it(tmp_path):
+    (tmp_path / "metadata").write_text('{"id": "5f1c"}')
+    assert query_of(Options({"checkpointlocation": str(tmp_path)})) == "5f1c"
+    assert query_of(Options({"checkpointlocation": f"file://{tmp_path}"})) == "5f1c"
+    elsewhere = query_of(Options({"checkpointlocation": "s3a:bucket/x"}))
+    assert len(elsewhere) == 16
+    with pytest.raises(Error, match="checkpointLocation"):
+        query_of(Options({}))
+
+
+def frame(spark, count=10):
+    return spark.range(count).selectExpr(
+        "cast(id as string) id", "id n", "id / 4 mean", "timestamp'2026-01-01 01:00:00' at",
+        "cast(id as decimal(10,2)) price", "cast('ab' as binary) raw", "array(1, 2) list",
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_s14_a_frame_becomes_records_once(spark, tmp_path):
+    """S14, M5: types, equal content, replacing, a bad row, and a stream with numbered batches."""
+
+    def write(rows, mode="append", **more):
+        options = {"url": server.url, "table": "Hourly", "job": "hourly", **more}
+        place = tmp_path / "receipt"
+        rows.write.format("rowcast").options(receipt=str(place), **options).mode(mode).save()
+        told = json.loads(place.read_text())
+        return told["written"], told["unchanged"], told["removed"], told["repeat"]
+
+    def last():
+        return client.get("/Hourly/?last=1").json()[0]["_seq"]
+
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
+        rows = frame(spark).repartition(3)
+        assert write(rows, "overwrite", cut="0123abcd:5") == (10, 0, 0, False)
+        seen = client.get("/Hourly/3?meta=true").json()
+        assert {name: seen[name] for name in ("n", "mean", "at", "price", "raw", "list")} == {
+            "n": 3, "mean": 0.75, "at": "2026-01-01T01:00:00Z", "price": "3.00", "raw": "YWI=",
+            "list": [1, 2],
+        }  # fmt: skip
+        assert seen["_from_cut"] == "0123abcd:5"
+        before = last()
+        assert write(rows, "overwrite", cut="0123abcd:5") == (10, 0, 0, True)
+        assert write(rows, "overwrite", cut="0123abcd:6") == (0, 10, 0, False)
+        assert last() == before
+        assert write(rows.where("n < 8"), "overwrite", cut="0123abcd:7") == (0, 8, 2, False)
+        assert client.get("/Hourly/?count").json() == {"count": 8}
+        with pytest.raises(Exception, match=r"row 0 \(Hourly/0\): n"):
+            write(frame(spark, 1).selectExpr("id", "'x' n"))
+        assert client.get("/$SYS/results/").json() == []
+
+        source = tmp_path / "in"
+        stream = (
+            spark.readStream.schema("id string, n long").json(str(source))
+            .writeStream.format("rowcast").options(url=server.url, table="Hourly", job="stream")
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        )  # fmt: skip
+        for number in (1, 2):
+            source.mkdir(exist_ok=True)
+            (source / f"{number}.json").write_text(json.dumps({"id": "s", "n": number}))
+            assert stream.start().awaitTermination(300)
+        told = client.get("/Hourly/s?from=0").json()
+        assert [event["value"]["n"] for event in told] == [1, 2]
+        assert [event["_from_cut"].rpartition("#")[2] for event in told] == ["0", "1"]
