@@ -24,14 +24,19 @@ MANIFEST: Final = "manifest.json"
 ROWS: Final = "$SYS/snapshots"
 """Where a server shows its snapshots."""
 FORMAT: Final = 1
+DONE: Final = "done"
+"""The state of an export that has ended well."""
 Facts = Mapping[str, object]
 
 
 class Place(Protocol):
     """Where the files of snapshots are."""
 
+    def resolve(self, snapshot: str) -> str:
+        """Return the directory of a snapshot: where ``newest`` leads may be another one later."""
+
     def manifest(self, snapshot: str) -> Facts:
-        """Return the manifest of a snapshot, which is a cut or ``newest``; raises NOT_FOUND."""
+        """Return the manifest of a snapshot, by its directory; raises NOT_FOUND."""
 
     def open(self, snapshot: str, path: str) -> str | io.RawIOBase:
         """Return a file, as a path or as what can be read at any place."""
@@ -42,6 +47,11 @@ class Directory:
     """A directory of snapshots; one of them is taken for the only one that there is."""
 
     path: str
+
+    def resolve(self, snapshot: str) -> str:
+        """Follow the link that ``newest`` is."""
+        link = Path(self.path) / snapshot
+        return link.readlink().name if link.is_symlink() else snapshot
 
     def manifest(self, snapshot: str) -> Facts:
         """Read a manifest."""
@@ -71,13 +81,20 @@ class Served:
     remote: Remote
     export: bool = False
 
+    def resolve(self, snapshot: str) -> str:
+        """Ask which one it is; makes a new one first, if that is wished."""
+        if self.export and snapshot == NEWEST:
+            self._make()
+        return str(self._get(snapshot, path_of(ROWS, snapshot))["id"])
+
     def manifest(self, snapshot: str) -> Facts:
         """Ask for a manifest."""
         path = path_of(ROWS, snapshot, MANIFEST)
-        if self.export and snapshot == NEWEST:
-            self._make()
+        return checked(self._get(snapshot, path), self.remote.url + path)
+
+    def _get(self, snapshot: str, path: str) -> Facts:
         try:
-            return checked(cast("Facts", self.remote.get(path)), self.remote.url + path)
+            return cast("Facts", self.remote.get(path))
         except Error as error:
             if error.code is not Code.NOT_FOUND:
                 raise
@@ -99,7 +116,7 @@ class Served:
             row = cast("Facts", self.remote.get(path_of(ROWS, name)))
             if row.get("error"):
                 raise Error(Code.BUSY, f"the snapshot was not made: {row['error']}")
-            if row.get("state") in {"done", "complete", "ready"}:
+            if row.get("state") == DONE:
                 return
             time.sleep(EXPORT_POLL_SECONDS)
             waited += EXPORT_POLL_SECONDS
@@ -114,11 +131,6 @@ def checked(manifest: Facts, where: str) -> Facts:
             f"{where} has the format {manifest.get('format')!r}; this version reads {FORMAT}",
         )
     return manifest
-
-
-def folder_of(manifest: Facts) -> str:
-    """Return the directory of a snapshot: its cut, which ``newest`` may not be any more later."""
-    return f"{int(cast('int', manifest['seq'])):018d}"
 
 
 class ServedFile(io.RawIOBase):

@@ -25,7 +25,7 @@ from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.pipeline.filters import expression_of
 from app.pipeline.log_rows import OP
-from app.pipeline.places import Facts, Place, folder_of
+from app.pipeline.places import Facts, Place
 from app.schema import parse_schema
 
 SNAPSHOT: Final = "snapshot"
@@ -49,13 +49,16 @@ class Snapshot:
     """One table of one snapshot."""
 
     place: Place
+    folder: str
+    """The directory of the snapshot, so that ``newest`` may move on meanwhile."""
     manifest: Facts
     name: str
 
     @classmethod
     def of(cls, place: Place, snapshot: str, name: str) -> "Snapshot":
         """Find a table; raises NOT_FOUND when there is none of that name."""
-        manifest = place.manifest(snapshot)
+        folder = place.resolve(snapshot)
+        manifest = place.manifest(folder)
         tables = cast("Facts", manifest["tables"])
         if name not in tables:
             raise Error(
@@ -63,12 +66,7 @@ class Snapshot:
                 f"the snapshot {manifest['cut']} has no table {name!r}"
                 f"{did_you_mean(name, sorted(tables))}; it has {', '.join(sorted(tables))}",
             )
-        return cls(place, manifest, name)
-
-    @property
-    def folder(self) -> str:
-        """Its directory: that of the cut, so that ``newest`` may move on meanwhile."""
-        return folder_of(self.manifest)
+        return cls(place, folder, manifest, name)
 
     @property
     def cut(self) -> tuple[str, int]:

@@ -25,8 +25,9 @@ type Hourly @table @export {
 
 
 def test_a_row_becomes_a_record_without_what_is_of_an_event():
+    local = datetime(2026, 1, 2, 3)  # noqa: DTZ001 - of a TIMESTAMP_NTZ
     row = {
-        "id": "a", "none": None, "day": date(2026, 1, 2), "at": datetime(2026, 1, 2, 3),  # noqa: DTZ001
+        "id": "a", "none": None, "day": date(2026, 1, 2), "at": local,
         "in": {"x": 1, "y": None}, "d": Decimal("1.10"), "_seq": 7, "_topic": "Dog/a",
         "_extra": '{"odd": 5}',
     }  # fmt: skip
@@ -87,13 +88,13 @@ def test_s14_a_frame_becomes_records_once(spark, tmp_path):
         assert client.get("/$SYS/results/").json() == []
 
         source = tmp_path / "in"
+        source.mkdir()
         stream = (
             spark.readStream.schema("id string, n long").json(str(source))
             .writeStream.format("rowcast").options(url=server.url, table="Hourly", job="stream")
             .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         )  # fmt: skip
         for number in (1, 2):
-            source.mkdir(exist_ok=True)
             (source / f"{number}.json").write_text(json.dumps({"id": "s", "n": number}))
             assert stream.start().awaitTermination(300)
         told = client.get("/Hourly/s?from=0").json()

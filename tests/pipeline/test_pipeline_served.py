@@ -1,0 +1,117 @@
+"""What Spark's tasks read of a server, without Spark: files in parts, and the log; FEATURES M2."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from app.pipeline.log_rows import LogRows, events, history_path
+from app.pipeline.places import Directory, Served
+from app.pipeline.remote import Remote
+from app.pipeline.source import Snapshot, read_part, spark_schema
+from app.snapshots.digest import Digest
+from serving import Server
+
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String!
+  age: Int
+  born: Date
+  weight: Float
+  price: Decimal
+  chip: Bytes
+  tags: [String]
+  home: Home
+  more: Any
+  secret: String @hidden
+}
+type Home { street: String number: Int }
+type Quiet @table @export { id: ID @primaryKey n: Int }
+"""
+
+
+def a_dog(dice):
+    every = {
+        "age": dice.randrange(20),
+        "born": f"2020-01-{dice.randrange(1, 28):02d}T00:00:00.{dice.randrange(1000):03d}Z",
+        "weight": dice.choice([1, 2.5, 1e300]),
+        "price": dice.choice(["1.10", "0.001"]),
+        "chip": "AAE=",
+        "tags": dice.choice([[], ["a", None], ["ü"]]),
+        "home": dice.choice([{"street": "x"}, {"number": 3, "odd": True}]),
+        "more": dice.choice([1, "text", {"a": [1, None]}, [True]]),
+        "secret": "hidden",
+        "odd": {"z": dice.random()},
+    }
+    kept = dice.sample(sorted(every), dice.randrange(len(every) + 1))
+    return {"name": dice.choice(["Rex", "Ida"])} | {name: every[name] for name in kept}
+
+
+def write_some(client, dice, count):
+    for _ in range(count):
+        topic = f"/Dog/{dice.randrange(12)}"
+        action = dice.random()
+        if action < 0.6:
+            client.put(topic, json=a_dog(dice)).raise_for_status()
+        elif action < 0.8:
+            client.patch(topic, json={"name": "new", "age": None})
+        elif action < 0.9:
+            client.delete(topic)
+        else:
+            client.post(f"{topic}?retain=false", json={"name": "wuff"})
+
+
+def rows_of(snapshot):
+    schema = spark_schema(snapshot.schema)
+    return [
+        row
+        for part in snapshot.parts()
+        for batch in read_part(snapshot, part, schema)
+        for row in batch.to_pylist()
+    ]
+
+
+def digest_of(rows, snapshot):
+    facts = snapshot.manifest["tables"][snapshot.name]
+    digest = Digest(tuple(facts["content"]))
+    schema = pa.schema([snapshot.schema.field(name) for name in facts["content"]])
+    ordered = sorted(rows.values(), key=lambda row: row["id"].encode())
+    digest.update(pa.RecordBatch.from_pylist(ordered, schema))
+    return str(digest)
+
+
+def fold(rows, told):
+    """What the stream's reader does: the last word of each key counts, messages do not."""
+    for row in told:
+        if row["_op"] == "delete":
+            rows.pop(row["id"], None)
+        elif row["_op"] != "message":
+            rows[row["id"]] = row
+    return rows
+
+
+@pytest.mark.slow
+def test_m2_a_snapshot_and_the_log_after_it_are_the_next_snapshot(tmp_path):
+    """M2, S13: digest(snapshot N + events of N+1..M) = digest(snapshot M), over HTTP alone."""
+    dice = random.Random(5)
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
+        place = Served(Remote(server.url), export=True)
+        local = Directory(str(tmp_path / "data" / "snapshots"))
+        write_some(client, dice, 40)
+        first = Snapshot.of(place, "newest", "Dog")
+        rows = fold({}, rows_of(first))
+        assert digest_of(rows, first) == first.manifest["tables"]["Dog"]["digest"]
+        epoch, seq = first.cut
+        for _ in range(2):
+            write_some(client, dice, 60)
+            later = Snapshot.of(place, "newest", "Dog")
+            makes = LogRows(later.table, later.schema)
+            told = events(place.remote, history_path(later.table, "Dog"), epoch, seq, later.cut[1])
+            fold(rows, [row for batch in makes.batches(told) for row in batch.to_pylist()])
+            assert digest_of(rows, later) == later.manifest["tables"]["Dog"]["digest"]
+            assert rows_of(later) == rows_of(Snapshot.of(local, later.folder, "Dog"))
+            seq = later.cut[1]
+        quiet = Snapshot.of(place, "newest", "Quiet")
+        assert rows_of(quiet) == []
+        assert "n" in quiet.schema.names
