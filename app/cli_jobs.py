@@ -18,7 +18,7 @@ from app.core.pipeline_limits import ROWS_SHOWN_MAX
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.pipeline.java import INSTALL
-from app.pipeline.session import LOCAL_MASTER, start_session
+from app.pipeline.session import LOCAL_MASTER
 
 if TYPE_CHECKING:
     from app.pipeline.jobs.job import Job
@@ -53,6 +53,13 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     ),
     "out": (Annotated[Path | None, typer.Option(help="Publish the result here as Parquet.")], None),
     "to": (Annotated[str, typer.Option(help="Write the result to this table of the server.")], ""),
+    "replace": (
+        Annotated[
+            bool,
+            typer.Option("--replace", help="Take away what it wrote there before and no more."),
+        ],
+        False,
+    ),
     "show": (
         Annotated[
             int | None,
@@ -159,6 +166,7 @@ def _run_job(
     schema: Path | None,
     out: Path | None,
     to: str,
+    replace: bool,
     show: int | None,
     stream: bool,
     once: bool,
@@ -166,7 +174,7 @@ def _run_job(
     master: str,
 ) -> list[str]:
     from app.pipeline.inputs import open_input  # noqa: PLC0415 - needs PySpark
-    from app.pipeline.runner import Order, Target, follow, run  # noqa: PLC0415
+    from app.pipeline.runner import Order, Target, follow, run, session  # noqa: PLC0415
 
     job.read_options(options)  # a mistake is told before Spark is started
     table = table or job.table
@@ -176,15 +184,14 @@ def _run_job(
     server = {"url": config.server_url}
     if show is None:
         show = 0 if out or to else ROWS_SHOWN
-    target = Target(out, to, server, show, checkpoint, once)
-    order = Order(job, options, target, lambda text: _declared(schema, text, table))
-    session = start_session(f"rowcast {job.name}", master)
-    try:
-        place = snapshots or config.data / "snapshots"
-        source = open_input(session, table, place, parquet, server if url else None)
+    target = Target(out, to, server, replace, show, checkpoint, once)
+    order = Order(
+        job, options, target, lambda text: _declared(schema, text, table), table or parquet
+    )
+    with session(f"rowcast {job.name}", master) as spark:
+        place = snapshots or config.snapshots.place(config.data)
+        source = open_input(spark, table, place, parquet, server if url else None)
         return (follow if stream or once else run)(order, source)
-    finally:
-        session.stop()
 
 
 def _declared(file: Path | None, text: str, table: str) -> Table | None:
@@ -208,3 +215,24 @@ def list_jobs() -> None:
     for job in jobs().values():
         kinds = "batch, stream" if job.streams else "batch"
         print(f"{job.name:<10} {kinds:<13} {job.summary}")
+
+
+def plot_result(
+    place: Annotated[Path, typer.Argument(help="A result: data/results/newest/rollup.")],
+    x: Annotated[str, typer.Option(help="Column of the time.")] = "start",
+    y: Annotated[str, typer.Option(help="Column of the numbers.")] = "mean",
+    by: Annotated[str, typer.Option(help="A line for each value of these columns.")] = "",
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only rows with this value.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("plot.svg"),
+) -> None:
+    """Draw a result as a chart: an SVG file, which every browser shows.
+
+    Example: rowcast pipeline plot data/results/newest/rollup --by origin --where measure=temp
+    """
+    from app.pipeline.plotting import plot  # noqa: PLC0415 - needs pyarrow
+
+    chosen = dict(text.partition("=")[::2] for text in where or [])
+    out.write_text(plot(place, x, y, tuple(filter(None, by.split(","))), chosen), encoding="utf-8")
+    print(f"{out}: open it in a browser")

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli_jobs import list_jobs, run
+from app.cli_jobs import list_jobs, plot_result, run
 from app.pipeline.session import LOCAL_MASTER, start_session
 
 pipeline = typer.Typer(
@@ -15,6 +15,7 @@ pipeline = typer.Typer(
 
 pipeline.add_typer(run)
 pipeline.command("list")(list_jobs)
+pipeline.command("plot")(plot_result)
 
 MasterOption = Annotated[
     str, typer.Option("--master", help="Where Spark runs: local[*], spark://…, yarn, sc://…")

@@ -126,22 +126,23 @@ def wrong_command(words: list[str]) -> str:
 
 
 def _wrong_rowcast(words: list[str]) -> str:
-    group = typer.main.get_command(command)
+    named = typer.main.get_command(command)
     if not words or words[0].startswith("-"):
         return ""
-    if words[0] not in group.commands:
-        return f"rowcast has no command {words[0]}"
-    named = group.commands[words[0]]
-    if isinstance(named, typer.core.TyperGroup):
-        if len(words) < 2 or words[1] not in named.commands:
-            return f"rowcast {words[0]} has {', '.join(named.commands)}"
-        named = named.commands[words[1]]
+    path = ["rowcast"]
+    while isinstance(named, typer.core.TyperGroup):
+        word = words[len(path) - 1] if len(words) >= len(path) else ""
+        names = named.list_commands(None)
+        if word not in names:
+            return f"{' '.join(path)} has {', '.join(names)}, not {word or 'nothing'}"
+        named = named.get_command(None, word)
+        path.append(word)
     options = {name for item in named.params for name in (*item.opts, *item.secondary_opts)}
     unknown = [
         word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in options
     ]
     unknown = [word for word in unknown if word not in {"--", "--help"}]
-    return f"rowcast {words[0]} has no option {unknown[0]}" if unknown else ""
+    return f"{' '.join(path)} has no option {unknown[0]}" if unknown else ""
 
 
 PLACES = {"app", "tests", "scripts", "resources", ".ci"}

@@ -41,3 +41,7 @@ SINK_PART_ROWS = 2_000
 """The most of them, so that a server looks at each part for a tenth of a second at most."""
 ARROW_ROWS = 10_000
 """Rows that are handed to Spark at once, as many as it does itself."""
+PLOT_POINTS_MAX = 200_000
+"""Points of a plot, all of which the program holds in memory; a screen has fewer."""
+PLOT_SERIES_MAX = 7
+"""Lines of a plot: more cannot be told apart."""

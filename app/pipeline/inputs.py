@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, cast
@@ -83,6 +83,7 @@ class Snapshots:
     """One table in a directory of snapshots."""
 
     def __init__(self, spark: SparkSession, directory: Path, table: str) -> None:
+        directory = directory.absolute()  # Java has a directory of its own
         self._spark, self._directory, self._table = spark, directory, table
         self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
         self._pages = _chain(
@@ -199,13 +200,17 @@ class Files:
     """Any Parquet files: nothing is known of them but what they say."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark, self._path = spark, path
-        self._frame = _parquet(spark, [path])
+        self._spark, self._path = spark, absolute(path)
+        self._frame = _parquet(spark, [self._path])
 
-    cut = ""
     schema = ""
 
     @property
+    def cut(self) -> str:
+        """The time: files have no position, so each run is of another state of them."""
+        return f"files:{self.until.isoformat(timespec='milliseconds')}"
+
+    @cached_property
     def until(self) -> datetime:
         """Now: files do not say of when they are."""
         return datetime.now(UTC)
@@ -295,6 +300,11 @@ def open_input(
     if server is not None:
         return Server(spark, server, table)
     return Snapshots(spark, snapshots, table)
+
+
+def absolute(path: str) -> str:
+    """Return a path that is the same for Java, which has a directory of its own; a URL as it is."""
+    return path if ":/" in path else str(Path(path).absolute())
 
 
 def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:

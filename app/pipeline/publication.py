@@ -38,6 +38,7 @@ class Published:
 def publish(frame: DataFrame, out: Path, name: str, facts: Mapping[str, object]) -> Published:
     """Write a frame, make it durable, and let readers see it."""
     _check(out)
+    out = out.absolute()
     created = datetime.now(UTC)
     version = created.strftime(NAME)
     making = out / f"{MAKING}{os.getpid()}-{version}"

@@ -5,21 +5,26 @@ it live. A stream does the same with what comes, batch after batch, until it is 
 ``once``, until there is nothing more; a restart goes on from its checkpoint.
 """
 
+import hashlib
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import STREAM_PAUSE_SECONDS
 from app.core.tables import Table
-from app.pipeline.inputs import FORMAT, Input
+from app.pipeline.inputs import FORMAT, Input, absolute
 from app.pipeline.jobs.job import Given, Job, Reads
 from app.pipeline.publication import publish
+from app.pipeline.session import start_session
 
 DROPPED: Final = "numRowsDroppedByWatermark"
 
@@ -33,6 +38,8 @@ class Target:
     """A table."""
     server: Mapping[str, str] | None = None
     """What the data source needs to find the server: ``url``, and as whom."""
+    replace: bool = False
+    """Whether what the same job wrote there before, and does not write any more, goes."""
     show: int = 0
     checkpoint: str = ""
     once: bool = False
@@ -47,6 +54,26 @@ class Order:
     target: Target
     table: Callable[[str], Table | None]
     """Gives the declared table, when told the schema that the data was cut with."""
+    about: str = ""
+    """What is read, in a word: the same job of something else is another one."""
+
+    @property
+    def name(self) -> str:
+        """The name that the server knows the job by: the same for the same job on another cut."""
+        facts = json.dumps([self.about, self.target.to, sorted(self.options.items())])
+        return f"{self.job.name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+@contextmanager
+def session(name: str, master: str) -> Iterator[SparkSession]:
+    """Give a session, and stop it in the end; one that was there before goes on."""
+    there = SparkSession.getActiveSession() is not None
+    found = start_session(name, master)
+    try:
+        yield found
+    finally:
+        if not there:
+            found.stop()
 
 
 def run(order: Order, source: Input) -> list[str]:
@@ -55,14 +82,13 @@ def run(order: Order, source: Input) -> list[str]:
     job, target = order.job, order.target
     given = _given(order, source)
     result = job.compute(given)
-    done = [f"{job.name}: read {source.cut or 'files'}, of {given.until.isoformat()}"]
+    done = [f"{job.name}: read {source.cut}, of {given.until.isoformat()}"]
     if target.out is not None:
         facts = {"cut": source.cut, "options": dict(order.options)}
         made = publish(result, target.out, job.name, facts)
         done.append(f"published {made.place}: {made.rows} rows, {made.files} files, {made.bytes} B")
     if target.to:
-        _send(result, order, source.cut)
-        done.append(f"written to {target.to} of {(target.server or {}).get('url')}")
+        done.append(_sent(result, order, source.cut))
     if target.show:
         done += _shown(result, job.order, target.show)
     done.append(f"{time.monotonic() - started:.1f} s")
@@ -76,12 +102,18 @@ def _given(order: Order, source: Input) -> Given:
     return Given(frames, options, source.until, order.table(source.schema))
 
 
-def _send(result: DataFrame, order: Order, cut: str) -> None:
-    """Have the server take the rows: all or none, and once for each cut."""
+def _sent(result: DataFrame, order: Order, cut: str) -> str:
+    """Have the server take the rows: all or none, and once for each cut; return what it said."""
     target = order.target
-    facts = {"table": target.to, "job": order.job.name, **({"cut": cut} if cut else {})}
-    writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
-    writer.mode("append").save()
+    mode = "overwrite" if target.replace else "append"
+    with TemporaryDirectory(prefix="rowcast-") as place:
+        receipt = Path(place, "receipt")
+        facts = {"table": target.to, "job": order.name, "cut": cut, "receipt": str(receipt)}
+        writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
+        writer.mode(mode).save()
+        told = json.loads(receipt.read_bytes()) if receipt.exists() else {}
+    words = ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
+    return f"written to {target.to} of {(target.server or {}).get('url')}: {words}"
 
 
 def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:
@@ -148,16 +180,18 @@ class Late:
 
 def _started(result: DataFrame, order: Order) -> StreamingQuery:
     target, name = order.target, order.job.name
-    writer = result.writeStream.queryName(name).option("checkpointLocation", target.checkpoint)
+    writer = result.writeStream.queryName(name).option(
+        "checkpointLocation", absolute(target.checkpoint)
+    )
     if target.once:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{STREAM_PAUSE_SECONDS} seconds")
     if target.to:
         # Subscribers see a stretch grow: each batch brings the rows that have changed.
-        facts = {**(target.server or {}), "table": target.to, "job": name}
+        facts = {**(target.server or {}), "table": target.to, "job": order.name}
         return writer.outputMode("update").format(FORMAT).options(**facts).start()
     if target.out is None:
         return writer.outputMode("update").format("console").start()
     # A file cannot be changed: only what is complete goes there.
-    return writer.outputMode("append").format("parquet").start(str(target.out / name))
+    return writer.outputMode("append").format("parquet").start(absolute(str(target.out / name)))

@@ -10,7 +10,7 @@ from lake import TIME, Lake, at, event, weather_log
 from app.core.errors import Error
 from app.schema import parse_schema
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: the jobs are NOT tested here")
 
 from beside import compute, query, rows, same  # noqa: E402

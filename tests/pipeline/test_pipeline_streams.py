@@ -9,7 +9,7 @@ from lake import EPOCH, TIME
 
 from app.core.errors import Error
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
 
 from beside import query  # noqa: E402

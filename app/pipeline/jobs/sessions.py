@@ -130,7 +130,7 @@ def _merged(connections: DataFrame, given: Given) -> DataFrame:
         .agg(
             F.min("connected").alias("connected"),
             F.max("until").alias("until"),
-            F.count("*").alias("sessions"),
+            F.collect_list("connected").alias("begun"),
         )
     )
 
@@ -152,13 +152,13 @@ def _by_stretch(frame: DataFrame, given: Given, label: str, length: int) -> Data
     known = F.timestamp_diff(
         "MILLISECOND", F.greatest("first", "start"), F.least(F.lit(given.until), "end")
     )
-    begun = F.when(F.col("connected") >= F.col("start"), F.col("sessions")).otherwise(0)
+    begun = F.filter("begun", lambda at: (at >= F.col("start")) & (at < F.col("end")))
     return (
         stretch.groupBy("client", "start", "end")
         .agg(
             (F.sum(inside) / 1000).alias("seconds"),
             F.first(known).alias("known"),
-            F.sum(begun).alias("sessions"),
+            F.sum(F.size(begun)).alias("sessions"),
         )
         .select(
             identifier(F.col("client"), F.lit(label), instant(F.col("start"))).alias("id"),
