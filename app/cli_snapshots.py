@@ -150,7 +150,12 @@ def _export_changes(
 
     if order.tables:
         raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
-    page = export_changes(order, teller)
+    try:
+        page = export_changes(order, teller)
+    except Error as error:
+        if teller is not None:  # whether a fresh snapshot would help is for the server to know
+            print(json.dumps({"code": error.code}), flush=True)
+        raise
     put_together(order.directory)
     if keep_seconds:
         forget(order.directory, keep_seconds)

@@ -196,8 +196,15 @@ class Exports:
         if job.state == FAILED:
             self._not_before = self._now() + EXPORT_RETRY_SECONDS
             log.warning("%s failed: %s", job.name, job.error)
+            self._mend(job)
         await self.look()
         self._ended.set()
+
+    def _mend(self, job: Job) -> None:
+        """Make the snapshot that changes could go on from, where they are written regularly."""
+        lacking = job.told.get("code") in {Code.GONE, Code.NOT_FOUND}
+        if lacking and job.order in self._every and len(self.open_jobs) <= EXPORT_JOBS_WAITING_MAX:
+            self.begin(Order())
 
     async def end(self, job: Job) -> None:
         """End a job, or forget one that has ended."""

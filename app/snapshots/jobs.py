@@ -1,10 +1,10 @@
 """Jobs: one export each, carried out by a process of its own (FEATURES S1).
 
 The process tells how far it is in lines of JSON on its standard output, each an object with any of
-``table``, ``rows``, ``of``, ``bytes``, ``cut``, ``snapshot`` and
-``page``. Its exit code says whether it did
-what it should, the end of its standard error why not. It is ended with the server, and when it
-takes too long; what it leaves behind then has a name that no reader looks at.
+``table``, ``rows``, ``of``, ``bytes``, ``cut``, ``snapshot``, ``page``, and ``code``, that of its
+error. Its exit code says whether it did what it should, the end of its standard error why not. It
+is ended with the server, and when it takes too long; what it leaves behind then has a name that no
+reader looks at.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ _TOLD: Final[dict[str, type]] = {
     "cut": str,
     "snapshot": str,
     "page": str,
+    "code": str,
 }
 """What a process may tell. The rows of a table, of about how many; in the end those of all."""
 

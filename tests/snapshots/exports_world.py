@@ -12,6 +12,7 @@ EXPORTER = """
 import json, os, pathlib, sys
 sys.path.insert(0, {folder!r})
 from shelves import put_snapshot
+changes = {changes}
 {before}
 print(json.dumps(dict(rows=1, of=2, table="Dog")), flush=True)
 print("no json")
@@ -44,7 +45,8 @@ class World:
         self.orders.append(order)
         self.seq += 1
         text = EXPORTER.format(folder=self._folder, root=str(self.root), seq=self.seq,
-                               before=self.before, after=self.after)  # fmt: skip
+                               changes=order.changes, before=self.before,
+                               after=self.after)  # fmt: skip
         return [sys.executable, "-c", text]
 
     @asynccontextmanager

@@ -155,3 +155,19 @@ async def test_a_damaged_manifest_is_told(world):
         assert ["damaged", "damaged"] == [row["state"] for row in rows]
         assert "no JSON" in rows[0]["error"]
         assert "tables" in rows[1]["error"]
+
+
+async def test_changes_that_cannot_go_on_have_a_fresh_snapshot_made(world):
+    """S6: without any snapshot, or behind a hole of the log; only where they are scheduled."""
+    world.after = """
+if changes:
+    print(json.dumps(dict(code="gone")), flush=True)
+    sys.exit("rowcast: make a fresh snapshot")
+"""
+    async with world.running(**{"snapshots.changes": "30m"}):
+        await until(lambda: len(world.orders) == 2 and not world.exports.open_jobs)
+        assert [Order(changes=True), Order()] == world.orders
+        assert name_of(102) == (await world.row("newest"))["id"]
+        path = (await world.ask("POST", json={"changes": True})).headers["location"]
+        row = await world.ended(path.rpartition("/")[2])
+        assert ("failed", "gone") == (row["state"], row["code"])
