@@ -1,9 +1,11 @@
 """Settings of the bridges to other brokers; names and defaults are those of seed 5."""
 
+import re
 import ssl
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from app.core.errors import Code, Error
 from app.core.gateway_limits import GATEWAY_FLYING_MAX
@@ -48,6 +50,25 @@ class Carried(Section):
         return Route(TopicFilter(self.filter), self.prefix, self.strip, self.qos)
 
 
+class CarriedOut(Carried):
+    """The same for the way out, which may tell of changes instead of values."""
+
+    feed: Literal["", "row", "statement"] = ""
+
+    @model_validator(mode="after")
+    def _whole_tables(self) -> Self:
+        if self.feed == "statement" and not re.fullmatch(r"[^+#]+/#", self.filter):
+            raise ValueError(
+                f'feed: statement is of a whole table, as in filter: "Weather/#"; {self.filter!r} '
+                "selects something else; feed: row takes any filter"
+            )
+        return self
+
+    def route(self) -> Route:
+        """Return the route."""
+        return replace(super().route(), feed=self.feed)
+
+
 class RemoteBroker(Section):
     """One broker, and what goes there and comes from there."""
 
@@ -63,7 +84,7 @@ class RemoteBroker(Section):
     certificate: PlaceOrNone = None
     private_key: PlaceOrNone = None
     keep_alive_seconds: Annotated[Number, Field(ge=1, le=65_535)] = 30
-    out: tuple[Carried, ...] = ()
+    out: tuple[CarriedOut, ...] = ()
     into: tuple[Carried, ...] = Field(default=(), alias="in")
     mode: Mode = Mode.HYBRID
     ordering: Literal["strict", "relaxed"] = "strict"

@@ -6,12 +6,15 @@ protocol and no store.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
+from app.core.tables import Table
 from app.engine.admission import Admission
 from app.engine.hooks.passage import Passage
 from app.engine.registry import VERB_OF_KIND, Route
@@ -19,6 +22,31 @@ from app.engine.write import Group, Outcome, Receipt, resolver
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
+
+
+PLACE: Final = "batch"
+"""The property of an event of a batch: the batch's name, the event's number among those of its
+table, how many these are, and how many all are."""
+
+
+def _place(events: Sequence[Event]) -> None:
+    """Note in each event of a batch where it stands, for those who tell of batches (H28)."""
+    if len(events) < 2:
+        return
+    name, all_of = uuid4().hex[:12], Counter(event.table for event in events)
+    so_far: Counter[Table | None] = Counter()
+    for event in events:
+        so_far[event.table] += 1
+        place = f"{name}/{so_far[event.table]}/{all_of[event.table]}/{len(events)}"
+        event.properties = {**(event.properties or {}), PLACE: place}
+
+
+def place_of(event: Event) -> tuple[str, int, int, int]:
+    """Return where an event stands in its batch; alone: no name, and one of one."""
+    text = (event.properties or {}).get(PLACE)
+    name, _, numbers = str(text or "/1/1/1").partition("/")
+    number, count, span = map(int, numbers.split("/"))
+    return name, number, count, span
 
 
 class Together:
@@ -63,6 +91,7 @@ class Together:
                 raise _not_atomic(route, event)
             done = self._passage.telling(caller, resolver(future))
             writes.append(self._admission.admit(route, event, caller, done))
+        _place([write.event for write in writes])
         group = Group(writes)
         for write in writes:
             write.group = group

@@ -30,19 +30,19 @@ from app.core.gateway_limits import (
     GATEWAY_SAVE_SECONDS,
     GATEWAY_TAKE_EVENTS,
 )
-from app.core.limits import LOG_PAGE_EVENTS
 from app.core.topics import GATEWAY_PREFIX, check_topic
 from app.engine.branches.topic_rows import Row
 from app.engine.engine import Engine
 from app.engine.watch.gaps import Gap
 from app.engine.watch.interests import Interest
 from app.engine.write import Outcome
-from app.gateway.backlog import Backlog, Held, Policy, Waiting
+from app.gateway.backlog import Backlog, Held, Policy
 from app.gateway.counted import Counted, waiting
+from app.gateway.feed import Feed
 from app.gateway.inlet import Inlet
 from app.gateway.letters import Burial, ends_of_letter, letter_of
 from app.gateway.link import Link
-from app.gateway.messages import Sender, is_news, message_of
+from app.gateway.messages import Sender, as_feed, is_news, message_of
 from app.gateway.outbox import Item, Outbox
 from app.gateway.plan import Mode, Plan, Route, direct
 from app.gateway.remote import Remote
@@ -59,6 +59,7 @@ class Bridge:
         self.plan = plan
         self._routes = (*plan.out, direct(plan.name))
         self._engine = engine
+        self._feed = Feed(engine, self._routes)
         self._now = now
         self.inlet = Inlet(plan, engine, self._on_lost, self._note)
         self._wake = Wake()
@@ -123,6 +124,8 @@ class Bridge:
         announced = self._engine.committer.announced
         since = None
         if saved is not None and self.plan.mode is not Mode.MEMORY:
+            for item in saved.open:
+                item.lane = self._feed.lane(item.topic)
             self.outbox.restore(saved.upto, saved.open)
             since, self._seen = saved.upto, announced
         for route in self._routes:
@@ -171,16 +174,7 @@ class Bridge:
         self._wake.now()
 
     async def _recount(self, since: int, until: int) -> None:
-        reader, interests = self._engine.reader, self.subscription.interests
-        found: list[Waiting] = []
-        while since < until and interests:
-            page = await reader.page(since, LOG_PAGE_EVENTS, list(interests.needs(since)))
-            found += (
-                waiting(event)
-                for event in page.events
-                if event.seq <= until and interests.wanting(event, self.client_id) is not None
-            )
-            since = max(page.upto, since + 1)
+        found = await self.subscription.waiting_between(since, until)
         self.backlog.recount(found, self.waits)
         self.backlog.passed(self.subscription.settled)
 
@@ -279,6 +273,7 @@ class Bridge:
             due = self.outbox.wake(self._now())
             await self._fill()
             self._take()
+            await self._feed.prepare(self.outbox)
             blocked = self._send()
             self._save_when_due()
             more = self.subscription.ready and self.outbox.room and not blocked
@@ -324,7 +319,8 @@ class Bridge:
                 self.outbox.upto, self._changed = max(self.outbox.upto, event.seq), True
             elif is_news(event) and interest is not None:
                 self.backlog.taken(waiting(event))
-                self.outbox.take(event, again=0 < event.seq <= self._seen)
+                lane = self._feed.lane(event.topic)
+                self.outbox.take(event, again=0 < event.seq <= self._seen, lane=lane)
                 self._changed = True
         self._hot = self._hot and self.subscription.from_memory
         self.backlog.passed(self.subscription.settled)
@@ -370,7 +366,9 @@ class Bridge:
         if route is None or message is None:  # its time is over, or the plan has changed
             self._drop(item.seq, "")
             return
-        done, topic = self._answer(item.seq), route.topic(event.topic)
+        done, topic = self._answer(item.seq), route.topic(item.lane or event.topic)
+        if route.feed and item.told:
+            message = as_feed(message, item.told)
         try:
             check_topic(topic)  # a broker would close the connection
             qos, retain = route.qos, message.retain
@@ -454,7 +452,7 @@ class Bridge:
 
     def replay(self, event: Event) -> None:
         """Send a dead letter once more."""
-        if self.outbox.replay(event):
+        if self.outbox.replay(event, self._feed.lane(event.topic)):
             self._wake.now()
 
     # -- place -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from app.core.events import Event
+from app.core.limits import LOG_PAGE_EVENTS
 from app.engine.branches.topic_rows import Row
 from app.engine.reader import Reader
 from app.engine.watch.subscription import Subscription
@@ -31,6 +32,20 @@ class Counted(Subscription):
     def from_memory(self) -> bool:
         """Whether what comes next is in memory, and not to be read from the log."""
         return not (self._behind or self._page or self._task or self._preludes)
+
+    async def waiting_between(self, since: int, until: int) -> list[Waiting]:
+        """Return what counts of the events that it wants between two places of the log."""
+        found: list[Waiting] = []
+        while since < until and self.interests:
+            needs = list(self.interests.needs(since))
+            page = await self._reader.page(since, LOG_PAGE_EVENTS, needs)
+            found += (
+                waiting(event)
+                for event in page.events
+                if event.seq <= until and self.interests.wanting(event, self.client_id) is not None
+            )
+            since = max(page.upto, since + 1)
+        return found
 
     def offer(self, event: Event) -> None:
         """Count an event that is logged and not its own, and take it."""

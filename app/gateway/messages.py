@@ -81,6 +81,11 @@ def message_of(
     return Message(payload, event.kind != MESSAGE, properties)
 
 
+def as_feed(message: Message, told: bytes) -> Message:
+    """Return a message that tells of a change: not retained, with the marks of its event."""
+    return Message(told, False, message.properties | {"content_type": JSON})
+
+
 def _payload(event: Event, contents: Contents) -> tuple[bytes, str | None]:
     if event.kind == DELETE:
         return b"", None

@@ -44,6 +44,10 @@ class Item:
     killed."""
     letter: bool = False
     """Whether it is a dead letter that is sent once more."""
+    lane: str = ""
+    """What it shares its order with, if not with its topic alone."""
+    told: bytes | None = None
+    """What a change feed says of it; empty when that is nothing."""
     size_bytes: int = 0
     """Its payload; not known of what is from before a restart until it is read again."""
 
@@ -89,24 +93,26 @@ class Outbox:
         """How many more events it can take."""
         return max(0, min(self.rules.held_max - self.held, GATEWAY_ITEMS_MAX - len(self.items)))
 
-    def take(self, event: Event, *, again: bool = False) -> None:
+    def take(self, event: Event, *, again: bool = False, lane: str = "") -> None:
         """Take the next event of the log; one that is here already is not taken twice."""
         self.upto = max(self.upto, event.seq)
         if event.seq in self.items:
             return
         self._unlogged -= not event.seq
-        queue = self._queues.get(event.topic)
+        queue = self._queues.get(lane or event.topic)
         crowded = queue is not None and len(queue) > GATEWAY_TOPIC_EVENTS_HELD_MAX
         kept = None if crowded and event.seq else event
         seq, size = event.seq or self._unlogged, len(event.payload)
-        self._add(Item(seq, event.topic, kept, again=again, size_bytes=size))
+        self._add(Item(seq, event.topic, kept, again=again, lane=lane, size_bytes=size))
 
-    def replay(self, event: Event) -> bool:
+    def replay(self, event: Event, lane: str = "") -> bool:
         """Take a dead letter once more, behind what waits at its topic; False: it is here."""
         if event.seq in self.items:
             return False
         size = len(event.payload)
-        self._add(Item(event.seq, event.topic, event, again=True, letter=True, size_bytes=size))
+        item = Item(event.seq, event.topic, event, again=True, letter=True, lane=lane)
+        item.size_bytes = size
+        self._add(item)
         return True
 
     def restore(self, upto: int, items: Iterable[Item]) -> None:
@@ -119,7 +125,7 @@ class Outbox:
         self.items[item.seq] = item
         self.held += item.event is not None
         self.size_bytes += item.size_bytes
-        queue = self._queues.setdefault(item.topic, deque())
+        queue = self._queues.setdefault(item.lane or item.topic, deque())
         queue.append(item)
         if len(queue) == 1 or not self.rules.strict:
             self._ready.append(item)
@@ -139,6 +145,7 @@ class Outbox:
 
         None when nothing may be sent now. Its ``event`` may have to be read first: ``missing``.
         """
+        self._tidy()
         if not self._ready or len(self.flying) >= (self._limit or self.rules.flying_max):
             return None
         if self._ready[0].event is None:
@@ -154,11 +161,25 @@ class Outbox:
 
     def missing(self) -> list[Item]:
         """Return the items whose turn is near and whose events must be read again."""
+        return [item for item in self.near() if item.event is None]
+
+    def near(self) -> Iterator[Item]:
+        """Give the items whose turn is near."""
+        self._tidy()
         near = islice(self._ready, self.rules.flying_max)
-        return [item for item in near if item.event is None]
+        return (item for item in near if self.items.get(item.seq) is item)
+
+    def _tidy(self) -> None:
+        """Forget what was done before its turn came: nothing of it was sent."""
+        ready = self._ready
+        while ready and self.items.get(ready[0].seq) is not ready[0]:
+            ready.popleft()
 
     def delivered(self, seq: int) -> Item | None:
-        """Note that the broker has an event, or that it was buried; return what it was."""
+        """Note that the broker has an event, or that it was buried; return what it was.
+
+        One that was not sent may be done too, because there is nothing of it to be sent.
+        """
         item = self.items.pop(seq, None)
         if item is None:
             return None
@@ -168,11 +189,12 @@ class Outbox:
         self._suspects.discard(seq)
         if not self._suspects:
             self._limit = 0
-        queue = self._queues[item.topic]
+        lane = item.lane or item.topic
+        queue = self._queues[lane]
         first = queue[0] is item
         queue.remove(item)
         if not queue:
-            del self._queues[item.topic]
+            del self._queues[lane]
         elif first and self.rules.strict:
             self._ready.append(queue[0])
         return item

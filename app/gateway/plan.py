@@ -34,6 +34,9 @@ class Route:
     direct: bool = False
     """Whether it was written for this broker: its QoS and its retain flag are the writer's."""
 
+    feed: str = ""
+    """What it carries instead of values: changes, by ``row`` or by ``statement``."""
+
     def topic(self, topic: str) -> str:
         """Return where what happened at a topic goes on."""
         return self.prefix + topic.removeprefix(self.strip)

@@ -150,6 +150,17 @@ def test_many_behind_a_failing_one_are_numbers_only():
     assert list(range(1, count + 1)) == order
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_is_done_before_its_turn_is_not_in_the_way(strict):
+    """H24, H28: what is gone from the log, and what is not to be told."""
+    box = outbox(*"aab", strict=strict)
+    box.restore(9, [Item(7, "c", None)])
+    box.delivered(1)
+    box.delivered(7)
+    assert [] == box.missing()
+    assert {2, 3} == set(sent(box))
+
+
 def test_there_is_a_bound():
     box = outbox(*["a"] * (GATEWAY_ITEMS_MAX + 5), held_max=GATEWAY_ITEMS_MAX * 2)
     assert 0 == box.room
