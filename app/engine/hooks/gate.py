@@ -49,6 +49,11 @@ class Gate:
 
     def let(self, pairs: list[Pair]) -> list[Pair]:
         """Return what goes through, in order; marks, which have no topic, always do."""
+        sight = self._rights.sight(self._caller)
+        if sight is not None and not self._hooks.delivering:
+            untouched = sight.untouched
+            if all(untouched(event) for event, _ in pairs):
+                return pairs
         through = []
         for pair in pairs:
             event, interest = pair

@@ -82,6 +82,9 @@ class Sight:
             for table in policy.tables
             if table.path is not None and (sight := self._table_sight(table)) is not None
         }
+        reading = any(item.rule.answers("read") for item in self._rules)
+        self._reads_all = not reading and subject.grants.read
+        """Whether only tables, and what is the server's own, decide about what it is given."""
         self._answers: dict[tuple[str, str], bool] = {}
         self._mixed: dict[str, bool] = {}
 
@@ -228,6 +231,15 @@ class Sight:
         if sight is None:
             return event
         return sight.record(event) if record else sight.show(event)
+
+    def untouched(self, event: Event) -> bool:
+        """Tell at once of an event that it is given as it is; a mark, which has no topic, is so."""
+        if not self._reads_all:
+            return not event.topic
+        table = event.table
+        if table is None:
+            return event.topic[:1] != "$"
+        return table.name not in self._tables and not isinstance(event, Row)
 
     def _sees_silence(self, topic: str) -> bool:
         """Tell whether it may hear that a record is silent: if it may see that now."""
