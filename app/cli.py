@@ -19,6 +19,7 @@ from httpx import Response
 from app import __version__
 from app.cli_backups import backup, restore
 from app.cli_import import import_table
+from app.cli_looks import history, letters, sessions
 from app.cli_pipeline import pipeline
 from app.cli_policy import policy
 from app.cli_snapshots import export, snapshots
@@ -45,6 +46,9 @@ command.add_typer(snapshots)
 command.command()(export)
 command.command()(backup)
 command.command()(restore)
+command.command()(history)
+command.command()(sessions)
+command.add_typer(letters)
 command.command(name="import")(import_table)
 command.add_typer(pipeline)
 command.add_typer(policy)

@@ -43,7 +43,7 @@ WIRING = {
     "cli_jobs",
     "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
     "snapshot_settings", "exporting", "cli_import", "event_settings", "policies",
-    "overload_settings", "operations", "backups", "cli_backups",
+    "overload_settings", "operations", "backups", "cli_backups", "cli_looks",
 }  # fmt: skip
 """The modules of the top floor: one room."""
 

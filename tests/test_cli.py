@@ -70,7 +70,7 @@ def run(*arguments, stdin=None):
 
 # -- help and failure ------------------------------------------------------------------------------
 
-COMMANDS = [item.callback.__name__ for item in command.registered_commands]
+COMMANDS = [item.name or item.callback.__name__ for item in command.registered_commands]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -410,3 +410,38 @@ def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
     monkeypatch.setattr("sys.stdout", out)
     app.cli._write(b"21.5")
     assert written == out.buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "body"),
+    [
+        (["history", "Dog/1", "--from=-1h"], "GET", "/Dog/1?_from=-1h", ""),
+        (["history", "a b/", "--last", "3", "--to", "now"], "GET", "/a%20b/?_to=now&_last=3", ""),
+        (["history", "Dog/1"], "GET", "/Dog/1?_last=10", ""),
+        (["sessions"], "GET", "/$SYS/sessions/", ""),
+        (["sessions", "a/b"], "GET", "/$SYS/sessions/a%2Fb", ""),
+        (["sessions", "a/b", "--end"], "DELETE", "/$SYS/sessions/a%2Fb", ""),
+        (["dead-letters", "list"], "GET", "/$SYS/dead_letters/", ""),
+        (["dead-letters", "list", "x"], "GET", "/$SYS/dead_letters/?broker==x", ""),
+        (["dead-letters", "replay", "cloud/17"], "PUT", "/$SYS/dead_letters/cloud/17", "{}"),
+        (["dead-letters", "remove", "cloud/17"], "DELETE", "/$SYS/dead_letters/cloud/17", ""),
+        (
+            ["dead-letters", "replay", 'clo"ud', "--limit", "5"],
+            "POST",
+            "/$SYS/dead_letters/",
+            '{"broker": "clo\\"ud", "limit": 5}',
+        ),
+    ],
+)
+def test_what_is_looked_at_and_repaired(server, monkeypatch, arguments, method, path, body):
+    """O9: sessions, history and dead letters by the server's public REST."""
+    monkeypatch.setattr("app.cli_looks.client_of", lambda _: server.client())
+    server.answers = [b'{"replayed": 5}']
+    done = CliRunner().invoke(command, arguments)
+    assert 0 == done.exit_code, done.output
+    (asked,) = server.asked
+    assert (method, path, body) == (
+        asked.method,
+        asked.url.raw_path.decode(),
+        asked.content.decode(),
+    )

@@ -1,0 +1,132 @@
+"""The commands ``rowcast history``, ``sessions`` and ``dead-letters``: what a server can tell.
+
+Like all clients they use its public REST, and nothing else.
+"""
+
+import json
+import sys
+from typing import Annotated, Final
+from urllib.parse import quote, urlencode
+
+import typer
+
+from app.client import Client, topic_path
+from app.codecs.registry import JSON
+from app.config import load_config
+from app.core.errors import Code, Error
+
+LETTERS: Final = "/$SYS/dead_letters/"
+SESSIONS: Final = "/$SYS/sessions/"
+_LINES: Final = {"Accept": "application/x-ndjson"}
+
+UrlOption = Annotated[str | None, typer.Option("--url", help="The server [default: this one's].")]
+
+letters = typer.Typer(
+    name="dead-letters",
+    help="List, send again and remove what bridges gave up on.",
+    no_args_is_help=True,
+)
+
+
+def client_of(url: str | None) -> Client:
+    """Return a client of the server that is meant."""
+    config = load_config(None, None, {"url": url} if url else {})
+    return Client(config.server_url, authority=config.tls.certificate_authority)
+
+
+def history(
+    topic: Annotated[str, typer.Argument(help="A topic, or with a slash all below it: home/.")],
+    start: Annotated[
+        str, typer.Option("--from", help="A time, how long ago, or a cursor: -1h.")
+    ] = "",
+    end: Annotated[str, typer.Option("--to", help="Likewise; what was then is left out.")] = "",
+    last: Annotated[int, typer.Option("--last", min=0, help="Only the last so many.")] = 0,
+    url: UrlOption = None,
+) -> None:
+    """Print what happened at a topic, a JSON line for each event, the oldest first.
+
+    Example: rowcast history Weather/JFK --from=-1h
+    """
+    words = {"_from": start, "_to": end, "_last": str(last) if last else ""}
+    given = {name: value for name, value in words.items() if value}
+    if not given:
+        given = {"_last": "10"}
+    _show(f"{topic_path(topic)}?{urlencode(given)}", url)
+
+
+def sessions(
+    client_id: Annotated[str, typer.Argument(help="One client [default: all].")] = "",
+    end: Annotated[
+        bool, typer.Option("--end", help="End its session, and its connection.")
+    ] = False,
+    url: UrlOption = None,
+) -> None:
+    """Print the sessions of MQTT clients, a JSON line for each, or end one.
+
+    Example: rowcast sessions sensor-7 --end
+    """
+    path = SESSIONS + quote(client_id, safe="")
+    if not end:
+        _show(path, url)
+        return
+    if not client_id:
+        raise Error(Code.INVALID, "--end ends one session: name its client")
+    with client_of(url) as client:
+        client.request("DELETE", path)
+
+
+@letters.command(name="list")
+def list_letters(
+    broker: Annotated[str, typer.Argument(help="One bridge [default: all].")] = "",
+    url: UrlOption = None,
+) -> None:
+    """Print dead letters, a JSON line for each, the oldest first.
+
+    Example: rowcast dead-letters list cloud
+    """
+    query = f"?broker=={quote(broker, safe='')}" if broker else ""
+    _show(LETTERS + query, url)
+
+
+@letters.command()
+def replay(
+    what: Annotated[str, typer.Argument(help="cloud: of a bridge, the oldest; cloud/17: one.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    url: UrlOption = None,
+) -> None:
+    """Send dead letters again, and print how many.
+
+    Example: rowcast dead-letters replay cloud --limit 10
+    """
+    broker, one, _ = what.partition("/")
+    with client_of(url) as client:
+        if one:
+            client.request("PUT", _path_of(what), b"{}", {"Content-Type": JSON})
+            print(1)
+            return
+        body = json.dumps({"broker": broker, "limit": limit}).encode()
+        answer = client.request("POST", LETTERS, body, {"Content-Type": JSON})
+        print(answer.json()["replayed"])
+
+
+@letters.command()
+def remove(
+    what: Annotated[str, typer.Argument(help="One letter: cloud/17.")], url: UrlOption = None
+) -> None:
+    """Remove a dead letter: its message is given up for good.
+
+    Example: rowcast dead-letters remove cloud/17
+    """
+    with client_of(url) as client:
+        client.request("DELETE", _path_of(what))
+
+
+def _path_of(letter: str) -> str:
+    return LETTERS + quote(letter, safe="/")
+
+
+def _show(path: str, url: str | None) -> None:
+    with client_of(url) as client:
+        body = client.request("GET", path, headers=_LINES).content
+    sys.stdout.buffer.write(body if not body or body.endswith(b"\n") else body + b"\n")
+    sys.stdout.buffer.flush()
