@@ -18,7 +18,7 @@ from app.store.cut import open_cut
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30)  # noqa: DTZ001 - the zone comes below
 DATES = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
-DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, places=3)
+DECIMALS = st.decimals(-(10**12), 10**12, places=3)
 LONGS = st.integers(-(2**63), 2**63 - 1)
 ANY = st.recursive(
     st.none() | st.booleans() | LONGS | st.floats() | TEXT | st.binary(max_size=4) | DATES,
