@@ -13,7 +13,7 @@ SNAPSHOT_GROUP_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of rows that wait to be a row group, for rows that are large."""
 SNAPSHOT_FILE_BYTES = 256 * 1024 * 1024
 """Size after which a table goes on in another file: two of Spark's splits."""
-SNAPSHOT_SYNC_BYTES = 4 * 1024 * 1024
+SNAPSHOT_SYNC_BYTES = 1024 * 1024
 """Bytes written between two waits for the disk: a flush of all at the end would hold up the
 server's own commits for as long as it takes."""
 SNAPSHOT_FREE_BYTES_MIN = 128 * 1024 * 1024
