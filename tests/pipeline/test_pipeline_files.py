@@ -1,0 +1,81 @@
+"""Plain Spark reads snapshots without anything of ours (FEATURES S4, S5, S7, S11)."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from snapshot_world import World
+
+OLD = """
+type Point @sealed { x: Float!, y: Float! }
+type Dog @table @export {
+  id: ID! @primaryKey, name: String, age: Int, chip: Long, weight: Float, price: Decimal,
+  cost: Decimal @decimal(precision: 12, scale: 2), good: Boolean, born: Date, photo: Bytes,
+  any: Any, at: Point, nums: [Int], secret: String @hidden
+}
+type Log @table(partition: "day(at)") @export @sealed { id: ID @primaryKey, at: Date, n: Int }
+"""
+NEW = OLD.replace("name: String,", "name: String, size: Float,")
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+TYPES = {
+    "id": "string", "name": "string", "age": "int", "chip": "bigint", "weight": "double",
+    "price": "string", "cost": "decimal(12,2)", "good": "boolean", "born": "timestamp",
+    "photo": "binary", "any": "string", "at": "struct<x:double,y:double>", "nums": "array<int>",
+    "_extra": "string", "_topic": "string", "_seq": "bigint", "_ts": "timestamp",
+    "_version": "bigint",
+}  # fmt: skip
+REX = {
+    "name": "Rex", "age": 3, "cost": Decimal("1.5"), "born": NOON, "photo": b"\0",
+    "at": {"x": 1.0, "y": 2.0}, "nums": [1, None], "colour": "red", "weight": float("nan"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Two snapshots, an attribute apart."""
+    world = World(tmp_path_factory.mktemp("data"), OLD)
+    try:
+        world.put("Dog", "1", REX)
+        for day in range(1, 5):
+            world.put("Log", f"l{day}", {"at": NOON.replace(day=day), "n": day})
+        world.put(None, "home/x", payload=b"\xff")
+        first = world.export().place
+        world.open(NEW)
+        world.put("Dog", "2", {"name": "Mo", "size": 2.5})
+        return first, world.export().place
+    finally:
+        world.close()
+
+
+@pytest.mark.slow
+def test_spark_shows_the_declared_types_and_values(spark, places):
+    """S4, S5: from the path alone; what begins with an underscore too."""
+    read = spark.read.parquet(f"{places[0]}/Dog")
+    assert dict(read.dtypes) == TYPES
+    (row,) = read.collect()
+    assert (row.name, row.age, row.cost, bytes(row.photo)) == ("Rex", 3, Decimal("1.50"), b"\0")
+    assert (row["at"].x, row.nums, row._extra) == (1.0, [1, None], '{"colour":"red"}')
+    assert read.where("born = timestamp'2026-01-02 12:00:00' AND isnan(weight)").count() == 1
+    (kept,) = spark.read.parquet(f"{places[0]}/_retained").collect()
+    assert (kept.topic, bytes(kept.payload)) == ("home/x", b"\xff")
+
+
+@pytest.mark.slow
+def test_spark_reads_only_the_days_it_needs(spark, places):
+    """S7: the day is a column of dates, and others are not looked at."""
+    read = spark.read.parquet(f"{places[0]}/Log")
+    assert dict(read.dtypes)["day"] == "date"
+    asked = read.where("day >= date'2026-01-03'")
+    assert sorted(row.n for row in asked.collect()) == [3, 4]
+    assert len(asked.inputFiles()) == 4
+    plan = asked._jdf.queryExecution().executedPlan().toString()
+    assert "PartitionFilters: [isnotnull(day" in plan
+
+
+@pytest.mark.slow
+def test_spark_reads_two_schemas_together(spark, places):
+    """S11: an attribute that came later is null before."""
+    both = spark.read.option("mergeSchema", True).parquet(*(f"{place}/Dog" for place in places))
+    rows = sorted((row.id, row.size) for row in both.collect() if row.size or row.id == "1")
+    assert rows == [("1", None), ("1", None), ("2", 2.5)]
