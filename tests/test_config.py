@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.config import Config, config_keys, load_config
 from app.core.errors import Code, Error
@@ -388,3 +390,25 @@ def test_a_wrong_topic_table_is_told(write, text, said):
     (line,) = problems(write(f"topics:\n  tables: {text}\n"))
     assert "line 2: topics.tables" in line
     assert said in line
+
+
+_LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.dates()
+)
+_ANYTHING = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5
+)
+_KEYS = sorted(config_keys())
+
+
+@given(st.dictionaries(st.sampled_from([*_KEYS, "http", "mqtt.x", "", ".", "a..b"]), _ANYTHING))
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_set_is_taken_or_refused_with_its_place(given_settings):
+    """FEATURES O1: fuzzed configuration; a mistake is a sentence that names a setting."""
+    try:
+        config = load_config(None, {}, given_settings)
+    except Error as error:
+        assert Code.INVALID is error.code
+        assert any(name in error.message for name in given_settings)
+    else:
+        assert isinstance(config, Config)

@@ -24,3 +24,11 @@ STOP_SECONDS_MAX = 30
 """From the signal to the end, whatever still waits: what is acknowledged is on the disk."""
 BACKUP_NICENESS = 10
 """A back-up gives way to the server that it copies from."""
+LOG_SAME_LINES = 20
+"""Lines of the log with the same sentence within LOG_SAME_SECONDS; further ones are counted."""
+LOG_SAME_SECONDS = 60
+"""Time in which they are counted: an operator sees that it goes on."""
+LOG_SAME_SENTENCES_MAX = 256
+"""Sentences that are counted at a time: more than the server has."""
+LOG_SAME_CHARS_MAX = 300
+"""Of a line that is told of again."""
