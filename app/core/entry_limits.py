@@ -63,6 +63,8 @@ TOKEN_KEY_BYTES_MIN = 32
 """A key for HS256 (RFC 7518, 3.2): as long as the hash."""
 TOKEN_KEYS_FILE_BYTES_MAX = 1024 * 1024
 """A file of keys: a hundred certificates."""
+WRITERS_CACHED_MAX = 1_024
+"""Users whose name, as it stands with what they wrote, is ready: the busiest ones of a server."""
 AUDIT_KEEP_SECONDS = 365 * 24 * 3600
 """Age to keep of what administrators did: auditors come once a year."""
 AUDIT_KEEP_EVENTS = 100_000

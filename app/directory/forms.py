@@ -104,7 +104,13 @@ def role_edit(name: str, value: object, known: UserList, *, merges: bool) -> Use
 
 def checked(before: UserList, after: UserList) -> UserList:
     """Return the later list; raises CONFLICT for one that nobody could change any more."""
-    if not after.administered and (before.administered or not before.users):
+    if not after.administered and not before.users:
+        raise Error(
+            Code.CONFLICT,
+            f'the first user must be an administrator: put one with {{"roles": ["{ADMIN}"]}}, or '
+            f"run: rowcast user add NAME --role {ADMIN}",
+        )
+    if not after.administered and before.administered:
         raise Error(
             Code.CONFLICT,
             f"then no user would have the role {ADMIN!r}, and nobody could change users here; "

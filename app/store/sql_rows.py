@@ -19,11 +19,14 @@ This module knows columns, not statements.
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, cast
 
 from app.codecs import json_text
+from app.core.entry_limits import WRITERS_CACHED_MAX
 from app.core.events import MISSING, PUT, Event, Record
 from app.core.tables import Attribute, Type
+from app.core.writers import BY
 from app.store.records import JSON, Key, Layout, Value, is_json
 from app.store.sql_tables import (
     DECLARED_NAMES,
@@ -119,7 +122,17 @@ def _converts(
 
 def properties_cell(event: Event) -> str | None:
     """Return the MQTT properties of an event as JSON."""
-    return None if event.properties is None else dumps(event.properties)
+    properties = event.properties
+    if properties is None:
+        return None
+    by = properties.get(BY) if len(properties) == 1 else None
+    return _by_cell(by) if type(by) is str else dumps(properties)
+
+
+@lru_cache(WRITERS_CACHED_MAX)
+def _by_cell(by: str) -> str:
+    """Return the cell of an event that has a writer and nothing else: the same for all of its."""
+    return dumps({BY: by})
 
 
 def properties_of(cell: object) -> dict[str, object] | None:
