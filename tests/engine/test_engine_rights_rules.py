@@ -96,6 +96,8 @@ async def test_what_the_server_tells_of_itself_is_for_administrators(world):
     for topic in ("$SYS/brokers/", "$SYS/sessions/c", PATH):
         assert Code.DENIED == code_of(world.engine.authorise_read, topic, ANN)
         world.engine.authorise_read(topic, ROOT)
+    assert Code.DENIED == code_of(world.engine.authorise_read, "$SYS/broker/version", ANN)
+    await world.rule("mon", filter="$SYS/broker/#", actions=["read"], users=["ann"])
     world.engine.authorise_read("$SYS/broker/version", ANN)
     assert Code.DENIED == await refusal(world.rule("mine", ANN, filter="#", actions=["all"]))
     assert Code.DENIED == await refusal(world.write("$SYS/brokers/b", {}, ANN))

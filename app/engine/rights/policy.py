@@ -5,7 +5,7 @@ What is said, and which of it decides:
 1. The role ``admin``, and the server itself, may everything.
 2. A topic rule that denies (``topic_rules.py``) decides; else one that allows; else the caller's
    grants. Once there is any rule, what the server tells of itself under ``$SYS`` is for
-   administrators, but for its figures under ``$SYS/broker``.
+   administrators and whomever a rule allows: its figures count what is hidden, too.
 3. Beside that, the ``@auth`` of a table decides about its records (``table_sight.py``).
 
 Callers that no rule could tell apart are of one kind, and share what was compiled.

@@ -23,9 +23,6 @@ from app.engine.rights.policy import Policy
 from app.engine.rights.table_sight import TableSight
 from app.engine.rights.topic_rules import TopicRule
 
-FIGURES: Final = ("$SYS", "broker", "#")
-"""What of the server is for everybody who may read."""
-
 _GRANTED: Final = {
     "read": "read",
     "subscribe": "read",
@@ -125,7 +122,7 @@ class Sight:
         levels = topic.split("/")
         decision = self._by_rules(levels, self._answering(action))
         if decision is None and action != "administer" and self._is_private(levels):
-            decision = None if covers(FIGURES, levels) else _PRIVATE
+            decision = _PRIVATE
         decision = decision or self._by_grants(action)
         return self._by_table(action, topic) or decision if decision.allowed else decision
 
@@ -144,9 +141,7 @@ class Sight:
         for item in spoken:
             if item.rule.allows and any(overlaps(p, levels) for p in item.patterns):
                 return Decision(True, f"the rule {item.rule.name!r} allows some of it")
-        if self._is_private(levels) and not overlaps(FIGURES, levels):
-            return _PRIVATE
-        return self._by_grants(action)
+        return _PRIVATE if self._is_private(levels) else self._by_grants(action)
 
     def writes_below(self, topic: str) -> bool:
         """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
