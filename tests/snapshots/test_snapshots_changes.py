@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import pytest
 from change_world import World, rows_of
 
@@ -9,6 +10,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
 from app.snapshots.changes import page_name
 from app.snapshots.fold import chain
+from app.snapshots.manifest import read_manifest
 
 QUIET = {"mqtt.sys_interval": 0}
 
@@ -117,3 +119,49 @@ async def test_a_log_that_was_trimmed_meanwhile_is_told(world):
         world.expect_folds(fresh, last)
         with pytest.raises(Error, match="there are no changes from"):
             world.expect_folds(old, last)
+
+
+async def test_a_schema_may_change_between_snapshot_and_changes(world):
+    """S11, M2: an attribute that came later is null before, and the fold is the new snapshot."""
+    async with world.running(**QUIET):
+        await world.writer.write(30)
+        first = await world.snapshot()
+        await world.writer.write(10)
+        await world.page()
+    world.schema = world.schema.replace("name: String,", "name: String, since: Int,")
+    async with world.running(**QUIET):
+        say, write = world.writer.of, world.engine.write_all
+        await write([say("Dog/new", PUT, b'{"since": 7}')], world.ann, atomic=False)
+        await world.writer.write(10)
+        await world.page()
+        last = await world.snapshot()
+        world.expect_folds(first, last)
+        dogs = {row["id"]: row["since"] for row in rows_of(world.directory, last, "Dog")}
+        assert dogs.pop("new") == 7
+        assert set(dogs.values()) == {None}
+
+
+async def test_a_subscriber_goes_on_from_the_cut(world):
+    """M2, S13: snapshot N and what SSE brings after its cut are the table at every later moment."""
+    async with world.running(**QUIET):
+        await world.writer.write(40)
+        name = await world.snapshot()
+        cut = read_manifest(world.directory / name).cut
+        state = {row["_topic"]: row["_seq"] for row in rows_of(world.directory, name, "Account")}
+        for _ in range(10):
+            await world.writer.transfer()
+        await world.writer.put_accounts(0)
+        head = world.engine.cursor(world.head)
+        headers = {"accept": "text/event-stream", "last-event-id": cut}
+        async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
+            async with client.stream("GET", "/Account/", headers=headers) as stream:
+                async for line in stream.aiter_lines():
+                    if not line.startswith("data: "):
+                        continue
+                    event = json.loads(line.removeprefix("data: "))
+                    if event["topic"]:
+                        state[event["topic"]] = int(event["cursor"].partition(":")[2])
+                    if event["cursor"] == head:
+                        break
+            listed = (await client.get("/Account/?meta=true")).json()
+        assert {f"Account/{row['id']}": row["_seq"] for row in listed} == state
