@@ -15,6 +15,7 @@ from app.codecs import JSON, decode, encode
 from app.core.clock import seconds_of
 from app.core.errors import Error
 from app.core.events import DELETE, RETAINED, Event
+from app.core.tables import Table
 from app.core.topic_tables import Source, branch_of, table_name_for_topic
 from app.engine.branches.topic_rows import Row
 from app.engine.together import place_of
@@ -45,8 +46,16 @@ class Feed:
     def lane(self, topic: str) -> str:
         """Return what keeps one order: of statements, that of their table."""
         route = self.route(topic) if self._routes else None
-        table = self._engine.registry.route(topic).table if route is not None else None
-        return table.path or "" if table and route and route.feed == STATEMENT else ""
+        if route is None or route.feed != STATEMENT:
+            return ""
+        table = self._table(topic)
+        return table.path or "" if table is not None else ""
+
+    def _table(self, topic: str) -> Table | None:
+        try:
+            return self._engine.registry.route(topic).table
+        except Error:  # what waits is older than the schema that has no place for it
+            return None
 
     async def prepare(self, outbox: Outbox) -> None:
         """Give those that are to be sent soon what they tell; raises BUSY when it is not read."""
@@ -69,7 +78,7 @@ class Feed:
         if isinstance(event, Row) or event.kind not in RETAINED:
             return b""
         if event.table is None:  # a dead letter does not know it
-            event = event.changed(table=self._engine.registry.route(event.topic).table)
+            event = event.changed(table=self._table(event.topic))
         name, number, count, span = place_of(event)
         txid = name or self._engine.cursor(event.seq)
         if feed == ROW:

@@ -133,6 +133,22 @@ async def test_statements_of_a_table_are_in_order(broker, folder):
     assert list(map(str, range(100))) == [each["rows"][0]["new"]["name"] for _, each in changes]
 
 
+async def test_a_topic_that_is_no_more_does_not_stop_the_server(broker, folder):
+    """H28, H21: what waits may be older than the schema."""
+    plan = feeding(broker, "statement", "u/#")
+    broker.kill()
+    async with server(folder, plan, schema_text=SCHEMA) as world:
+        await world.put("u/x", b"old")
+    broker.start()
+    async with (
+        reading(broker) as reader,
+        server(folder, plan, schema_text=SCHEMA, topics={"undeclared": "reject"}) as world,
+    ):
+        ((topic, change),) = told(await reader.wait(1))
+        await world.idle()
+    assert ("changes/u/x", "old") == (topic, change["rows"][0]["new"])
+
+
 async def test_the_first_filter_that_fits_decides(broker, folder):
     """H28: values where they are asked for first."""
     out = [{"filter": "Dog/1"}, {"filter": "Dog/#", "feed": "row"}]
