@@ -36,6 +36,8 @@ REMOTE = Caller("anonymous", STRANGER, "http", peer="192.0.2.7")
         (REMOTE, "Dog/1", None),
         (ANN, "$delayed/5/Dog/1", None),
         (ANN, "$delayed/5/$SYS/x", Code.DENIED),
+        (ANN, "$delayed/5/$SYS/users/x", Code.DENIED),  # it may hold a password
+        (ANN, "$delayed/5/$SYS/sessions/c", None),
         (ANN, "$delayed/soon/Dog/1", Code.INVALID),
         (READER, "$delayed/5/Dog/1", Code.DENIED),
         (SERVER, "$SYS/x", None),

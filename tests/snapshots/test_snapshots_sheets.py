@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_world import World
 
 from app.core.topics import TopicFilter
 from app.snapshots.digest import Digest
 from app.snapshots.sheets import TableSheet
 from app.store.cut import open_cut
+from snapshot_world import World
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30)  # noqa: DTZ001 - the zone comes below

@@ -179,6 +179,8 @@ class Rights:
         """Raise likewise unless the caller may write at this topic."""
         if topic.startswith(DELAYED_PREFIX):
             _, topic = split_delayed(topic)  # whoever may write a topic may do it later
+            if topic.startswith(PRIVATE):  # what waits is kept as it came: a password would be too
+                raise Error(Code.DENIED, f"{topic!r} is written at once or not at all")
         if topic[0] == "$" and caller.door != "server":
             if not caller.grants.write and not self.active:
                 raise _refused(caller, "write", topic)
