@@ -349,7 +349,7 @@ async def test_who_may_not_write_may_not_cancel(room):
 
 
 @pytest.mark.parametrize(
-    ("limit", "value"), [("DELAYED_EVENTS_MAX", 3), ("DELAYED_BYTES_MAX", 400)]
+    ("limit", "value"), [("DELAYED_EVENTS_MAX", 3), ("DELAYED_BYTES_MAX", 450)]
 )
 async def test_they_are_bounded(room, monkeypatch, limit, value):
     """D52: in number and bytes; room comes back when some were published or cancelled."""
