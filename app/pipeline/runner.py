@@ -112,8 +112,8 @@ def _sent(result: DataFrame, order: Order, cut: str) -> str:
         writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
         writer.mode(mode).save()
         told = json.loads(receipt.read_bytes()) if receipt.exists() else {}
-    words = ", ".join(f"{name} {value}" for name, value in told.items() if value is not None)
-    return f"written to {target.to} of {(target.server or {}).get('url')}: {words}"
+    words = ", ".join(f"{told.get(word)} {word}" for word in ("written", "unchanged", "removed"))
+    return f"{target.to} of {(target.server or {}).get('url')}: {told.get('rows')} rows, {words}"
 
 
 def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:
