@@ -7,7 +7,7 @@ from base64 import b64encode
 from contextlib import suppress
 
 import httpx
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 
 from app.core.callers import ALL, Caller, Grants
 from app.engine.rights.topic_rules import rule_of
@@ -40,41 +40,40 @@ class Ear:
 
     def close(self):
         if self._end is not None:
-            with suppress(OSError, ConnectionClosed):
+            with suppress(OSError, WebSocketException):
                 self._end()
         self.thread.join(PATIENCE_SECONDS)
         assert not self.thread.is_alive()
 
     def _sse(self, ports, name):
-        events = Events(ports, "/Doc/", Authorization=basic(name))
-        self.refused = events.status != 200
-        if not self.refused:
-            for told in events:
-                self._note(told.fields)
+        with Events(ports, "/Doc/", Authorization=basic(name)) as events:
+            self.refused = events.status != 200
+            if not self.refused:
+                for told in events:
+                    self._note(told.fields)
         self.ready.set()
 
     def _ws(self, ports, name):
+        headers = {"Authorization": basic(name)}
         try:
-            socket = open_websocket(
-                ports, "/Doc/", additional_headers={"Authorization": basic(name)}
-            )
-            self._end = socket.close
-            while True:
-                self._note(json.loads(socket.recv(PATIENCE_SECONDS)))
-        except Exception:  # noqa: BLE001 - refused before or after the upgrade, or the end
+            with open_websocket(ports, "/Doc/", additional_headers=headers) as socket:
+                self._end = socket.close
+                while True:
+                    self._note(json.loads(socket.recv(PATIENCE_SECONDS)))
+        except WebSocketException:  # refused before or after the upgrade, or the end
             self.refused = not self.ready.is_set()
         self.ready.set()
 
     def _mqtt(self, ports, name):
-        client = Mqtt(ports.mqtt_port, username=name, password=b"x")
-        self.refused = client.subscribe("Doc/#").reasons[0] > 2
-        self._end = client.cut
-        self.ready.set()
-        with suppress(Closed, OSError, ValueError):
-            while True:
-                message = client.message()
-                value = json.loads(message.payload) if message.payload else None
-                self._add(message.topic, "put" if message.payload else "delete", value)
+        with Mqtt(ports.mqtt_port, username=name, password=b"x") as client:
+            self.refused = client.subscribe("Doc/#").reasons[0] > 2
+            self._end = client.cut
+            self.ready.set()
+            with suppress(Closed, OSError, ValueError):
+                while True:
+                    message = client.message()
+                    value = json.loads(message.payload) if message.payload else None
+                    self._add(message.topic, "put" if message.payload else "delete", value)
 
     def _note(self, envelope):
         if envelope["kind"] == "current":
@@ -127,7 +126,8 @@ class Doors:
                 ear = Ear(door, self.ports, name)
                 await asyncio.to_thread(ear.ready.wait, PATIENCE_SECONDS)
                 self.ears.append((door, person, ear, []))
-            assert 1 == len({ear.refused for _, who, ear, _ in self.ears if who is person})
+            refused = {door: ear.refused for door, who, ear, _ in self.ears if who is person}
+            assert 1 == len(set(refused.values())), (self.known, person, refused)
 
     # -- acts --------------------------------------------------------------------------------------
 
