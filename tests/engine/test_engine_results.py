@@ -146,6 +146,16 @@ async def test_uploads_are_bounded_and_forgotten(monkeypatch):
     assert world.names() == {}
 
 
+async def test_all_uploads_together_are_bounded(monkeypatch):
+    world = World()
+    monkeypatch.setattr(uploads, "RESULTS_ROWS_MAX", 3)
+    await world.results.stage("one", "0", "Dog", dogs(a="1", b="2"), ANN)
+    with pytest.raises(Error, match="are being brought") as refused:
+        await world.results.stage("two", "0", "Dog", dogs(a="1", b="2"), ANN)
+    assert refused.value.code is Code.BUSY
+    assert [upload.name for upload in world.results.uploads] == ["one"]
+
+
 async def test_a_part_that_is_brought_again_counts_once():
     world = World()
     for name in ("first", "second"):
@@ -168,8 +178,11 @@ async def test_m5_a_disk_that_refuses_leaves_the_old_result_whole():
         await world.write(dogs(a="new", b="new"), cut="0badcafe:2")
     world.room.store.commit = commit
     assert set(world.names().values()) == {"old"}
-    receipt = await world.write(dogs(a="new", b="new"), cut="0badcafe:2")
+    order = Order("up2", "Dog", "hourly", "0badcafe:2", ("0", "1"), 2, replace=False, again=False)
+    receipt = await world.results.commit(order, ANN)  # what was brought is still there
     assert (receipt.written, receipt.repeat) == (2, False)
+    assert set(world.names().values()) == {"new"}
+    assert list(world.results.uploads) == []
 
 
 async def test_one_result_of_a_job_at_a_time():

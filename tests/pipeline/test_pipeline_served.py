@@ -115,3 +115,23 @@ def test_m2_a_snapshot_and_the_log_after_it_are_the_next_snapshot(tmp_path):
         quiet = Snapshot.of(place, "newest", "Quiet")
         assert rows_of(quiet) == []
         assert "n" in quiet.schema.names
+
+
+@pytest.mark.slow
+def test_s4_s9_spark_reads_an_export_with_the_declared_types(spark, tmp_path):
+    """S4, S9: plain `spark.read.parquet`, and the format `rowcast` from a server, give the same."""
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
+        client.put("/Dog/1", json=a_dog(random.Random(1)) | {"home": {"number": 3}})
+        read = spark.read.format("rowcast").options(url=server.url, table="Dog", export="true")
+        served = read.load()
+        place = tmp_path / "data" / "snapshots" / "newest" / "Dog"
+        plain = spark.read.parquet(str(place))
+        types = dict(plain.dtypes)
+        assert {name: types[name] for name in ("id", "age", "born", "weight", "price", "chip")} == {
+            "id": "string", "age": "int", "born": "timestamp", "weight": "double",
+            "price": "string", "chip": "binary",
+        }  # fmt: skip
+        assert types["tags"] == "array<string>"
+        assert types["home"].startswith("struct<street:string,number:int")
+        assert "secret" not in types
+        assert served.drop("_op").collect() == plain.collect()

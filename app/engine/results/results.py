@@ -123,10 +123,15 @@ class Results:
             )
         self._committing.add(owner)
         try:
-            return await self._commit(order, owner, caller)
+            receipt = await self._commit(order, owner, caller)
+        except Error as error:
+            if error.code is not Code.BUSY:  # then it may be committed later, as it is
+                self.uploads.close(order.upload)
+            raise
         finally:
             self._committing.discard(owner)
-            self.uploads.close(order.upload)
+        self.uploads.close(order.upload)
+        return receipt
 
     async def _commit(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
         memory = Memory.of(owner, await self._facts(owner))

@@ -16,6 +16,7 @@ from app.core.result_limits import (
     RESULT_PARTS_MAX,
     RESULT_ROWS_MAX,
     RESULTS_MAX,
+    RESULTS_ROWS_MAX,
 )
 from app.engine.write import Write
 
@@ -80,7 +81,14 @@ class Uploads:
         return upload
 
     def check(self, upload: Upload, part: str) -> None:
-        """Raise TOO_LARGE when there is more than may be committed at once."""
+        """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others."""
+        if sum(item.rows for item in self._known.values()) > RESULTS_ROWS_MAX:
+            self._known.pop(upload.name, None)
+            raise Error(
+                Code.BUSY,
+                f"more than {RESULTS_ROWS_MAX} rows of results are being brought; try again later",
+                retry_after_seconds=10,
+            )
         if upload.rows > RESULT_ROWS_MAX:
             problem = f"more than {RESULT_ROWS_MAX} rows"
         elif sum(item.bytes for item in self._known.values()) > RESULT_BYTES_MAX:
