@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PATH: Final = "$SYS/snapshots"
 _MEMBERS: Final = ("tables", "changes")
 
+_SERVER_S: Final = ("_", "mqtt_sys")
+"""What the names of tables begin with that have the server's own topics or facts."""
+
 Facts = dict[str, object]
 
 
@@ -56,6 +59,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
                 await exports.look()
                 found = exports.find(self.id)
             if found is not None and found[1]:
+                _check_file(self, found[1])
                 return await exports.download(*found)
             return await super().get(query)
 
@@ -81,6 +85,17 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
             await exports.look()
 
     return SnapshotRows
+
+
+def _check_file(rows: SystemRows, path: str) -> None:
+    """Refuse a file that has more than its reader might see otherwise.
+
+    A file is given whole: no rule or hook looks at its rows. Of the server's own there are some
+    that only administrators read.
+    """
+    rights = rows.engine.rights
+    if rights.reading or path.startswith(_SERVER_S):
+        rights.check_administer(rows.topic, rows.caller)
 
 
 def _row(item: Item, exports: "Exports", *, whole: bool) -> Facts:

@@ -8,6 +8,9 @@ from exports_world import World
 from shelves import name_of, put_snapshot
 from websockets.asyncio.client import connect
 
+from app.core.callers import ALL, Caller, Grants
+from app.core.errors import Error
+from app.engine.hooks.hook import Hook
 from app.snapshots.shelf import Shelf
 
 CONTENT = bytes(range(256)) * 4_096
@@ -110,3 +113,32 @@ async def test_a_websocket_is_told_to_use_http(world):
             await socket.send(json.dumps(command))
             error = json.loads(await socket.recv())["error"]
         assert ("not_allowed", True) == (error["code"], "over HTTP" in error["detail"])
+
+
+async def test_files_show_nobody_more_than_it_may_read(world):
+    """S1, L12: where rules or hooks decide by row, and of the server's own, administrators only."""
+    put_snapshot(world.root, 8, table="_retained")
+    eve = Caller("eve", Grants(read=True, write=True), "http")
+    ann = Caller("ann", ALL, "http")
+
+    async def get(caller, path):
+        resource = world.engine.resource(f"$SYS/snapshots/{path}", caller)
+        (await resource.get()).close()
+
+    retained = f"{name_of(8)}/_retained/part-00000.parquet"
+    async with world.running():
+        await get(eve, f"{name_of(7)}/{FILE}")
+        await get(ann, retained)
+        with pytest.raises(Error, match="may not administer"):
+            await get(eve, retained)
+        world.engine.hooks.add(Silence())
+        await get(ann, f"{name_of(7)}/{FILE}")
+        with pytest.raises(Error, match="may not administer"):
+            await get(eve, f"{name_of(7)}/{FILE}")
+
+
+class Silence(Hook):
+    """Decides by topic what may be read."""
+
+    def can_read(self, caller, topic):
+        return not topic.startswith("Dog/")
