@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,9 +24,14 @@ from app.core.pipeline_limits import STREAM_PAUSE_SECONDS
 from app.core.tables import Table
 from app.pipeline.inputs import FORMAT, Input, absolute
 from app.pipeline.jobs.job import Given, Job, Reads
+from app.pipeline.options import Options
 from app.pipeline.publication import publish
 from app.pipeline.session import start_session
+from app.pipeline.sink import query_of
 
+ERROR: Final = "app.core.errors.Error: "
+"""How a sentence of ours begins in what a worker of Spark printed."""
+WORDS_MAX: Final = 500
 DROPPED: Final = "numRowsDroppedByWatermark"
 
 
@@ -64,6 +70,12 @@ class Order:
         return f"{self.job.name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
+def _causes(error: Exception) -> list[str]:
+    """Return what Spark says went wrong: its first line, and of a worker's failure the Error."""
+    lines = str(error).splitlines()
+    return lines[:1] + [line for line in lines if line.startswith(ERROR)]
+
+
 @contextmanager
 def session(name: str, master: str) -> Iterator[SparkSession]:
     """Give a session, and stop it in the end; one that was there before goes on."""
@@ -71,6 +83,9 @@ def session(name: str, master: str) -> Iterator[SparkSession]:
     found = start_session(name, master)
     try:
         yield found
+    except PySparkException as error:
+        words = next((line for line in reversed(_causes(error)) if line), "no reason given")
+        raise Error(Code.INVALID, f"Spark: {words[:WORDS_MAX]}") from error
     finally:
         if not there:
             found.stop()
@@ -178,6 +193,19 @@ class Late:
                 self.dropped += sum(state[DROPPED] for state in progress["stateOperators"])
 
 
+def _sender(order: Order) -> Callable[[DataFrame, int], None]:
+    """Return what sends a batch: by its number, so that one that is repeated changes nothing."""
+    target = order.target
+    facts = {**(target.server or {}), "table": target.to, "job": order.name}
+
+    def send(batch: DataFrame, number: int) -> None:
+        query = query_of(Options({"checkpointlocation": absolute(target.checkpoint)}))
+        writer = batch.write.format(FORMAT).options(**facts, cut=f"{query}#{number}")
+        writer.mode("append").save()
+
+    return send
+
+
 def _started(result: DataFrame, order: Order) -> StreamingQuery:
     target, name = order.target, order.job.name
     writer = result.writeStream.queryName(name).option(
@@ -189,8 +217,7 @@ def _started(result: DataFrame, order: Order) -> StreamingQuery:
         writer = writer.trigger(processingTime=f"{STREAM_PAUSE_SECONDS} seconds")
     if target.to:
         # Subscribers see a stretch grow: each batch brings the rows that have changed.
-        facts = {**(target.server or {}), "table": target.to, "job": order.name}
-        return writer.outputMode("update").format(FORMAT).options(**facts).start()
+        return writer.outputMode("update").foreachBatch(_sender(order)).start()
     if target.out is None:
         return writer.outputMode("update").format("console").start()
     # A file cannot be changed: only what is complete goes there.
