@@ -17,15 +17,15 @@ import typer
 from httpx import Response
 
 from app import __version__
-from app.cli_backups import backup, restore
-from app.cli_import import import_table
-from app.cli_looks import history, letters, sessions
-from app.cli_pipeline import pipeline
-from app.cli_policy import policy
-from app.cli_snapshots import export, snapshots
-from app.cli_users import user
 from app.client import Client, Notice, cursor_of, topic_path, url_path
 from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
+from app.commands.backups import backup, restore
+from app.commands.importing import import_table
+from app.commands.looks import history, letters, sessions
+from app.commands.pipeline import pipeline
+from app.commands.policy import policy
+from app.commands.snapshots import export, snapshots
+from app.commands.users import user
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, RESET
@@ -176,9 +176,9 @@ def check(
     Example: rowcast check --schema schema.graphql
     """
     chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
-    from app.doors import certificates_of  # noqa: PLC0415 - other commands need no server
     from app.engine.loader import load_resources  # noqa: PLC0415
     from app.schema import load_schema  # noqa: PLC0415
+    from app.wiring.doors import certificates_of  # noqa: PLC0415 - other commands need no server
 
     problems = []
     try:

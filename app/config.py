@@ -24,17 +24,17 @@ from app.core.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from app.core.suggestions import did_you_mean
-from app.event_settings import Events
-from app.gateway_settings import GatewaySettings
-from app.hook_settings import HookSettings
-from app.mqtt_limits import MqttLimits
-from app.overload_settings import Overload
-from app.retainer_settings import RetainerSettings
-from app.sections import Count, Number, Place, PortOrNone, Seconds, Section
-from app.security_settings import Security
-from app.snapshot_settings import SnapshotSettings
-from app.tls_settings import MutualTls, Tls
-from app.topic_settings import Topics
+from app.settings.events import Events
+from app.settings.gateway import GatewaySettings
+from app.settings.hooks import HookSettings
+from app.settings.mqtt import MqttLimits
+from app.settings.overload import Overload
+from app.settings.retainer import RetainerSettings
+from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Section
+from app.settings.security import Security
+from app.settings.snapshots import SnapshotSettings
+from app.settings.tls import MutualTls, Tls
+from app.settings.topics import Topics
 
 DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory when it is there and no other file was named."""

@@ -35,7 +35,6 @@ from app.core.limits import (
 )
 from app.directory.audit import KEPT as AUDIT_KEPT
 from app.directory.audit import TABLE as AUDIT_TABLE
-from app.doors import Doors
 from app.engine.branches.topic_table_rows import PATH as TABLES
 from app.engine.branches.topic_table_rows import topic_table_rows
 from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
@@ -62,17 +61,10 @@ from app.engine.retained.retention import Retention, RetentionSettings
 from app.engine.schedules import OWNER as SCHEDULE
 from app.engine.schedules import Schedules
 from app.engine.watch.backlog import Overflow
-from app.exporting import exports_of
-from app.figures import add_figures
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
-from app.gateway_settings import plan_of, plans
-from app.hook_settings import bundled
 from app.http.edge import Edge, HttpSettings
 from app.http.fixed import make_fixed
-from app.identity import Identity
-from app.logs import configure_logging
-from app.measures import count_writes, sample_messages, show_tables, watch_broker, watch_store
 from app.metrics.client_events import TABLE as EVENTS_TABLE
 from app.metrics.client_events import ClientEvents
 from app.metrics.metrics import Metrics
@@ -81,12 +73,26 @@ from app.metrics.proposal_resource import proposal_resource
 from app.metrics.sys_tree import KEPT, SysTree
 from app.metrics.sys_tree import TABLE as SYS_TABLE
 from app.metrics.topic_stats import TopicStats
-from app.mqtt_limits import auto_subscriptions, rewriting
-from app.operations import end, make_ready, watch_memory
-from app.policies import set_policy
 from app.schema import load_schema
+from app.settings.gateway import plan_of, plans
+from app.settings.hooks import bundled
+from app.settings.mqtt import auto_subscriptions, rewriting
 from app.store.sqlite import SqlStore
 from app.store.store import Keep
+from app.wiring.doors import Doors
+from app.wiring.exporting import exports_of
+from app.wiring.figures import add_figures
+from app.wiring.identity import Identity
+from app.wiring.logs import configure_logging
+from app.wiring.measures import (
+    count_writes,
+    sample_messages,
+    show_tables,
+    watch_broker,
+    watch_store,
+)
+from app.wiring.operations import end, make_ready, watch_memory
+from app.wiring.policies import set_policy
 
 log = logging.getLogger("rowcast")
 

@@ -36,16 +36,8 @@ FLOORS = {
 }
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {
-    "security_settings", "identity",
-    "main", "doors", "config", "sections", "mqtt_limits", "tls_settings", "hook_settings",
-    "gateway_settings", "cli", "cli_users", "cli_pipeline", "cli_policy", "cli_snapshots",
-    "cli_jobs",
-    "client", "logs", "measures", "figures", "retainer_settings", "topic_settings",
-    "snapshot_settings", "exporting", "cli_import", "event_settings", "policies",
-    "overload_settings", "operations", "backups", "cli_backups", "cli_looks",
-}  # fmt: skip
-"""The modules of the top floor: one room."""
+WIRING = {"main", "config", "cli", "client", "commands", "settings", "wiring"}
+"""The modules and folders of the top floor: one room."""
 
 
 def room_of(module: str) -> str:

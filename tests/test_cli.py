@@ -435,7 +435,7 @@ def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
 )
 def test_what_is_looked_at_and_repaired(server, monkeypatch, arguments, method, path, body):
     """O9: sessions, history and dead letters by the server's public REST."""
-    monkeypatch.setattr("app.cli_looks.client_of", lambda _: server.client())
+    monkeypatch.setattr("app.commands.looks.client_of", lambda _: server.client())
     server.answers = [b'{"replayed": 5}']
     done = CliRunner().invoke(command, arguments)
     assert 0 == done.exit_code, done.output

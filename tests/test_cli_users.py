@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 import app.auth.passwords
-import app.cli_users
+import app.commands.users
 from app.auth.users_file import read_users
 from app.cli import command
 from app.core.callers import Grants
@@ -108,8 +108,8 @@ def test_a_person_is_asked_twice(path, monkeypatch):
         return "pencil"
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(app.cli_users.typer, "prompt", prompt)
-    app.cli_users.add("ann")
+    monkeypatch.setattr(app.commands.users.typer, "prompt", prompt)
+    app.commands.users.add("ann")
     assert [("Password", {"hide_input": True, "confirmation_prompt": True})] == asked
     assert read_users(path).users["ann"].verifier.matches("pencil")
 
@@ -140,7 +140,7 @@ def test_a_user_is_disabled_until_it_is_added_again(path):
     assert "ann: read, write, password, disabled\n" == run("list").output
     assert "changed ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
     with pytest.raises(Error, match="has no user eve"):
-        app.cli_users.disable("eve", None, None, path)
+        app.commands.users.disable("eve", None, None, path)
 
 
 @pytest.mark.parametrize("option", ["nothing", "=x"])

@@ -8,7 +8,7 @@ from gateway_world import ANN, reading, server, to
 from pydantic import ValidationError
 
 from app.core.events import DELETE, PATCH, PUT, Event
-from app.gateway_settings import GatewaySettings
+from app.settings.gateway import GatewaySettings
 from remote_broker import RemoteBroker
 
 pytestmark = [

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.gateway.plan import Mode
-from app.gateway_settings import GatewaySettings, plans
+from app.settings.gateway import GatewaySettings, plans
 
 
 def settings(*brokers):

@@ -11,10 +11,10 @@ from app.core.events import MESSAGE, Event
 from app.core.topics import TopicFilter
 from app.engine.hooks.hooks import Hooks
 from app.engine.watch.interests import Interest
-from app.hook_settings import bundled
 from app.hooks import rate_limit
 from app.hooks.logger import Logger
 from app.hooks.rate_limit import Allowance, RateLimit
+from app.settings.hooks import bundled
 
 ANN = Caller("ann", ALL, "mqtt", "a\nb", "10.0.0.1")
 BEN = Caller("ben", ALL, "http", "", "10.0.0.2")

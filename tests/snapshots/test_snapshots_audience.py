@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from snapshot_world import World
 
 from app.snapshots.verify import verify
+from snapshot_world import World
 
 SCHEMA = """
 type Person @table @export @auth(read: "level < 3", roles: ["clerk"]) @auth(roles: ["boss"]) {

@@ -5,12 +5,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snapshot_world import World
 
 from app.core.errors import Error
 from app.core.scalars import fits
 from app.core.values import Checker
 from app.schema import parse_schema
+from snapshot_world import World
 
 BEFORE = "type Sale @table @export @sealed { id: ID @primaryKey, price: Decimal }"
 AFTER = BEFORE.replace("Decimal", "Decimal @decimal(precision: 6, scale: 2)")

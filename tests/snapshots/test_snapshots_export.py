@@ -9,11 +9,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snapshot_world import SCHEMA, World
 
 from app.core.errors import Code, Error
 from app.snapshots.manifest import read_manifest
 from app.snapshots.shelf import Shelf
+from snapshot_world import SCHEMA, World
 
 
 @pytest.fixture

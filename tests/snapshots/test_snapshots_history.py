@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from snapshot_world import World
 
 from app.core.errors import Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
 from app.snapshots.verify import verify
 from app.store.store import Keep
+from snapshot_world import World
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, n: Int, secret: Int @hidden }\n"
 JSON = "application/json"

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from change_world import World
 
-from app.cli_import import import_table
+from app.commands.importing import import_table
 from app.core.errors import Code, Error
 from app.schema import parse_schema
 from app.snapshots.importing import Importer, files_of

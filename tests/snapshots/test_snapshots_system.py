@@ -4,12 +4,12 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from snapshot_world import World
 
 from app.codecs import CBOR, JSON, encode
 from app.gateway.letters import Burial, letter_of
 from app.gateway.outbox import Item
 from app.store.store import Change
+from snapshot_world import World
 
 
 @pytest.fixture

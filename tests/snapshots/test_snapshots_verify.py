@@ -9,13 +9,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from snapshot_world import World, digest_by_hand
 
 from app.core.errors import Error
 from app.schema import parse_schema
 from app.snapshots.digest import Digest
 from app.snapshots.manifest import read_manifest
 from app.snapshots.verify import verify
+from snapshot_world import World, digest_by_hand
 
 PARTED = """
 type Log @table(partition: "day(at)") @export { id: ID @primaryKey, at: Date, n: Int }

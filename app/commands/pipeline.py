@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli_jobs import list_jobs, plot_result, run
+from app.commands.jobs import list_jobs, plot_result, run
 from app.pipeline.session import LOCAL_MASTER, start_session
 
 pipeline = typer.Typer(

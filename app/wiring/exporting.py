@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.config import Config
-from app.snapshot_settings import seconds_of
+from app.settings.snapshots import seconds_of
 from app.snapshots.exports import Exports
 from app.snapshots.jobs import Order
 

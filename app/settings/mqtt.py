@@ -16,7 +16,7 @@ from app.core.errors import Error
 from app.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
 from app.mqtt.packets import Subscription
 from app.mqtt.reasons import Reason
-from app.sections import Count, Number, Seconds, Section
+from app.settings.sections import Count, Number, Seconds, Section
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_snapshots import need_pyarrow, schema_text
 from app.client import Client, topic_path
 from app.codecs.messagepack import array_header
 from app.codecs.registry import MSGPACK, encode
+from app.commands.snapshots import need_pyarrow, schema_text
 from app.config import load_config
 from app.core.errors import Code, Error
 from app.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS

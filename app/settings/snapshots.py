@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.schema.durations import parse_duration
-from app.sections import Count, PlaceOrNone, Section, nothing
+from app.settings.sections import Count, PlaceOrNone, Section, nothing
 
 
 def _period(value: str | None) -> str | None:

@@ -14,7 +14,7 @@ from app.core.limits import (
 from app.engine.retained.retaining import RetainRules
 from app.schema.durations import parse_duration
 from app.schema.sizes import parse_size
-from app.sections import Count, Number, Section, nothing
+from app.settings.sections import Count, Number, Section, nothing
 
 log = logging.getLogger("rowcast")
 

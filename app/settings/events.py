@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from app.core.event_limits import EVENTS_KEEP_BYTES, EVENTS_KEEP_EVENTS, EVENTS_KEEP_SECONDS
-from app.sections import Count, Section
+from app.settings.sections import Count, Section
 from app.store.store import Keep
 
 

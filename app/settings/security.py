@@ -9,7 +9,7 @@ from app.auth.keys import ALGORITHMS, Keys
 from app.auth.tokens import Foreign
 from app.core.callers import Grants
 from app.core.entry_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
-from app.sections import Count, PlaceOrNone, Seconds, Section
+from app.settings.sections import Count, PlaceOrNone, Seconds, Section
 
 
 def _algorithm(name: str) -> str:

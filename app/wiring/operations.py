@@ -13,7 +13,6 @@ from typing import Final
 
 from app.broker.broker import Broker
 from app.core.overload_limits import STOP_SECONDS_MAX
-from app.doors import Doors
 from app.engine.engine import Engine
 from app.engine.shedding import Shed
 from app.engine.watch.subscription import Subscription
@@ -22,6 +21,7 @@ from app.http.health import Readiness, StoreProbe
 from app.metrics.client_events import ClientEvents
 from app.metrics.figure_rows import listed_rows
 from app.metrics.overload import Facts, Overload, Queues, Watermarks
+from app.wiring.doors import Doors
 
 log = logging.getLogger("rowcast")
 

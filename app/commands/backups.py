@@ -44,7 +44,7 @@ def backup(
     Example: rowcast backup backups/monday
     """
     chosen = _settings(config, {"schema": schema, "data": data}, settings)
-    from app.backups import back_up  # noqa: PLC0415 - other commands need no store
+    from app.wiring.backups import back_up  # noqa: PLC0415 - other commands need no store
 
     os.nice(BACKUP_NICENESS)
     manifest = back_up(chosen, place)
@@ -71,7 +71,7 @@ def restore(
     Example: rowcast restore backups/monday --data restored --to 2026-01-31T12:00:00Z
     """
     chosen = _settings(config, {"data": data}, settings)
-    from app.backups import restore as make  # noqa: PLC0415 - other commands need no store
+    from app.wiring.backups import restore as make  # noqa: PLC0415 - other commands need no store
 
     made = make(place, chosen.data, to, schema)
     print(f"{made.epoch}:{made.position}")

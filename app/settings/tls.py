@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.sections import PlaceOrNone, Section, nothing
+from app.settings.sections import PlaceOrNone, Section, nothing
 
 
 def _nobody(value: object) -> object:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from app.core.topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
 from app.core.topic_tables import PREFIX
 from app.engine.branches.topic_tables import TopicSettings
-from app.sections import Count, Number, Section, not_a_switch
+from app.settings.sections import Count, Number, Section, not_a_switch
 from app.store.store import Keep
 
 

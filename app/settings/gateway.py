@@ -14,7 +14,7 @@ from app.gateway.backlog import Caps, Policy
 from app.gateway.outbox import Rules
 from app.gateway.plan import Mode, Plan, Route
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
-from app.sections import Number, PlaceOrNone, Section
+from app.settings.sections import Number, PlaceOrNone, Section
 
 
 def _filter(text: str) -> str:

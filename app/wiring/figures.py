@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from app.broker.broker import Broker
 from app.broker.sharing import filter_of
-from app.doors import Doors
 from app.engine.engine import Engine
 from app.engine.rows.system_rows import time_text
 from app.metrics.figure_rows import Facts, figure_rows, listed_rows
+from app.wiring.doors import Doors
 
 CLIENTS: Final = "$SYS/clients"
 GUARD: Final = "$SYS/guard"

@@ -10,7 +10,7 @@ from app.engine.hooks.hook import Hook
 from app.hooks.acl import AccessList, AccessRule, Action, Effect
 from app.hooks.logger import Logger
 from app.hooks.rate_limit import Allowance, RateLimit
-from app.sections import Count, Section
+from app.settings.sections import Count, Section
 
 
 class Access(Section):

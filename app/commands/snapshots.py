@@ -18,7 +18,7 @@ import typer
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
-from app.snapshot_settings import seconds_of
+from app.settings.snapshots import seconds_of
 
 if TYPE_CHECKING:
     from app.snapshots.export import Order, Snapshot

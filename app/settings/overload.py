@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.metrics.overload import Watermarks
-from app.sections import Count, Number, Section
+from app.settings.sections import Count, Number, Section
 
 Percent = Annotated[Number, Field(ge=0, le=100)]
 

@@ -1,0 +1,1 @@
+"""Commands: what the command line does besides starting the server."""

@@ -1,0 +1,1 @@
+"""Settings: what each section of the configuration says, with its bounds."""

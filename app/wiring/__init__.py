@@ -1,0 +1,1 @@
+"""Wiring: the parts of the server, joined."""
