@@ -7,6 +7,7 @@ from app.auth.anonymous import STRANGER
 from app.core.callers import ALL, NONE, SERVER, Caller, Grants
 from app.core.errors import Code
 from app.core.tables import Table
+from app.core.topics import TopicFilter
 from app.engine.contents import Contents
 from app.engine.hooks.hooks import Hooks
 from app.engine.rights.rights import Rights
@@ -61,3 +62,18 @@ def test_who_may_not_write_does_not_administer():
 )
 def test_who_may_read(caller, expected):
     assert expected == code_of(RIGHTS.check_read, "Dog/1", caller)
+
+
+@pytest.mark.parametrize(
+    ("user", "topics", "expected"),
+    [
+        ("rob", "$SYS/users/rob", None),
+        ("rob", "$SYS/users/+", Code.DENIED),
+        ("+", "$SYS/users/+", Code.DENIED),
+        ("#", "$SYS/users/#", Code.DENIED),
+        ("rob/#", "$SYS/users/rob/#", Code.DENIED),
+    ],
+)
+def test_l10_a_user_called_like_a_wildcard_watches_no_other_user(user, topics, expected):
+    caller = Caller(user, Grants(read=True, write=True), "http")
+    assert expected == code_of(RIGHTS.check_watch, TopicFilter(topics), caller)

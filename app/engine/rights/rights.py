@@ -171,7 +171,8 @@ class Rights:
         sight = self.sight(caller)
         allowed = caller.grants.read if sight is None else sight.decide_filter(topics.text).allowed
         if topics.text.startswith(PRIVATE):
-            allowed = self._may(caller, "read", topics.text)
+            named = topics.exact or caller.grants.administer  # a user may be called '+'
+            allowed = named and self._may(caller, "read", topics.text)
         if not allowed:
             raise _refused(caller, "read", topics.text)
 
