@@ -133,8 +133,13 @@ def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
     if not edge.settings.authenticator.in_force:  # then whoever shows anything is nobody
         return False
     shown = b"authorization" in headers or cookie_of(headers) is not None
-    signs_in = shown or scope["path"] == LOGIN or _TICKET in scope["query_string"]
+    signs_in = shown or (scope["path"] == LOGIN if scope["type"] == "http" else _has_ticket(scope))
     return signs_in and edge.origins.is_trusted(origin, headers.get(b"host", b"").decode("latin-1"))
+
+
+def _has_ticket(scope: Scope) -> bool:
+    """Tell whether there is a ticket that signing in will take, and not only such letters."""
+    return any(part.startswith(_TICKET) for part in scope["query_string"].split(b"&"))
 
 
 def _ticket_of(scope: Scope) -> str | None:

@@ -135,6 +135,24 @@ async def test_l14_where_nobody_has_a_name_no_such_page_writes(tmp_path, shown):
         assert 403 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **shown, **NAMED)).status
 
 
+@pytest.mark.parametrize("query", ["name=ticket=1", "xticket=1", "ticket=1"])
+async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
+    settings = {"authenticator": Authenticator("everywhere", ann_and_bob())}
+    async with Doors(settings=settings) as doors, httpx.AsyncClient(timeout=10) as client:
+        url = f"http://127.0.0.1:{doors.port}/Dog/1?{query}"
+        answer = await client.put(url, content=b"{}", headers=NAMED)
+        assert 403 == answer.status_code
+        page = f"rows.example:{doors.port}"
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(
+                f"ws://{page}/Dog/1?{query}",
+                origin=f"http://{page}",
+                host="127.0.0.1",
+                port=doors.port,
+            )
+        assert caught.value.response.status_code in {401, 403}
+
+
 async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (
