@@ -6,11 +6,17 @@ for the caller who asked for it. Of a ticket only its digest is in memory.
 
 import hashlib
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from app.core.callers import Caller
-from app.core.entry_limits import TICKET_BYTES, TICKET_SECONDS, TICKETS_MAX
+from app.core.entry_limits import (
+    TICKET_BYTES,
+    TICKET_SECONDS,
+    TICKETS_MAX,
+    TICKETS_OF_USER_MAX,
+)
 from app.core.errors import Code, Error
 
 
@@ -21,6 +27,7 @@ class Tickets:
         self._now = now
         self._random = random
         self._waiting: dict[bytes, tuple[Caller, float]] = {}
+        self._of_user: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -32,22 +39,33 @@ class Tickets:
             digest, (_, until) = next(iter(self._waiting.items()))
             if until > now:
                 break
-            del self._waiting[digest]
-        if len(self._waiting) >= TICKETS_MAX:
+            self._drop(digest)
+        full = len(self._waiting) >= TICKETS_MAX
+        if full or self._of_user[caller.user] >= TICKETS_OF_USER_MAX:
             raise Error(Code.BUSY, "too many tickets were asked for and not used; try again")
         ticket = urlsafe_b64encode(self._random(TICKET_BYTES)).rstrip(b"=").decode()
         self._waiting[_digest(ticket)] = caller, now + TICKET_SECONDS
+        self._of_user[caller.user] += 1
         return ticket, now + TICKET_SECONDS
 
     def take(self, ticket: str, peer: str, door: str) -> Caller:
         """Return who asked for a ticket, once. Raises UNAUTHENTICATED."""
-        caller, until = self._waiting.pop(_digest(ticket), (None, 0.0))
+        caller, until = self._drop(_digest(ticket))
         if caller is None or until <= self._now():
             raise Error(
                 Code.UNAUTHENTICATED,
                 f"the ticket was used, or is older than {TICKET_SECONDS} seconds; take a new one",
             )
         return replace(caller, peer=peer, door=door)
+
+    def _drop(self, digest: bytes) -> tuple[Caller | None, float]:
+        """Return whose ticket it was and until when, once."""
+        caller, until = self._waiting.pop(digest, (None, 0.0))
+        if caller is not None:
+            self._of_user[caller.user] -= 1
+            if not self._of_user[caller.user]:
+                del self._of_user[caller.user]
+        return caller, until
 
 
 def _digest(ticket: str) -> bytes:

@@ -83,6 +83,8 @@ TICKET_BYTES = 32
 """Chance in a ticket: nobody guesses it within its time."""
 TICKETS_MAX = 10_000
 """Tickets that nobody has shown yet."""
+TICKETS_OF_USER_MAX = 200
+"""Tickets that one user has not shown yet: a page opens a few streams, and others want some too."""
 SIGHTINGS_MAX = 10_000
 """Users of whom is remembered when they were here; the one longest not seen goes first."""
 ACCESS_END_SECONDS = 0.1

@@ -63,3 +63,21 @@ def test_their_number_is_bounded_and_old_ones_make_room(monkeypatch):
     world.now += TICKET_SECONDS
     world.tickets.make(ANN)
     assert 1 == len(world.tickets)
+
+
+def test_one_user_does_not_take_all_of_them(monkeypatch):
+    """C27: who asks for tickets and shows none keeps nobody else from having one."""
+    monkeypatch.setattr(tickets, "TICKETS_OF_USER_MAX", 2)
+    world = World()
+    first, _ = world.tickets.make(ANN)
+    world.tickets.make(ANN)
+    with pytest.raises(Error) as caught:
+        world.tickets.make(ANN)
+    assert Code.BUSY is caught.value.code
+    world.tickets.make(Caller("bob"))
+    world.tickets.take(first, "", "ws")
+    world.tickets.make(ANN)
+    world.now += TICKET_SECONDS
+    for _ in range(2):
+        world.tickets.make(ANN)
+    assert 2 == len(world.tickets)
