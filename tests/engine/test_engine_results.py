@@ -146,6 +146,18 @@ async def test_uploads_are_bounded_and_forgotten(monkeypatch):
     assert world.names() == {}
 
 
+async def test_parts_without_rows_are_bounded_too(monkeypatch):
+    world = World()
+    monkeypatch.setattr(uploads, "RESULT_PARTS_MAX", 2)
+    for part in ("0", "1"):
+        await world.results.stage("u", part, "Dog", [], ANN)
+    with pytest.raises(Error, match="parts") as refused:
+        await world.results.stage("u", "2", "Dog", [], ANN)
+    assert refused.value.code is Code.TOO_LARGE
+    with pytest.raises(Error, match="long name"):
+        await world.results.stage("v", "x" * 101, "Dog", [], ANN)
+
+
 async def test_all_uploads_together_are_bounded(monkeypatch):
     world = World()
     monkeypatch.setattr(uploads, "RESULTS_ROWS_MAX", 3)

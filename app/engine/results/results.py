@@ -79,6 +79,7 @@ class Results:
             self.uploads.check(upload, part)
             await asyncio.sleep(0)  # others get their turn of the loop
         upload.parts.setdefault(part, [])
+        self.uploads.check(upload, part)  # a part without rows is a part too
 
     async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
         """Return the writes that rows ask for, after the hooks have had their say."""
