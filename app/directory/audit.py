@@ -22,6 +22,7 @@ from app.core.errors import Error
 from app.core.events import MESSAGE, Event
 from app.core.topic_tables import AUDIT, AUDIT_LEVEL, Branch, TopicTable
 from app.engine.engine import Engine
+from app.engine.rights.rights import BROUGHT
 from app.engine.rows.system_rows import time_text
 from app.engine.write import Unheard, Write
 from app.store.store import Keep
@@ -45,6 +46,8 @@ class Audit:
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None
     ) -> None:
         """Write down what somebody did, or was not let do."""
+        if f"{topic}/".startswith(BROUGHT):  # whoever may write does it, and as often as it likes
+            return
         told = {
             "at": time_text(self._now()),
             "user": caller.user,

@@ -245,6 +245,17 @@ def test_l15_who_administered_what_is_in_the_log(server, user):
         assert "$AUDIT/roles/audited" == watcher.message().topic
 
 
+def test_l15_results_push_nothing_out_of_it(server, user):
+    part = {"table": "Dog", "rows": []}
+    with Mqtt(server.mqtt_port, client_id="r", username="ann", password=b"pencil") as watcher:
+        watcher.subscribe("$AUDIT/results/#")
+        watcher.subscribe("$AUDIT/roles/after")
+        answer = server.request("PUT", "/$SYS/results/r/0", auth=(user, "secret"), json=part)
+        assert 204 == answer.status_code
+        change(server, "PUT", "roles/after", {"note": "x"})
+        assert "$AUDIT/roles/after" == watcher.message().topic
+
+
 def test_l15_only_administrators_read_that(server, user):
     for path in ["$AUDIT/users/ann?last=1", "$AUDIT/?last=1", "mqtt_sys_audit/"]:
         assert 403 == server.request("GET", f"/{path}", auth=(user, "secret")).status_code
