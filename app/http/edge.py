@@ -15,7 +15,7 @@ from app.core.entry_limits import TOKEN_SECONDS
 from app.core.errors import Code, Error
 from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from app.engine.engine import Engine
-from app.http import entrance, rest, sse, websocket
+from app.http import entrance, pages, rest, sse, websocket
 from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.cors import SAFE, Origins, with_cors
 from app.http.health import Readiness
@@ -118,6 +118,9 @@ class Edge:
             scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
         )
         try:
+            if pages.is_page(scope["path"]):
+                await pages.serve(headers, scope, send)
+                return
             if scope["path"] in entrance.PATHS and scope["method"] != "OPTIONS":
                 await entrance.enter(self, headers, scope, receive, send)
                 return

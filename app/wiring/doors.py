@@ -150,6 +150,7 @@ class Doors:
         if self.http_port is not None:
             url = f"http://{http}:{self.http_port}"
             lines.append(f"  REST, SSE, WebSocket   {url}/   documentation: {url}/docs")
+            lines.append(f"  page for a browser     {url}/ui/")
         if self.https_port is not None:
             lines.append(f"  the same over TLS      https://{http}:{self.https_port}/")
         if self.mqtt_port is not None:

@@ -1,0 +1,224 @@
+/** Tables as tables: browse, filter, sort, page, edit, delete; what changes on the screen is lit. */
+import { amount, brief, calmly, clear, command, confirmed, h, toast, trying } from './dom.js'
+import { editRecord } from './form.js'
+
+const PAGE = 50
+const COLUMNS_MAX = 14
+const OPERATORS = { 'is': '==', 'is not': '!=', 'over': '=gt=', 'at least': '=ge=', 'under': '=lt=',
+  'at most': '=le=', 'has': '=ct=', 'begins': '=sw=', 'ends': '=ew=' }
+const LIT_MS = 1200
+
+export async function recordsPage(app, main, [chosen]) {
+  const tables = await trying(() => app.tables())
+  if (!tables) return undefined
+  const own = tables.filter((name) => !name.startsWith('mqtt_'))
+  const table = chosen || own[0] || tables[0]
+  if (!table) {
+    clear(main, h('h1', {}, 'No tables yet'), h('p', {}, 'Declare one in schema.graphql, and start',
+      ' the server again:'), command('type Dog @table @export {\n  id: ID @primaryKey\n  name: String!\n}'))
+    return undefined
+  }
+  const picker = h('select', { 'aria-label': 'Table', onchange: () => {
+    location.hash = `#/records/${encodeURIComponent(picker.value)}`
+  } }, tables.map((name) => h('option', { value: name, selected: name === table }, name)))
+  return showTable(app, main, table, picker)
+}
+
+async function showTable(app, main, table, picker) {
+  const schema = (await app.schemas())[table] || {}
+  const readOnly = table.startsWith('mqtt_')
+  const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0 }
+  const lit = new Map()
+  const columns = Object.keys(schema.properties || {})
+  const box = h('div.tablebox')
+  const about = h('span.soft', { role: 'status' })
+  const changed = h('button', { type: 'button', hidden: true, onclick: () => load() })
+  const column = h('select', { 'aria-label': 'Column' })
+  const operator = h('select', { 'aria-label': 'Comparison' },
+    Object.keys(OPERATORS).map((name) => h('option', {}, name)))
+  const wanted = h('input.wide', { placeholder: 'value', 'aria-label': 'Value to compare with' })
+  const text = h('input.wide.mono', { placeholder: 'conditions: breed==collie&age=gt=3',
+    'aria-label': 'Conditions' })
+  const before = h('button', { type: 'button', onclick: () => { state.page = state.pages.pop(); load() } },
+    '‹ Before')
+  const next = h('button', { type: 'button', onclick: () => {
+    state.pages.push(state.page)
+    state.page = state.next
+    load()
+  } }, 'Next ›')
+
+  const query = () => state.page ||
+    [state.conditions, state.sort && `sort(${state.sort})`, `limit(${PAGE})`, 'meta=true']
+      .filter(Boolean).join('&')
+
+  async function load() {
+    const answer = await trying(() => app.rows.query(table, query()))
+    if (!answer) return
+    Object.assign(state, { rows: answer.rows, next: answer.next, other: 0 })
+    draw()
+    count()
+  }
+
+  async function count() {
+    const words = [state.conditions, 'count'].filter(Boolean).join('&')
+    try {
+      const { rows } = await app.rows.query(table, words)
+      about.textContent = `${amount(rows.count)} record${rows.count === 1 ? '' : 's'}`
+    } catch {
+      about.textContent = ''
+    }
+  }
+
+  const draw = () => {
+    for (const row of state.rows) {
+      if (row && typeof row === 'object') {
+        for (const name of Object.keys(row)) {
+          if (!name.startsWith('_') && !columns.includes(name) && columns.length < 40) columns.push(name)
+        }
+      }
+    }
+    const shown = columns.slice(0, COLUMNS_MAX)
+    if (column.options.length !== columns.length) {
+      clear(column, columns.map((name) => h('option', {}, name)))
+    }
+    before.disabled = !state.pages.length
+    next.disabled = !state.next
+    changed.hidden = !state.other
+    changed.textContent = `${amount(state.other)} more change${state.other === 1 ? '' : 's'}: show`
+    if (!state.rows.length) {
+      clear(box, empty())
+      return
+    }
+    const now = performance.now()
+    clear(box, h('table', {}, h('thead', {}, h('tr', {}, shown.map((name) => head(name)),
+      readOnly ? null : h('th.end', {}, h('span.soft', {}, '')))),
+    h('tbody', {}, state.rows.map((row) => line(row, shown, now)))))
+    if (lit.size) setTimeout(fade, LIT_MS)
+  }
+  const later = calmly(draw, 200)
+
+  function fade() {
+    lit.clear()
+    for (const node of box.querySelectorAll('.fresh')) node.classList.remove('fresh')
+  }
+
+  function head(name) {
+    const way = state.sort === `+${name}` ? ' ▲' : state.sort === `-${name}` ? ' ▼' : ''
+    return h('th', { 'aria-sort': way ? (way === ' ▲' ? 'ascending' : 'descending') : undefined },
+      h('button', { type: 'button', onclick: () => {
+        state.sort = state.sort === `+${name}` ? `-${name}` : `+${name}`
+        first()
+      } }, name + way))
+  }
+
+  function line(row, shown, now) {
+    const topic = topicOf(row)
+    const edit = () => editRecord(app, topic).then((node) => node?.addEventListener('close', load))
+    const node = h(readOnly ? 'tr' : 'tr.may', { onclick: readOnly ? undefined : edit,
+      'data-topic': topic },
+    shown.map((name) => h(typeof row[name] === 'number' ? 'td.num' : 'td',
+      { title: brief(row[name], 400) }, cell(row[name]))),
+    readOnly ? null : h('td.end', {},
+      h('button', { type: 'button', 'aria-label': `History of ${topic}`, onclick: (event) => {
+        event.stopPropagation()
+        location.hash = `#/topics/${encodeURIComponent(topic)}`
+      } }, 'History'),
+      h('button', { type: 'button', 'aria-label': `Edit ${topic}`, onclick: (event) => {
+        event.stopPropagation()
+        edit()
+      } }, 'Edit'),
+      h('button.bad', { type: 'button', 'aria-label': `Delete ${topic}`, onclick: (event) => {
+        event.stopPropagation()
+        remove(row, topic)
+      } }, 'Delete')))
+    if (now - (lit.get(topic) ?? -1e9) < LIT_MS) node.classList.add('fresh')
+    return node
+  }
+
+  const key = keyOf(schema)
+  function topicOf(row) {
+    const id = row._topic?.slice(table.length + 1) ?? row[key] ?? Object.values(row)[0]
+    return `${table}/${id}`
+  }
+
+  async function remove(row, topic) {
+    if (!await confirmed(`Delete ${topic}?`, 'Delete')) return
+    await trying(async () => {
+      const ifMatch = row._seq ? `${row._origin}:${row._seq}` : undefined
+      await app.rows.delete(topic, { ifMatch })
+      toast(`${topic} is deleted`)
+    })
+    load()
+  }
+
+  function hear(event) {
+    if (!event.topic) return
+    const at = state.rows.findIndex((row) => topicOf(row) === event.topic)
+    if (at < 0) state.other += event.kind === 'message' ? 0 : 1
+    else if (event.kind === 'delete') state.rows.splice(at, 1)
+    else if (event.kind === 'put' || event.kind === 'patch') {
+      const [origin, seq] = event.cursor.split(':')
+      state.rows[at] = { ...event.value, _origin: origin, _seq: +seq }
+      lit.set(event.topic, performance.now())
+    }
+    later()
+  }
+
+  function first() {
+    Object.assign(state, { page: null, pages: [], conditions: text.value.trim() })
+    load()
+  }
+
+  function empty() {
+    const node = h('div', {}, h('h2', {}, state.conditions ? 'No record is like that' : 'No records yet'),
+      state.conditions || readOnly ? null : h('p', {}, 'Make one with “New record”, or from a terminal:'),
+      state.conditions || readOnly ? null : command(
+        `curl -X PUT ${app.rows.url}/${table}/1 -H 'Content-Type: application/json' \\\n` +
+        `  -d '${JSON.stringify(example(schema))}'`))
+    node.style.padding = '4px 16px 12px'
+    return node
+  }
+
+  const builder = h('form.row', { onsubmit: (event) => {
+    event.preventDefault()
+    if (wanted.value) {
+      const one = `${column.value}${OPERATORS[operator.value]}${encodeURIComponent(wanted.value)}`
+      text.value = [text.value.trim(), one].filter(Boolean).join('&')
+      wanted.value = ''
+    }
+    first()
+  } }, column, operator, wanted, h('button', { type: 'submit' }, 'Filter'))
+  const raw = h('form.row', { onsubmit: (event) => { event.preventDefault(); first() } }, text,
+    h('button', { type: 'button', onclick: () => { text.value = ''; first() } }, 'All'))
+  clear(main, h('div.row.head', {}, h('h1', {}, 'Records'), picker, about, h('span.grow'), changed,
+    readOnly ? h('span.badge', {}, 'rows of the log: read only')
+      : h('button.main', { type: 'button', onclick: async () => {
+        const node = await editRecord(app, `${table}/`, { fresh: true })
+        node?.addEventListener('close', load)
+      } }, 'New record')),
+  builder, raw, box, h('div.row', {}, before, next))
+  for (const node of [builder, raw, box]) node.style.marginBottom = '10px'
+  await load()
+  const heard = app.rows.subscribe(`${table}/#`, hear, { start: 'new', onState: app.told })
+  return () => heard.close()
+}
+
+const MOMENT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/
+const cell = (value) => brief(value, 80).replace(MOMENT, '$1 $2')
+
+/** The key's attribute: the first that the schema has, which is what its author wrote first. */
+function keyOf(schema) {
+  const names = Object.keys(schema.properties || {})
+  return names.includes('id') ? 'id' : names[0] || 'id'
+}
+
+function example(schema) {
+  const made = {}
+  for (const name of schema.required || []) {
+    const { type, format } = schema.properties?.[name] || {}
+    const kind = [type].flat()[0]
+    made[name] = kind === 'integer' || kind === 'number' ? 1 : kind === 'boolean' ? true
+      : format === 'date-time' ? new Date().toISOString() : 'Rex'
+  }
+  return Object.keys(made).length ? made : { hello: 'world' }
+}

@@ -1,0 +1,61 @@
+/** The server itself: its figures as live plots. */
+import { amount, brief, clear, h } from './dom.js'
+import { numbersOf, plot } from './plot.js'
+
+const RANGE_MS = 900_000
+const FIGURES = [
+  ['clients/connected', 'MQTT clients connected'],
+  ['load/messages/received/1min', 'MQTT packets received, a minute'],
+  ['load/messages/sent/1min', 'MQTT packets sent, a minute'],
+  ['load/publish/received/1min', 'Messages published, a minute'],
+  ['load/bytes/received/1min', 'Bytes received, a minute'],
+  ['subscriptions/count', 'Subscriptions'],
+  ['retained messages/count', 'Retained messages'],
+  ['heap/current', 'Memory, bytes'],
+]
+
+export async function serverPage(app, main) {
+  const plots = new Map()
+  const values = new Map()
+  const cards = h('div.cards', {}, FIGURES.map(([name, title]) => {
+    const topic = `$SYS/broker/${name}`
+    const chart = plot(110, `${title} over time`)
+    const figure = h('div.figure', {}, '–')
+    plots.set(topic, { chart, figure })
+    return h('section.card', { 'data-topic': topic }, h('div.soft', {}, title), figure, chart.node)
+  }))
+  const find = h('input.wide', { type: 'search', placeholder: 'Find a figure', 'aria-label': 'Find a figure',
+    oninput: () => table() })
+  const box = h('div.tablebox')
+  const table = () => {
+    const rows = [...values].filter(([topic]) => topic.includes(find.value)).sort()
+    clear(box, h('table', {}, h('tbody', {}, rows.map(([topic, value]) => h('tr.may', { onclick: () => {
+      location.hash = `#/topics/${encodeURIComponent(topic)}`
+    } }, h('td', {}, topic.replace('$SYS/broker/', '')), h('td.num', {}, brief(value)))))))
+  }
+  clear(main, h('h1', {}, 'Server'), cards, h('h2', {}, 'All figures'), find, box)
+  const hear = ({ topic, value, kind, version }) => {
+    if (!topic) return
+    values.set(topic, value)
+    const found = plots.get(topic)
+    if (!found) return
+    found.figure.textContent = amount(value)
+    const number = numbersOf(value).value
+    if (number !== undefined && kind !== 'snapshot') found.chart.push({ t: version / 1000, v: number })
+  }
+  await Promise.all([...plots].map(async ([topic, { chart }]) => {
+    try {
+      const { events } = await app.rows.history(topic, 'from=-15m&every=10s&fn=last&limit=200')
+      chart.set(events.map((one) => ({ t: Date.parse(one.to), v: one.values.value?.last ?? 0 })), RANGE_MS)
+    } catch {
+      chart.set([], RANGE_MS)
+    }
+  }))
+  const heard = app.rows.subscribe('$SYS/broker/#', hear, { onState: app.told })
+  const beat = setInterval(() => {
+    if (document.hidden) return
+    table()
+    for (const { chart } of plots.values()) chart.redraw()
+  }, 1000)
+  return () => { heard.close(); clearInterval(beat) }
+}

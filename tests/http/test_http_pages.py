@@ -1,0 +1,46 @@
+"""The files of the live page: served as they are, with headers that keep it to itself (O8)."""
+
+import re
+
+import pytest
+from rest_world import world as made
+
+from app.http.pages import PAGES, ROOT
+
+
+@pytest.fixture
+async def world(tmp_path):
+    async with made(folder=tmp_path) as one:
+        yield one
+
+
+@pytest.mark.parametrize("path", sorted(PAGES))
+async def test_each_file_is_sent_once_and_known_again(world, path):
+    answer = await world.get(path)
+    assert 200 == answer.status
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert "nosniff" == answer.headers["x-content-type-options"]
+    assert 304 == (await world.get(path, if_none_match=answer.etag)).status
+    assert b"" == (await world.head(path)).body
+
+
+async def test_every_file_that_is_asked_for_is_there(world):
+    """O8: the page loads nothing from elsewhere; modules and links name files that are served."""
+    for path, (_, content, _) in PAGES.items():
+        text = content.decode()
+        named = re.findall(r"""(?:from|import) '\./([^']+)'|(?:src|href)="([^"#:]+)\"""", text)
+        for name in (one or other for one, other in named):
+            assert f"{ROOT}/{name}" in PAGES, f"{path} names {name}"
+
+
+async def test_without_the_slash_it_leads_there(world):
+    answer = await world.get("/ui")
+    assert (308, "/ui/") == (answer.status, answer.headers["location"])
+
+
+async def test_it_is_only_read_and_hides_no_other_topic(world):
+    assert 405 == (await world.put("/ui/app.js", b"{}")).status
+    assert 404 == (await world.get("/ui/other")).status
+    assert 201 == (await world.put("/ui/other", b"1", content_type="application/json")).status
+    assert 1 == (await world.get("/ui/other")).value
