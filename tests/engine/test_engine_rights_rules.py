@@ -200,3 +200,14 @@ async def test_without_rules_nothing_stands_between():
     world = Rightful()
     assert world.engine.gate(ROOT) is None
     assert world.engine.gate(person("a", grants=BOTH)) is not None
+
+
+async def test_who_may_read_what_the_server_tells_is_not_told_the_rules(world):
+    """L10: they are for administrators, however wide the rule that lets somebody read."""
+    await world.rule("mon", filter="$SYS/#", actions=["read"], users=["ann"])
+    reader = world.watch("$SYS/#", ANN)
+    await world.rule("new", filter="home/#", effect="deny", actions=["write"])
+    await world.write("$SYS/broker/x", 1)
+    assert ["$SYS/broker/x"] == [topic for _, topic, _ in await world.heard(reader)]
+    assert not world.rights.decide(ANN, "read", f"{PATH}/mon").allowed
+    world.engine.authorise_read(f"{PATH}/mon", ROOT)

@@ -121,7 +121,8 @@ class Sight:
         topic = told_of(topic) or topic  # of its silence knows who may know of it
         levels = topic.split("/")
         decision = self._by_rules(levels, self._answering(action))
-        if decision is None and action != "administer" and self._is_private(levels):
+        unsaid = decision is None or levels[1:2] == ["rules"]  # no rule shows what rules there are
+        if unsaid and action != "administer" and self._is_private(levels):
             decision = _PRIVATE
         decision = decision or self._by_grants(action)
         return self._by_table(action, topic) or decision if decision.allowed else decision
