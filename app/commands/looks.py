@@ -67,7 +67,7 @@ def sessions(
     """
     path = SESSIONS + quote(client_id, safe="")
     if not end:
-        _show(path, url)
+        _show_rows(path, url)
         return
     if not client_id:
         raise Error(Code.INVALID, "--end ends one session: name its client")
@@ -85,7 +85,7 @@ def list_letters(
     Example: rowcast dead-letters list cloud
     """
     query = f"?broker=={quote(broker, safe='')}" if broker else ""
-    _show(LETTERS + query, url)
+    _show_rows(LETTERS + query, url)
 
 
 @letters.command()
@@ -119,6 +119,17 @@ def remove(
     """
     with client_of(url) as client:
         client.request("DELETE", _path_of(what))
+
+
+def _show_rows(path: str, url: str | None) -> None:
+    """Print what stands below $SYS: one row, or the pages of a list. It comes as JSON only."""
+    with client_of(url) as client:
+        while path:
+            answer = client.request("GET", path, headers={"Accept": JSON})
+            rows = answer.json()
+            for row in rows if isinstance(rows, list) else [rows]:
+                print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
+            path = answer.links.get("next", {}).get("url", "")
 
 
 def _path_of(letter: str) -> str:

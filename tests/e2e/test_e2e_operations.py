@@ -1,5 +1,6 @@
 """A server that is looked after: ready or not, short of memory, stopped (FEATURES O4, O11, K9)."""
 
+import json
 import resource
 import signal
 
@@ -7,7 +8,7 @@ import pytest
 
 from app.mqtt.packets import Disconnect, Will
 from app.mqtt.reasons import Reason
-from serving import Server, wait_until
+from serving import Server, rowcast, wait_until
 from talking import Closed, Events, Mqtt, open_socket, open_websocket, user_properties
 
 
@@ -120,3 +121,19 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
         server.stop()
         server.start()
         assert "Rex" == server.request("GET", "/Dog/1").json()["name"]
+
+
+def test_the_commands_show_rows_of_the_server(tmp_path):
+    """O9: sessions and dead letters as lines of JSON, none, one or all of them."""
+    with Server(tmp_path) as server, Mqtt(server.mqtt_port, client_id="sensor-7") as _:
+        url = ("--url", f"http://127.0.0.1:{server.http_port}")
+        assert (0, "") == shown("dead-letters", "list", *url)
+        assert (0, "") == shown("dead-letters", "list", "cloud", *url)
+        code, lines = shown("sessions", *url)
+        assert (0, ["sensor-7"]) == (code, [json.loads(x)["client_id"] for x in lines.splitlines()])
+        assert (0, lines) == shown("sessions", "sensor-7", *url)
+
+
+def shown(*words):
+    done = rowcast(*words)
+    return done.returncode, done.stdout + done.stderr
