@@ -27,6 +27,7 @@ from app.core.suggestions import did_you_mean
 from app.settings.events import Events
 from app.settings.gateway import GatewaySettings
 from app.settings.hooks import HookSettings
+from app.settings.mistakes import mistake
 from app.settings.mqtt import MqttLimits
 from app.settings.overload import Overload
 from app.settings.retainer import RetainerSettings
@@ -449,7 +450,5 @@ def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
     """Say what is wrong with a value, and where it was given."""
     dotted = ".".join(str(part) for part in details["loc"])
     key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
-    message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    value = "" if key in SECRET else f", not {details['input']!r}"
     name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections
-    return f"{winners[key].where}: {name} {message}{value}"
+    return f"{winners[key].where}: {name} {mistake(details, Config, secret=key in SECRET)}"

@@ -163,6 +163,32 @@ def test_a_value_is_not_a_section(write):
     assert line.endswith('http.port.number is not a setting; did you mean "http.port"?')
 
 
+BROKER = "gateway: {brokers: [{name: b, host: h, password: secret"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gateway: {brokers: [{name: b, password: secret}]}", "gateway.brokers.0.host is missing"),
+        (f"{BROKER}, hots: h}}]}}", 'gateway.brokers.0.hots is not a setting; did you mean "host"'),
+        (
+            f"{BROKER}, in: [{{filtr: a}}]}}]}}",
+            'in.0.filtr is not a setting; did you',
+        ),
+        (f"{BROKER}, mode: slow}}]}}", "mode should be 'hybrid', 'outbox' or 'memory', not 'slow'"),
+        (f"{BROKER}}}, {{name: b, host: i, password: secret}}]}}", "b twice"),
+        ("gateway: {brokers: secret}", "should be a section, names with a value each"),
+        ("gateway: {brokers: {name: secret}}", "gateway.brokers.name is not a setting"),
+        ("gateway: {brokers: [{name: b, host: h, password: [secret]}]}", "brokers.0.password "),
+    ],
+)
+def test_a_mistake_in_a_list_of_sections(write, text, said):
+    """H30, H31: what, where and how to mend it, and no password."""
+    lines = problems(write(text))
+    assert any(said in line for line in lines), lines
+    assert "secret" not in "".join(lines)
+
+
 def test_no_message_repeats_a_password():
     (line,) = problems(overrides={"store.url": ["postgresql://u:secret@db.example/rows"]})
     assert "secret" not in line
