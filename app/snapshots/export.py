@@ -113,7 +113,7 @@ def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
     known = {sheet.name: sheet for sheet in sheets}
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
             raise Error(Code.NOT_FOUND, f"there is no table {name} to export{hint}")
     return [sheet for sheet in sheets if not names or sheet.name in names]
 

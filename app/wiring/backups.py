@@ -108,8 +108,14 @@ def verify(place: Path) -> dict[str, object]:
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files = dict(manifest["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Error(Code.INVALID, f"{place} is no back-up: its {MANIFEST} says nothing") from error
+    except OSError as error:
+        raise Error(
+            Code.INVALID,
+            f"{place} is no back-up: its {MANIFEST} cannot be read ({error.strerror}); name the "
+            "directory that `rowcast backup` made",
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise Error(Code.INVALID, f"{place / MANIFEST} is damaged; take another back-up") from error
     for name, said in files.items():
         file = place / name
         if not file.is_file() or _digest(file) != said:

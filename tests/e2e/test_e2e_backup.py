@@ -110,3 +110,16 @@ def test_a_damaged_back_up_is_refused(tmp_path):
     assert not (tmp_path / "new" / "rowcast.db").exists()
     nothing = rowcast("restore", tmp_path, "--data", tmp_path / "new")
     assert "is no back-up" in nothing.stderr
+
+
+def test_what_is_no_back_up_is_said(tmp_path):
+    """O12: a wrong name and a damaged manifest are told apart, each with what to do."""
+    done = rowcast("restore", tmp_path / "nothing", "--data", tmp_path / "data")
+    assert (1, True) == (
+        done.returncode,
+        "name the directory that `rowcast backup` made" in done.stderr,
+    )
+    (tmp_path / "manifest.json").write_text("{}")
+    done = rowcast("restore", tmp_path, "--data", tmp_path / "data")
+    assert (1, True) == (done.returncode, "is damaged; take another back-up" in done.stderr)
+    assert not (tmp_path / "data").exists()

@@ -69,7 +69,8 @@ def test_a_program_is_told_in_lines_of_json(world):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["export", "--tables", "Dgo"], "no table Dgo to export"),
+        (["export", "--tables", "Dgo"], "no table Dgo to export; did you mean"),
+        (["export", "--tables", "Owner"], "no table Owner to export; there are Dog, "),
         (["export", "--audience", "clerk"], "--audience needs --out"),
         (["export", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
         (["snapshots", "remove", "../.."], "there is no snapshot"),
