@@ -16,7 +16,7 @@ from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.http.asgi import Headers, Scope
 from app.http.cors import SAFE
-from app.http.offenders import check_offender
+from app.http.offenders import check_offender, count_offender
 from app.http.problems import FACES
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
     edge.engine.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
     edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
-    if error.code in {Code.UNAUTHENTICATED, Code.DENIED} and edge.settings.offended is not None:
-        edge.settings.offended(nobody.peer, f"user {nobody.user}")
+    if error.code in {Code.UNAUTHENTICATED, Code.DENIED}:
+        count_offender(edge, nobody.peer, nobody.user)
 
 
 def credentials(header: bytes, peer: str, door: str) -> tuple[str, Credentials]:

@@ -153,6 +153,21 @@ async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
         assert caught.value.response.status_code in {401, 403}
 
 
+async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
+    failed = []
+    settings = {
+        "authenticator": Authenticator("nobody", ann_and_bob()),
+        "banned": lambda _peer, name: 9.0 * (name in failed),
+        "offended": lambda _peer, name: failed.append(name),
+    }
+    async with world(folder=tmp_path, **settings) as rest:
+        soft_hyphen = authorization("an\u00adn", "wrong")
+        assert 401 == (await rest.get("/Dog/1", authorization=soft_hyphen)).status
+        assert ["user ann"] == failed
+        for shown in (soft_hyphen, authorization("\uff41nn", "x"), ANN):
+            assert 429 == (await rest.get("/Dog/1", authorization=shown)).status
+
+
 async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (
