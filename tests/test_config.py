@@ -173,7 +173,7 @@ BROKER = "gateway: {brokers: [{name: b, host: h, password: secret"
         (f"{BROKER}, hots: h}}]}}", 'gateway.brokers.0.hots is not a setting; did you mean "host"'),
         (
             f"{BROKER}, in: [{{filtr: a}}]}}]}}",
-            'in.0.filtr is not a setting; did you',
+            "in.0.filtr is not a setting; did you",
         ),
         (f"{BROKER}, mode: slow}}]}}", "mode should be 'hybrid', 'outbox' or 'memory', not 'slow'"),
         (f"{BROKER}}}, {{name: b, host: i, password: secret}}]}}", "b twice"),

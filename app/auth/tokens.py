@@ -7,7 +7,6 @@ word (RFC 8725). Time is passed in. A token is never repeated in a message or a 
 """
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,6 +26,8 @@ from app.core.errors import Code, Error
 
 _OWN = "rowcast"
 """The ``kid`` and ``iss`` of tokens that are made here."""
+_LAST = 253_402_300_799.0
+"""The end of the year 9999, behind which there is no time that could be told."""
 _START = b"eyJ"
 """What the base64 of ``{"`` begins with: a JWT's header."""
 
@@ -151,7 +152,7 @@ class Tokens:
             raise _refused("is over; take a new one")
         if max(_time(claims, "nbf") or now, _time(claims, "iat") or now) > now + leeway:
             raise _refused("is not valid yet; compare the clocks")
-        return exp + leeway
+        return min(exp + leeway, _LAST)
 
     def _foreign_token(self, claims: Mapping[str, object], until: float) -> Token:
         foreign = self.foreign
@@ -180,7 +181,7 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
     at = claims.get(name)
     if at is None:
         return None
-    if type(at) not in {int, float} or not isinstance(at, int | float) or not math.isfinite(at):
+    if type(at) not in {int, float} or not isinstance(at, int | float) or not abs(at) <= _LAST:
         raise _refused(f"has a {name!r} that is no time")
     return float(at)
 
