@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from serving import PATIENCE_SECONDS, Server, wait_until
+from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
 
 CHROMIUM = next(
     (path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), ""
@@ -264,3 +264,26 @@ def test_ten_thousand_topics_draw_only_what_is_seen(opened, server):
     server.request("PUT", "/Counter/9-999", json={"n": 123456})
     page.get_by_placeholder("Find").fill("Counter/9-999")
     has(page, line_of("Counter/9-999"), "123456")
+
+
+def test_who_signs_in_sees_what_it_may_and_no_more(opened, chromium, tmp_path):
+    """O8: the page asks who it is; all it keeps is a cookie that no script reads."""
+    rowcast(
+        "user", "add", "ann", "--role", "admin", "--data", tmp_path / "data", stdin="secret-ann"
+    )
+    with Server(tmp_path, settings={"security.anonymous": "nobody"}) as guarded:
+        page = chromium.new_page(viewport=DESK)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page.goto(f"{guarded.url}/ui/#/topics")
+        page.locator("#user").fill("ann")
+        page.locator("#password").fill("wrong")
+        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        page.locator(".badtext:not(:empty)").wait_for()
+        page.locator("#password").fill("secret-ann")
+        page.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        has(page, "#who", "ann")
+        has(page, "#state", "live")
+        assert "" == page.evaluate("() => document.cookie")
+        page.locator("#who").click()
+        has(page, "#who", "Sign in")
+        page.close()

@@ -24,7 +24,7 @@ const app = {
     const node = document.getElementById('state')
     node.className = `state ${state}`
     node.textContent = WORDS[state]
-    if (state === 'refused' && problem?.status === 401) signIn()
+    if (problem?.status === 401) signIn()
     else if (problem) toast(problem.message, true)
   },
   /** Publish what somebody typed: JSON if it is that, else text. */

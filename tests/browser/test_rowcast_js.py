@@ -1,0 +1,137 @@
+"""The client in one file, in Node against the whole program: SSE, cursors, restarts (O10).
+
+Browsers use its WebSocket (tests/browser/test_live_page.py); Node 20 has none, so this is SSE.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from serving import Server, environment
+
+NODE = shutil.which("node")
+HERE = Path(__file__).parent
+CLIENT = HERE.parent.parent / "app" / "http" / "ui" / "rowcast.js"
+CODE_BYTES_MAX = 10_000
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.skipif(not NODE, reason="Node.js is not installed"),
+]
+
+
+class Client:
+    """A process of Node with one client."""
+
+    def __init__(self, url, **options):
+        command = [NODE, HERE / "rowcast_client.mjs", CLIENT, url, json.dumps(options)]
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=-1, stdout=-1, text=True, env=environment()
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+
+    def do(self, what, **members):
+        self.process.stdin.write(json.dumps({"do": what} | members) + "\n")
+        self.process.stdin.flush()
+
+    def call(self, verb, *args):
+        self.do("call", verb=verb, args=args)
+        return self.next()
+
+    def next(self):
+        return json.loads(self.process.stdout.readline())
+
+    def events(self, count):
+        """Return so many events, the states between them left out."""
+        found = []
+        while len(found) < count:
+            if (event := self.next().get("event")) is not None:
+                found.append(event)
+        return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.url) as one:
+        yield one
+
+
+def test_it_is_small():
+    """O10: below 10 KB as it is served, its comments left out; no tool makes it smaller."""
+    code = re.sub(r"(?m)^\s*(//|/\*\*|\*).*\n| // .*$", "", CLIENT.read_text())
+    assert CODE_BYTES_MAX > len(code.encode())
+
+
+def test_it_reads_and_writes_on_conditions(client):
+    first = client.call("put", "Dog/a b", {"name": "Rex"})["result"]
+    assert 201 == first["status"]
+    got = client.call("get", "Dog/a b")["result"]
+    assert ({"id": "a b", "name": "Rex"}, first["cursor"]) == (got["value"], got["cursor"])
+    client.call("patch", "Dog/a b", {"age": 3}, {"ifMatch": first["cursor"]})
+    late = client.call("patch", "Dog/a b", {"age": 4}, {"ifMatch": first["cursor"]})
+    assert 412 == late["refused"]
+    wrong = client.call("put", "Dog/x", {"age": "old"})
+    assert {"name", "age"} == {one["path"] for one in wrong["problems"]}
+    assert 2 == len(client.call("history", "Dog/a b")["result"]["events"])
+
+
+def test_it_pages_and_takes_other_formats(client):
+    for n in range(3):
+        client.call("put", f"Counter/p{n}", {"n": n})
+    page = client.call("query", "Counter", "limit(2)")["result"]
+    rest = client.call("query", "Counter", page["next"])["result"]
+    assert ["p0", "p1", "p2"] == [row["id"] for row in page["rows"] + rest["rows"]]
+    assert rest["next"] is None
+    client.call("put", "home/text", "plain words", {"type": "text/plain"})
+    got = client.call("get", "home/text")["result"]
+    assert ("plain words", "text/plain") == (got["value"], got["type"])
+
+
+def test_it_goes_on_over_a_restart_without_loss_or_repeats(client, server):
+    """O10: the cursor is kept, and what happened meanwhile comes from the log."""
+    client.do("subscribe", filter="Counter/r", options={"start": "new"})
+    client.events(1)  # it is current
+    for n in range(5):
+        server.request("PUT", "/Counter/r", json={"n": n})
+    heard = client.events(5)
+    server.stop()
+    server.start()
+    for n in range(5, 10):
+        server.request("PUT", "/Counter/r", json={"n": n})
+    while len(heard) < 10:
+        heard += [event for event in client.events(1) if event["kind"] == "put"]
+    assert list(range(10)) == [event["value"]["n"] for event in heard]
+
+
+def test_a_cursor_of_another_log_is_a_reset(client, server):
+    """O10: exactly one reset, then the records as they are."""
+    server.request("PUT", "/Counter/s", json={"n": 7})
+    client.do("subscribe", filter="Counter/s", options={"since": "0badcafe:1"})
+    kinds = [event["kind"] for event in client.events(3)]
+    assert ["reset", "snapshot", "current"] == kinds
+
+
+def test_what_is_refused_for_good_is_not_tried_again(client):
+    client.do("subscribe", filter="a/#/b", options={})
+    said = [client.next(), client.next()]
+    assert [("connecting", None), ("refused", 400)] == [
+        (x["state"], x.get("problem")) for x in said
+    ]
