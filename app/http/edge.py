@@ -25,9 +25,7 @@ from app.http.replies import send_bytes, send_empty, send_problem
 from app.http.signing_in import SIGNED_IN, is_own_page, shows_something, sign_in
 from app.http.watch import Watch
 
-FIXED_PATHS: Final = frozenset(
-    {"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json", "/health", "/health/ready"}
-)
+FIXED_PATHS: Final = frozenset({"/docs", "/openapi.json", "/health", "/health/ready"})
 MQTT_PATH: Final = "/mqtt"
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"

@@ -4,9 +4,8 @@ from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI, Response
-from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from app.core.overload_limits import READY_RETRY_SECONDS
@@ -16,6 +15,8 @@ from app.http.entrance_document import ENTRANCE
 from app.http.openapi import Document, openapi_document
 
 OPENAPI_PATH: Final = "/openapi.json"
+DOCUMENTATION: Final = "/ui/#/api"
+"""The live page shows it: pages that come with FastAPI load their scripts from another host."""
 
 
 class Health(BaseModel):
@@ -74,12 +75,8 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
         return Response(document, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return get_swagger_ui_html(openapi_url=OPENAPI_PATH, title=settings.title)
-
-    @app.get("/redoc", include_in_schema=False)
-    async def redoc() -> HTMLResponse:
-        return get_redoc_html(openapi_url=OPENAPI_PATH, title=settings.title)
+    async def docs() -> RedirectResponse:
+        return RedirectResponse(DOCUMENTATION)
 
     app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
     return app

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 DESK = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
-PAGES = ("topics", "records", "console", "clients", "gateway", "snapshots", "server")
+PAGES = ("topics", "records", "console", "clients", "gateway", "snapshots", "server", "api")
 
 
 @pytest.fixture(scope="module")
@@ -287,3 +287,34 @@ def test_who_signs_in_sees_what_it_may_and_no_more(opened, chromium, tmp_path):
         page.locator("#who").click()
         has(page, "#who", "Sign in")
         page.close()
+
+
+def test_a_dead_letter_is_mended_and_sent_again(opened, server, tmp_path):
+    """O8: another server refuses what its table does not allow; edited here, it arrives there."""
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    with Server(remote, schema="type Strict @table @export { id: ID name: String! }") as other:
+        plan = {"host": "127.0.0.1", "port": other.mqtt_port, "out": [{"filter": "Strict/#"}]}
+        plan |= {"poison_max_attempts": 1}
+        answer = server.request("PUT", "/$SYS/brokers/other", json=plan)
+        assert answer.is_success, answer.text
+        server.request("PUT", "/Strict/1", json={"age": 1})
+        page = opened("gateway")
+        has(page, "tbody", "connected")
+        page.get_by_role("button", name="Edit").click()
+        has(page, "tbody >> nth=1", "Strict/1")
+        page.locator("#mend-payload").fill('{"name": "mended"}')
+        page.get_by_role("dialog").get_by_role("button", name="Send").click()
+        wait_until(lambda: other.request("GET", "/Strict/1").status_code == 200, "it arrives")
+        assert "mended" == other.request("GET", "/Strict/1").json()["name"]
+        has(page, "main", "No dead letters")
+    server.request("DELETE", "/$SYS/brokers/other")
+
+
+def test_the_documentation_needs_no_other_host(opened, server):
+    """/docs leads to what the page makes of the OpenAPI document."""
+    page = opened("topics")
+    page.goto(f"{server.url}/docs")
+    page.get_by_label("Find a path").fill("/Dog/{id}")
+    page.get_by_text("/Dog/{id}").first.click()
+    has(page, "main details", "What is sent")

@@ -5,13 +5,14 @@ import { topicsPage } from './tree.js'
 import { recordsPage } from './records.js'
 import { consolePage } from './console.js'
 import { serverPage } from './server.js'
+import { apiPage } from './api.js'
 import { clientsPage, gatewayPage, snapshotsPage } from './system.js'
 
 const PAGES = {
   topics: ['⌘', 'Topics', topicsPage], records: ['▤', 'Records', recordsPage],
   console: ['»', 'Console', consolePage], clients: ['◉', 'Clients', clientsPage],
   gateway: ['⇄', 'Gateway', gatewayPage], snapshots: ['❐', 'Snapshots', snapshotsPage],
-  server: ['∿', 'Server', serverPage],
+  server: ['∿', 'Server', serverPage], api: ['{}', 'API', apiPage],
 }
 const WORDS = { connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
   refused: 'not allowed' }
