@@ -11,16 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.broker.messages import KEPT
 from app.codecs import CBOR, JSON, MSGPACK, negotiate
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.meta import meta_of
-from app.core.writers import BY
 from app.engine.branches.topic_rows import Row
 from app.engine.contents import Contents
-from app.engine.producers import MARKS
-from app.engine.stamps import ORIGIN
 from app.mqtt.aliases import alias_frame, alias_parts
 from app.mqtt.encode import publish_head_tail
 from app.mqtt.packets import MQTT_5
@@ -76,9 +74,6 @@ class Form:
     """Whether bytes are written as they came, and nothing is told but them."""
     no_properties: bytes
     """What stands before the payload when there are no properties."""
-
-
-OURS = (ORIGIN, BY, *MARKS)
 
 
 class Forms:
@@ -227,18 +222,17 @@ class Forms:
         payload, media_type = self._payload(event, form)
         if form.version != MQTT_5:
             return payload, {}
-        properties = dict(event.properties or ())
+        given = event.properties or {}  # MQTT's, and what the server notes there for itself
+        properties = {name: given[name] for name in given if name in KEPT}
         properties.pop("message_expiry_interval", None)  # it is told as what remains
-        for ours in OURS:  # not MQTT's
-            properties.pop(ours, None)
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:
                 properties.pop("payload_format_indicator", None)  # it was of other bytes
         told = self._told(event, form)
         if told:
-            given = properties.get("user_property", ())
-            properties["user_property"] = (*given, *told)  # type: ignore[misc]
+            users = properties.get("user_property", ())
+            properties["user_property"] = (*users, *told)  # type: ignore[misc]
         return payload, properties
 
     def _payload(self, event: Event, form: Form) -> tuple[bytes, str | None]:

@@ -5,10 +5,11 @@ import json
 import cbor2
 import msgpack
 import pytest
-from broker_world import World, payloads, user, users
+from broker_world import OTHER, World, payloads, user, users
 
 from app.broker import forms
 from app.codecs import CBOR, JSON, MSGPACK
+from app.core.events import PUT, Event
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}
@@ -100,6 +101,15 @@ async def test_properties_are_kept_with_the_record(world):
     peer = await world.connected("late")
     await peer.subscribe("open")
     assert [PROPERTIES] == [message.properties for message in peer.later]
+
+
+async def test_what_the_server_notes_of_an_event_stays_here(world):
+    """B11, D42: events of an atomic batch are sent with the properties that came, and no others."""
+    peer = await world.subscribed("open/#", qos=1)
+    batch = [Event(f"open/{n}", PUT, b"x", None, 1, True) for n in (1, 2)]
+    batch[0].properties = {"response_topic": "there"}
+    await world.engine.write_all(batch, OTHER, atomic=True)
+    assert [{"response_topic": "there"}, None] == [item.properties for item in await peer.hear()]
 
 
 async def test_before_five_properties_are_left_out(world):

@@ -207,4 +207,4 @@ async def test_a_topic_is_known_by_its_record_or_by_what_happened_there():
     await room.put("home/x")
     known = [await past.known(TopicFilter(f"Note/{n}"), NOTE, ANN) for n in (1, 2)]
     assert [True, False] == known
-    assert await past.known(TopicFilter("home/x"), None)
+    assert await past.known(TopicFilter("home/x"), None, ANN)
