@@ -40,7 +40,7 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     }, name)))
     clear(ranges, Object.keys(RANGES).map((name) => h('button', {
       type: 'button', 'aria-pressed': String(name === state.range),
-      onclick: () => { state.range = name; load(); draw() },
+      onclick: () => { Object.assign(state, { range: name, chosen: true }); load(); draw() },
     }, name)))
   }, DRAW_MS)
 
@@ -52,9 +52,11 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     const field = state.field
     const answer = await trying(() => app.rows.history(topic, words + select))
     if (!answer || mine !== asked) return
+    const now = Date.now()
     const points = answer.events.filter((one) => one.values[field]).map((one) => {
       const { avg, min, max } = one.values[field]
-      return { t: (Date.parse(one.from) + Date.parse(one.to)) / 2, v: avg, min, max }
+      const middle = (Date.parse(one.from) + Date.parse(one.to)) / 2
+      return { t: Math.min(middle, now), v: avg, min, max } // the last stretch is not over yet
     })
     chart.set(points, length)
   }
@@ -67,6 +69,11 @@ export function showTopic(app, box, topic, { onClose } = {}) {
         seq: one._seq, kind: one._op, value: one.value, at: one._ts, who: one._client }))
       state.events = [...older.filter((one) => !known.has(one.seq)), ...state.events]
       for (const one of older) state.names = { ...state.names, ...numbersOf(one.value) }
+      const age = Date.now() - (older[0]?.at ?? 0)
+      if (!state.chosen) {
+        state.range = Object.keys(RANGES).find((name) => RANGES[name][2] > age) ?? state.range
+        if (state.field) load()
+      }
       const last = older.at(-1)
       if (last && !state.at) Object.assign(state, { at: last.at, kind: last.kind })
       draw()

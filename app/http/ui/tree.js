@@ -219,7 +219,7 @@ export function topicsPage(app, main, [chosen]) {
   split)
   main.firstChild.style.marginBottom = '10px'
   const beat = setInterval(() => {
-    counts.textContent = `${amount(root.count)} topics · ${amount(state.changes)} changes/s` +
+    counts.textContent = `${amount(root.count)} topic${root.count === 1 ? '' : 's'} · ${amount(state.changes)} changes/s` +
       (state.uncounted ? ` · ${amount(state.uncounted)} not shown` : '')
     state.changes = 0
   }, 1000)
