@@ -22,6 +22,7 @@ from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
 from app.commands.backups import backup, restore
 from app.commands.importing import import_table
 from app.commands.looks import history, letters, sessions
+from app.commands.options import ConfigOption, SetOption
 from app.commands.pipeline import pipeline
 from app.commands.policy import policy
 from app.commands.snapshots import export, snapshots
@@ -73,9 +74,6 @@ SUFFIXES: Final = {
 }
 """Content types of files, by the end of their name; all others are bytes."""
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
-]
 SchemaOption = Annotated[
     Path | None, typer.Option("--schema", help="File of tables [default: schema.graphql].")
 ]
@@ -90,10 +88,6 @@ HttpPortOption = Annotated[
 ]
 MqttPortOption = Annotated[
     int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
 ]
 UrlOption = Annotated[
     str | None,

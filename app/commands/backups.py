@@ -10,24 +10,10 @@ from typing import Annotated
 
 import typer
 
+from app.commands.options import ConfigOption, DataOption, SchemaOption, SetOption
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.overload_limits import BACKUP_NICENESS
-
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
-]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option("--schema", help="Schema that the data is of [default: schema.graphql]."),
-]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="The server's data directory [default: data].")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
-]
 
 
 def backup(

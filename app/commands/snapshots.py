@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.commands.options import ConfigOption, DataOption, SchemaOption
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
@@ -27,16 +28,6 @@ snapshots = typer.Typer(
     name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
 )
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
-]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option("--schema", help="Schema that the data is of [default: schema.graphql]."),
-]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="The server's data directory [default: data].")
-]
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", help="Directory of snapshots [default: snapshots in the data]."),

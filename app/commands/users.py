@@ -22,6 +22,7 @@ from app.auth.user_list import UserList, attributes_of, roles_of
 from app.auth.users import User, password_text, user_name
 from app.auth.users_file import change_users, read_users, remove_user
 from app.auth.verifier import Verifier
+from app.commands.options import ConfigOption, DataOption
 from app.config import load_config
 from app.core.callers import NONE, Grants
 from app.core.entry_limits import PASSWORD_BYTES_MAX
@@ -31,12 +32,6 @@ user = typer.Typer(
     name="user", help="Add, remove and list those who may sign in.", no_args_is_help=True
 )
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
-]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="The server's data directory [default: data].")
-]
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="File of users [default: users.json in the data].")
 ]
