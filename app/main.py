@@ -63,8 +63,8 @@ from app.engine.schedules import Schedules
 from app.engine.watch.backlog import Overflow
 from app.gateway.gateway import Gateway
 from app.gateway.state import OWNER as GATEWAY
+from app.http.documents.fixed import make_fixed
 from app.http.edge import Edge, HttpSettings
-from app.http.fixed import make_fixed
 from app.metrics.client_events import TABLE as EVENTS_TABLE
 from app.metrics.client_events import ClientEvents
 from app.metrics.metrics import Metrics

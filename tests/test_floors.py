@@ -169,7 +169,7 @@ def test_every_room_has_a_floor():
             id="inside a function",
         ),
         pytest.param(
-            upward_imports, "app/bus/a.py", "import_module('app.http.rest')", id="dynamically"
+            upward_imports, "app/bus/a.py", "import_module('app.http.rest.door')", id="dynamically"
         ),
         pytest.param(upward_imports, "app/pipeline/a.py", "import app.store.x", id="pipeline"),
         pytest.param(upward_imports, "app/http/a.py", "import app.cellar.x", id="unknown room"),

@@ -15,15 +15,18 @@ from app.core.entry_limits import TOKEN_SECONDS
 from app.core.errors import Code, Error
 from app.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from app.engine.engine import Engine
-from app.http import entrance, pages, rest, sse, websocket
-from app.http.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
-from app.http.cors import SAFE, Origins, with_cors
-from app.http.health import Readiness
-from app.http.outlet import Flusher
-from app.http.problems import FACES
-from app.http.replies import send_bytes, send_empty, send_problem
-from app.http.signing_in import SIGNED_IN, is_own_page, shows_something, sign_in
-from app.http.watch import Watch
+from app.http.documents import pages
+from app.http.documents.health import Readiness
+from app.http.entrance import door as entrance
+from app.http.entrance.signing_in import SIGNED_IN, is_own_page, shows_something, sign_in
+from app.http.messages.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
+from app.http.messages.cors import SAFE, Origins, with_cors
+from app.http.messages.problems import FACES
+from app.http.messages.replies import send_bytes, send_empty, send_problem
+from app.http.rest import door as rest
+from app.http.streams import sse, websocket
+from app.http.streams.outlet import Flusher
+from app.http.streams.watch import Watch
 
 FIXED_PATHS: Final = frozenset({"/docs", "/openapi.json", "/health", "/health/ready"})
 MQTT_PATH: Final = "/mqtt"

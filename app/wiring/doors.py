@@ -19,7 +19,7 @@ from app.config import Config
 from app.core.errors import Code, Error
 from app.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from app.http.edge import Edge
-from app.http.heads import BoundedHeads
+from app.http.messages.heads import BoundedHeads
 from app.net.certificates import Certificates, DoorTls
 from app.net.handshake import Handshakes
 from app.net.identity import ClientCheck, Files, Identity

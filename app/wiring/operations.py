@@ -16,8 +16,8 @@ from app.core.overload_limits import STOP_SECONDS_MAX
 from app.engine.engine import Engine
 from app.engine.shedding import Shed
 from app.engine.watch.subscription import Subscription
+from app.http.documents.health import Readiness, StoreProbe
 from app.http.edge import Edge
-from app.http.health import Readiness, StoreProbe
 from app.metrics.client_events import ClientEvents
 from app.metrics.figure_rows import listed_rows
 from app.metrics.overload import Facts, Overload, Queues, Watermarks

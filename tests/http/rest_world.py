@@ -20,8 +20,8 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.http.documents.fixed import make_fixed
 from app.http.edge import Edge, HttpSettings
-from app.http.fixed import make_fixed
 from app.schema import load_schema
 from app.store.memory import MemoryStore
 

@@ -10,7 +10,7 @@ from rest_world import EPOCH, world
 
 from app.core.errors import Error
 from app.core.limits import CURSORS_IN_CONDITION_MAX
-from app.http.conditions import tags_of
+from app.http.rest.conditions import tags_of
 
 ONE = f'"{EPOCH}:1"'
 TWO = f'"{EPOCH}:2"'

@@ -10,7 +10,7 @@ from rest_world import call, deque, world
 
 from app.core.callers import NONE, Caller
 from app.core.limits import HTTP_CALLERS_MAX
-from app.http.cors import Origins
+from app.http.messages.cors import Origins
 
 LIMIT = 100_000  # of rest_world
 ADDRESS = "192.0.2.7"

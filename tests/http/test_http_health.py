@@ -4,7 +4,7 @@ import asyncio
 
 from app.core.errors import Code, Error
 from app.core.overload_limits import READY_PROBE_SECONDS
-from app.http.health import StoreProbe
+from app.http.documents.health import StoreProbe
 from engine.engine_room import Room
 
 
@@ -31,7 +31,7 @@ async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
     assert "" != await probe()
     room.store.fault = None
     assert "" == await probe()
-    monkeypatch.setattr("app.http.health.READY_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("app.http.documents.health.READY_WAIT_SECONDS", 0.01)
     room.writer.held = True
     probe._asked_at -= READY_PROBE_SECONDS + 1
     assert "no write was done" in await probe()

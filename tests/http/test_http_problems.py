@@ -9,7 +9,14 @@ from app.codecs import CBOR, JSON, MSGPACK, decode
 from app.core.callers import NONE
 from app.core.errors import Code, Error
 from app.engine.resource import Resource
-from app.http.problems import FACES, as_error, problem, problem_body, problem_headers, status_of
+from app.http.messages.problems import (
+    FACES,
+    as_error,
+    problem,
+    problem_body,
+    problem_headers,
+    status_of,
+)
 
 TABLE = {
     Code.INVALID: (400, 1007),

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from app.auth.authenticator import Authenticator
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
-from app.http.signing_in import basic
+from app.http.entrance.signing_in import basic
 from auth_world import MemoryUsers, ann_and_bob
 
 

@@ -9,7 +9,7 @@ from doors import Doors
 
 from app.codecs import decode
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.http import sse
+from app.http.streams import sse
 
 
 @pytest.fixture

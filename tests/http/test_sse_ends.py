@@ -10,7 +10,7 @@ from doors import STREAM, Doors
 from app.core.callers import NONE
 from app.core.events import MESSAGE, PUT, Event
 from app.engine.watch import standing
-from app.http import sse
+from app.http.streams import sse
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
 from app.engine.past.past import Past
 from app.engine.past.places import Place
-from app.http.streams import accepted, request_of
+from app.http.streams.openings import accepted, request_of
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0

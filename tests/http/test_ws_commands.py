@@ -10,7 +10,7 @@ from app.codecs import decode
 from app.core.callers import NONE
 from app.core.events import PUT
 from app.engine.resource import Resource
-from app.http import websocket
+from app.http.streams import websocket
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from app.core.callers import NONE
 from app.core.events import PUT
 from app.engine.watch import standing
-from app.http import connection, websocket
+from app.http.streams import connection, websocket
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Documents: what the server says of itself: health, OpenAPI, the live page."""

@@ -1,0 +1,92 @@
+"""The fixed pages: documentation, the OpenAPI document and health, as a FastAPI application."""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from app.core.overload_limits import READY_RETRY_SECONDS
+from app.engine.engine import Engine
+from app.http.documents.entrance import ENTRANCE
+from app.http.documents.openapi import Document, openapi_document
+from app.http.edge import HttpSettings
+
+OPENAPI_PATH: Final = "/openapi.json"
+DOCUMENTATION: Final = "/ui/#/api"
+"""The live page shows it: pages that come with FastAPI load their scripts from another host."""
+
+
+class Health(BaseModel):
+    """Whether the server works, and how far its log is."""
+
+    status: str = Field(description="ok")
+    version: str
+    head: str = Field(description="The cursor of the newest position.")
+
+
+class Ready(BaseModel):
+    """Whether requests should be sent here, and what each check found."""
+
+    ready: bool
+    checks: dict[str, str] = Field(description="`ok`, or what is wrong, by check.")
+
+
+def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
+    """Return the application with the fixed pages."""
+    app = FastAPI(
+        title=settings.title,
+        version=settings.version,
+        openapi_url=None,  # ours is made from the schema too, and kept as bytes
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+
+    @app.get("/health", tags=["Server"], operation_id="health")
+    async def health() -> Health:
+        """Tell that the server works, its version, and the newest position of its log."""
+        return Health(status="ok", version=settings.version, head=engine.head)
+
+    readiness = settings.readiness
+    not_ready: dict[int | str, dict[str, Any]] = {
+        503: {"model": Ready, "description": "Not now; the checks say why."}
+    }
+
+    @app.get("/health/ready", tags=["Server"], operation_id="ready", responses=not_ready)
+    async def ready(response: Response) -> Ready:
+        """Tell whether the disk takes writes, all ports are open and nothing is shed."""
+        checks = dict(await readiness.look())
+        is_ready = set(checks.values()) <= {"ok"}
+        if not is_ready:
+            response.status_code = 503
+            response.headers["retry-after"] = str(READY_RETRY_SECONDS)
+        response.headers["cache-control"] = "no-store"
+        return Ready(ready=is_ready, checks=checks)
+
+    own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
+    ours = openapi_document(engine.registry, settings.title, settings.version)
+    document = orjson.dumps(merged(merged(own, ours), ENTRANCE))
+
+    @app.get(OPENAPI_PATH, include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(document, media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> RedirectResponse:
+        return RedirectResponse(DOCUMENTATION)
+
+    app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
+    return app
+
+
+def merged(one: Document, other: Document) -> Document:
+    """Return two documents as one: objects are joined, of anything else the second's counts."""
+    made = dict(one)
+    for name, value in other.items():
+        known = made.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        made[name] = merged(known, value) if both else value  # type: ignore[arg-type]
+    return made

@@ -1,0 +1,1 @@
+"""The entrance: who a request comes from, and where somebody signs in."""

@@ -1,0 +1,90 @@
+"""Answers as ASGI messages: the few forms in which REST answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+from app.core.errors import Code, Error
+from app.engine.engine import Engine
+from app.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
+from app.http.messages.problems import problem, problem_body, problem_headers, status_of
+
+EMPTY: Final = {"type": "http.response.body", "body": b""}
+VARY: Final = (b"vary", b"Accept")
+
+
+async def send_bytes(
+    send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
+    *, head: bool = False,
+) -> None:  # fmt: skip
+    """Send a whole answer; to HEAD only its headers."""
+    headers = [
+        (b"content-type", media_type.encode("latin-1")),
+        (b"content-length", str(len(body)).encode()),
+        VARY,
+        *(extra or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+async def send_empty(
+    send: Send, status: int, extra: HeaderList | None = None, kind: str = "http.response"
+) -> None:
+    """Send an answer without content."""
+    headers = [*(extra or ())]
+    if status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+        headers.append((b"content-length", b"0"))
+    await send_headers(send, status, headers, kind)
+
+
+async def send_headers(
+    send: Send, status: int, headers: HeaderList, kind: str = "http.response"
+) -> None:
+    """Send an answer that is only these headers."""
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": b""})
+
+
+async def send_problem(
+    engine: Engine, error: Error, headers: Headers, scope: Scope, send: Send
+) -> None:
+    """Send an error as problem details, in the format that the client accepts."""
+    instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
+    details = problem(error, instance, engine.cursor)
+    media_type, body = problem_body(details, text_of(headers, b"accept"))
+    quiet = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
+    extra = problem_headers(error, engine.cursor, quiet=quiet)
+    if error.code is Code.TOO_LARGE or error.detail.get("close"):
+        extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
+    head = scope["method"] == "HEAD"
+    await send_bytes(send, status_of(error), media_type, body, extra, head=head)
+
+
+@asynccontextmanager
+async def until_gone(receive: Receive) -> AsyncIterator["asyncio.Future[None]"]:
+    """Give what is done as soon as the client is gone, for as long as its answer takes."""
+    gone = asyncio.ensure_future(_disconnected(receive))
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
+    """Carry out work that answers a client, and give it up when the client is gone."""
+    task = asyncio.ensure_future(work)
+    try:
+        async with until_gone(receive) as gone:
+            await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

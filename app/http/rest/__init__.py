@@ -1,0 +1,1 @@
+"""REST: records and collections, read and written one request at a time."""

@@ -1,0 +1,145 @@
+"""GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
+
+from functools import reduce
+from typing import Final
+
+from app.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
+from app.core.errors import Code, Error
+from app.core.evaluation import project
+from app.core.events import Record, local_id
+from app.core.meta import with_meta
+from app.core.queries import Query, Select
+from app.core.query_text import parse_query
+from app.core.tables import Table
+from app.core.values import parse_id
+from app.http.messages.asgi import path_of
+from app.http.messages.replies import EMPTY, VARY, send_bytes
+from app.http.rest import customs, descriptions, history, listings
+from app.http.rest.asof import moment_asked, send_then
+from app.http.rest.conditions import check_read_condition, not_modified
+from app.http.rest.offers import is_collection, is_description, not_offered
+from app.http.rest.readings import Reading, readings
+from app.http.rest.representations import representation, send_representation, validators_of
+from app.http.rest.request import RECORD_TYPES, Request
+
+_ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
+"""What a reading of the path that is not the right one leads to."""
+
+
+async def get(request: Request) -> None:
+    """Answer GET and HEAD."""
+    route = request.route
+    if route.overrides("get"):
+        await customs.get(request)
+    elif request.parameters.period is not None and request.parameters.period.asof is None:
+        await history.send_history(request, request.parameters.period)
+    elif is_collection(route):
+        await _send_collection(request, route.record_id)
+    elif is_description(route):
+        await descriptions.send_description(request)
+    elif route.entry is not None and route.shape is None:
+        raise not_offered(route, request.method)
+    elif not route.topic:
+        await descriptions.send_index(request)
+    else:
+        await _get_record(request)
+
+
+async def _get_record(request: Request) -> None:
+    """Answer with the first reading of the path at which there is something.
+
+    An id that holds a dot is found under its whole name, also when it ends like a format.
+    """
+    missing: Error | None = None
+    for reading in readings(request.topic, request.route.table):
+        if request.route.table is not None and reading.topic.endswith("/"):
+            prefix = local_id(request.route.table, reading.topic)
+            await _send_collection(request, prefix, reading.media_type)
+            return
+        try:
+            record = await _record(request, reading.topic)
+        except Error as error:
+            if error.code not in _ELSEWHERE:
+                raise
+            missing = missing or error
+            continue
+        await _send_record(request, record, reading)
+        return
+    raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
+    """Answer with a table's records: as they are, or as they were."""
+    moment = moment_asked(request)
+    if moment is None:
+        await listings.send_collection(request, prefix, media_type)
+    else:
+        await send_then(request, prefix, moment, media_type)
+
+
+async def _record(request: Request, topic: str) -> Record:
+    """Return the record at a topic: as it is, or as it was."""
+    moment = moment_asked(request)
+    if moment is None:
+        return await request.engine.read(topic, request.caller)
+    table = request.engine.registry.route(topic).table
+    return await request.engine.past.record(topic, table, moment, request.caller)
+
+
+async def _send_record(request: Request, record: Record, reading: Reading) -> None:
+    parameters = request.parameters
+    if reading.path or parameters.meta or parameters.query:
+        await _send_parts(request, record, reading)
+        return
+    accept = request.headers.get(b"accept")
+    kept = representation(request.engine, record, accept, reading.media_type)
+    await send_representation(kept, request.headers, request.send, head=request.is_head)
+
+
+async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
+    """Answer with what was asked of a record instead of the whole of it."""
+    headers, send = request.headers, request.send
+    validators = validators_of(request.engine, record)
+    etag = validators[0][1]
+    check_read_condition(headers, etag)
+    conditional = b"if-none-match" in headers or b"if-modified-since" in headers
+    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes alone
+    if conditional and not ages and not_modified(headers, etag, record.version):
+        await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
+        await send(EMPTY)
+        return
+    media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
+    value = _parts(request, record, reading.path, media_type)
+    body = encode([value] if media_type == NDJSON else value, media_type)
+    content_type = content_type_header(media_type)
+    await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
+
+
+def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:
+    """Return a property, or the selected parts with their metadata."""
+    spelling = JSON if media_type in {CSV, NDJSON} else media_type
+    value = request.engine.contents.spelled(record, spelling)
+    if path:
+        return reduce(_member, path, value)
+    table = record.table or Table(record.topic, None)
+    select = _select_of(request.parameters.query, table)
+    value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
+    if request.parameters.meta:
+        engine = request.engine
+        return with_meta(value, record, engine.reader.epoch, engine.now())
+    return value
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _select_of(text: str, table: Table) -> Select | None:
+    query = parse_query(text, table)
+    if query != Query(select=query.select):
+        raise Error(
+            Code.INVALID,
+            "one record has no conditions, order or limit; only select(...) means something here, "
+            f"or a query at the collection, such as {path_of(table.topic(''))!r}",
+        )
+    return query.select

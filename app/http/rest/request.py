@@ -1,0 +1,127 @@
+"""One request that has left the hot path: what the modules of REST pass to each other."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from app.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
+from app.core.callers import Caller
+from app.core.events import Event
+from app.engine.engine import Engine
+from app.engine.producers import put_mark
+from app.engine.registry import Route
+from app.engine.stamps import put_stamp
+from app.engine.write import Receipt
+from app.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
+from app.http.messages.bodies import read_body
+from app.http.messages.parameters import Parameters
+from app.http.messages.replies import send_bytes
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+VALUE_TYPES = (JSON, CBOR, MSGPACK)
+"""What a value is offered in; the first is what one gets who does not say."""
+RECORD_TYPES = (*VALUE_TYPES, NDJSON, CSV)
+ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: its edge, what it asks for, who asks, and the two ends of ASGI."""
+
+    edge: "Edge"
+    scope: Scope
+    headers: Headers
+    route: Route
+    caller: Caller
+    parameters: Parameters
+    receive: Receive
+    send: Send
+
+    @property
+    def engine(self) -> Engine:
+        """The engine."""
+        return self.edge.engine
+
+    @property
+    def topic(self) -> str:
+        """The topic that the path names."""
+        return self.route.topic
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        return str(self.scope["method"])
+
+    @property
+    def is_head(self) -> bool:
+        """Whether only the headers are wanted."""
+        return self.method == "HEAD"
+
+    @property
+    def accept(self) -> str | None:
+        """The Accept header."""
+        return text_of(self.headers, b"accept")
+
+    async def body(self) -> bytes:
+        """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
+        settings = self.edge.settings
+        return await read_body(
+            self.headers, self.receive, settings.body_bytes_max, settings.body_seconds_max
+        )
+
+    async def answer(
+        self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
+    ) -> None:
+        """Answer with a value, in the format that the client accepts; raises NOT_ACCEPTABLE."""
+        media_type = negotiate(self.accept, VALUE_TYPES)
+        body = encode(value, media_type)
+        await send_bytes(self.send, status, media_type, body, extra, head=self.is_head)
+
+    def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
+        """Return the event that this request asks for."""
+        event = new_event(self.topic, kind, payload, content_type, self.caller)
+        stamp_from(event, self.headers)
+        mark_from(event, self.headers)
+        return event
+
+
+def new_event(
+    topic: str, kind: str, payload: bytes, content_type: str | None, caller: Caller
+) -> Event:
+    """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (FEATURES B2)."""
+    client = caller.client_id or caller.user
+    return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
+
+
+def stamp_from(event: Event, headers: Headers) -> None:
+    """Give an event the version and origin that a request says, if it does (FEATURES E26)."""
+    version = text_of(headers, b"rowcast-version")
+    if version is not None:
+        put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
+
+
+def mark_from(event: Event, headers: Headers) -> None:
+    """Give an event the mark of its producer that a request says, if it does (M8)."""
+    mark = text_of(headers, b"rowcast-producer")
+    if mark is not None:
+        put_mark(event, mark, text_of(headers, b"rowcast-low"))
+
+
+def outcome_headers(receipt: Receipt) -> HeaderList:
+    """Return the headers that say which version won over a late write, or that it came again."""
+    if receipt.repeat:
+        return [(b"rowcast-repeat", b"1")]
+    return [(b"rowcast-late", str(receipt.late).encode())] if receipt.late else []
+
+
+def position_headers(engine: Engine, event: Event) -> HeaderList:
+    """Return the headers that say which position a write became; none when it was not logged."""
+    if not event.seq:
+        return []
+    cursor = engine.cursor(event.seq).encode()
+    headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
+    if event.version:  # of what came again only the position is remembered
+        headers.append((b"rowcast-version", str(event.version).encode()))
+    return headers

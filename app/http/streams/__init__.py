@@ -1,0 +1,1 @@
+"""Streams: server-sent events and WebSockets, and what the two share."""

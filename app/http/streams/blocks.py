@@ -1,0 +1,40 @@
+"""The parts that every event stream has: its headers, the pause before a reconnect, a last word."""
+
+import secrets
+from typing import TYPE_CHECKING
+
+from app.codecs import JSON, encode
+from app.core.errors import Error
+from app.core.limits import STREAM_RETRY_SPREAD_MS
+from app.http.messages.asgi import HeaderList
+from app.http.messages.problems import problem
+
+if TYPE_CHECKING:
+    from app.http.edge import Edge
+
+
+def headers_for(media_type: str, more: HeaderList) -> HeaderList:
+    """Return the headers of an event stream, which must not be kept or held back on its way."""
+    headers = [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        (b"vary", b"Accept"),
+        *more,
+    ]
+    if media_type != JSON:
+        headers.append((b"event-format", media_type.encode()))
+    return headers
+
+
+def retry_block(edge: "Edge") -> bytes:
+    """Return how long to wait before a reconnect: not all come at the same moment (C17)."""
+    return b"retry: %d\n\n" % (
+        edge.settings.sse_retry_ms + secrets.randbelow(STREAM_RETRY_SPREAD_MS)
+    )
+
+
+def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
+    """Return the last event of a stream that cannot go on."""
+    details = encode(problem(error, instance, edge.engine.cursor), JSON)
+    return b"event: problem\ndata: %b\n\n" % details
