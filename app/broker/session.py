@@ -144,6 +144,11 @@ class Session:
         return list(self.subscription) if self.subscription is not None else self.filters
 
     @property
+    def subscription_count(self) -> int:
+        """How many filters it has, shared ones too."""
+        return len(self.interests) + (len(self.sharing.shares) if self.sharing is not None else 0)
+
+    @property
     def place(self) -> int:
         """The number up to which every event was handed over: in flight, done or not for it."""
         return self.subscription.settled if self.subscription is not None else self.position

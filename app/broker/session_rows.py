@@ -77,7 +77,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
         "event": session.happened,
         "connected": client is not None,
         "user": session.user,
-        **_connection(broker, client),
+        **connection_facts(broker, client),
         "clean_start": client.clean_start if client is not None else None,
         "properties": _properties(session, client),
         "created": time_text(session.created_at),
@@ -99,7 +99,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
     }
 
 
-def _connection(broker: "Broker", client: "Client | None") -> Facts:
+def connection_facts(broker: "Broker", client: "Client | None") -> Facts:
     """Return what is true of the connection; of none there is nothing to be said."""
     if client is None or client.caller is None:
         absent = ("peer", "door", "transport", "version", "keep_alive_seconds")

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from app.broker.broker import Broker
+from app.broker.session_rows import connection_facts
 from app.broker.sharing import filter_of
 from app.engine.engine import Engine
 from app.engine.rows.system_rows import time_text
@@ -38,16 +39,30 @@ def add_figures(engine: Engine, broker: Broker, doors: Doors) -> None:
 
 
 def _client(broker: Broker, client_id: str) -> Facts | None:
-    """Return what passed over a client's connection, and what waits; 0 where there is none."""
+    """Return who a client is and from where, what passed over its connection, and what waits.
+
+    Of a client that is away only what its session keeps is known. It tells no more of anybody than
+    ``$SYS/sessions`` does, and to nobody else.
+    """
     session = broker.sessions.get(client_id)
     if session is None:
         return None
     client, missed = session.client, session.gaps.account.rows()
-    facts: Facts = {"client_id": client_id, "connected": client is not None}
+    facts: Facts = {
+        "client_id": client_id,
+        "connected": client is not None,
+        "user": session.user,
+        "created": time_text(session.created_at),
+        "disconnected_at": time_text(session.left_at),
+        "session_expiry_interval": session.expiry_seconds,
+        "subscription_count": session.subscription_count,
+    }
     if client is not None:
         passed = client.counted
-        silent_seconds = broker.clock() - client.last_seen
+        facts |= connection_facts(broker, client)
+        facts["last_seen"] = facts.pop("last_activity")
         facts |= {
+            "clean_start": client.clean_start,
             "messages_in": passed.publishes_in,
             "messages_out": passed.publishes_out,
             "payload_bytes_in": passed.payload_in,
@@ -58,7 +73,6 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
             "bytes_out": passed.bytes_out,
             "refused": client.refused,
             "unwritten_bytes": client.transport.get_write_buffer_size(),
-            "last_seen": time_text(broker.now() - silent_seconds),
         }
     return facts | {
         "dropped": sum(missed.values()),

@@ -44,6 +44,23 @@ def test_what_passed_over_a_connection(server):
     assert 404 == server.request("GET", "/$SYS/clients/nobody").status_code
 
 
+def test_who_a_client_is_and_from_where(server):
+    """F33: user, address, transport, version, since when: what a list of clients is asked for."""
+    with Mqtt(server.mqtt_port, 5, client_id="who") as client:
+        client.subscribe("own")
+        client.subscribe("$share/some/others")
+        row = rows(server, "clients/who")
+        same = rows(server, "sessions/who")
+        listed = rows(server, "clients/?transport==tcp&version==5&select(client_id)")
+    names = ("user", "peer", "transport", "version", "connected_at", "created", "door")
+    assert [same[name] for name in names] == [row[name] for name in names]
+    assert ("anonymous", "127.0.0.1", "tcp", 5, "mqtt") == tuple(
+        row[name] for name in ("user", "peer", "transport", "version", "door")
+    )
+    assert (2, None) == (row["subscription_count"], row["disconnected_at"])
+    assert "who" in listed
+
+
 def test_a_session_whose_client_is_away_is_a_row_too(server):
     """F33: what waits for it is told as its lag."""
     lasting = {"session_expiry_interval": 600}
@@ -55,7 +72,8 @@ def test_a_session_whose_client_is_away_is_a_row_too(server):
         "the client is gone",
     )
     assert row["lag"] > 0
-    assert "bytes_in" not in row
+    assert row["disconnected_at"] > row["created"]
+    assert not {"bytes_in", "peer"} & row.keys()
 
 
 def test_hooks_and_what_they_cost(server):

@@ -161,6 +161,9 @@ async def test_users_rules_and_the_command_that_explains(tmp_path):
             assert [{"id": "0", "site": "north"}] == listed.json()
             rule = {"filter": "Tank/0", "effect": "deny", "actions": ["read"], "users": ["ben"]}
             assert 403 == await put("/$SYS/rules/no", rule, "ben")
+            for name, code in (("ben", 403), ("root", 200)):  # who is connected, from where (F33)
+                them = await http.get("/$SYS/clients/", auth=(name, f"secret-{name}"))
+                assert code == them.status_code
             assert True is await put("/$SYS/rules/no", rule)
             assert [] == (await http.get("/Tank/", auth=("ben", "secret-ben"))).json()
         named = url.replace("//", "//root:secret-root@")
