@@ -1,7 +1,7 @@
 """Who may do what, said a second time: a plain evaluator for tests to compare the server with.
 
 It shares no code with the server. Rules are nested tuples, policies plain data; what is said here
-is what README.md says. A random policy is written as a schema and as rows of ``$SYS/rules``.
+is what docs/access.md says. A random policy is written as a schema and as rows of ``$SYS/rules``.
 """
 
 import json

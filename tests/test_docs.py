@@ -1,7 +1,7 @@
 """The documents cannot lie: what they name is there, and what is there is named.
 
-README.md is for users, app/README.md for those who change the code. Here their commands, settings,
-error codes, files and symbols are compared with the code.
+README.md and docs/ are for users, app/README.md for those who change the code. Here their
+commands, settings, error codes, files and symbols are compared with the code.
 """
 
 import ast
@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer.core
@@ -26,6 +27,9 @@ from house import APP, FLOORS, ROOT, expect_none, relative
 
 README = ROOT / "README.md"
 TOUR = APP / "README.md"
+CHAPTERS = sorted((ROOT / "docs").glob("*.md"))
+MANUAL = [README, *CHAPTERS]
+DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR)]
 
 OUTSIDE = {
     "curl", "mosquitto_pub", "mosquitto_sub", "docker", "git", "cd", "echo", "cat", "node", "npm",
@@ -145,7 +149,7 @@ def _wrong_rowcast(words: list[str]) -> str:
     return f"{' '.join(path)} has no option {unknown[0]}" if unknown else ""
 
 
-PLACES = {"app", "tests", "scripts", "resources", ".ci"}
+PLACES = {"app", "docs", "tests", "scripts", "resources", ".ci"}
 ENDINGS = r"\.(?:py|md|graphql|toml|lock|yaml|js|json|html|csv)"
 
 
@@ -187,6 +191,26 @@ def _names(node: ast.AST) -> set[str]:
     return {item.id for item in targets if isinstance(item, ast.Name)}
 
 
+def dead_links(path: Path) -> Iterator[str]:
+    """Give the links of a document to files or headings of the project that are not there."""
+    for name, heading in re.findall(
+        r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose(path.read_text(encoding="utf-8"))
+    ):
+        target = path.parent / name if name else path
+        if "://" in name:
+            continue
+        if not target.exists():
+            yield f"{relative(path)}: there is no {name}"
+        elif heading and heading not in anchors(target.read_text(encoding="utf-8")):
+            yield f"{relative(path)}: {name} has no heading #{heading}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names by which links reach the headings of a text."""
+    heads = re.findall(r"^#+ (.+)$", prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
 def wrong_decisions(text: str) -> Iterator[str]:
     """Decisions are numbered from 1 without gaps, and each says whether it stands."""
     body = section(text, "Decisions")
@@ -206,12 +230,18 @@ def wrong_decisions(text: str) -> Iterator[str]:
             yield f"decision {head[1]} is superseded by {status[2]}, which is not there"
 
 
-# -- README.md -------------------------------------------------------------------------------------
+# -- README.md and docs/ ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def readme():
     return README.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def manual():
+    """All that is written for users."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in MANUAL)
 
 
 @pytest.fixture(scope="module")
@@ -226,53 +256,53 @@ def test_changes_name_this_version(readme):
     assert (version, version) == (app.__version__, newest and newest[1])
 
 
-def test_readme_names_every_setting(readme):
-    assert [] == [key for key in config_keys() if key not in quoted(readme)]
+def test_the_manual_names_every_setting(manual):
+    assert [] == [key for key in config_keys() if key not in quoted(manual)]
 
 
-def test_readme_names_no_setting_that_is_not_there(readme):
+def test_the_manual_names_no_setting_that_is_not_there(manual):
     sections = {key.split(".")[0] for key in config_keys() if "." in key}
     files = re.compile(ENDINGS + "$")
     assert [] == [
         word
-        for word in quoted(readme)
+        for word in quoted(manual)
         if re.fullmatch(rf"({'|'.join(sections)})(\.\w+)+", word)
         and not {word, f"{word}.enabled"} & set(config_keys())
         and not files.search(word)
     ]
 
 
-def test_readme_shows_every_command(readme):
+def test_the_manual_shows_every_command(manual):
     names = typer.main.get_command(command).commands
-    assert [] == [name for name in names if f"rowcast {name}" not in readme]
+    assert [] == [name for name in names if f"rowcast {name}" not in manual]
 
 
-def test_readme_names_every_error_code(readme):
-    assert [] == [code.value for code in Code if code.value not in quoted(readme)]
+def test_the_manual_names_every_error_code(manual):
+    assert [] == [code.value for code in Code if code.value not in quoted(manual)]
 
 
-def test_readme_states_the_event_format(readme):
-    words = set(re.findall(r"\w+", section(readme, "event format")))
+def test_the_manual_states_the_event_format(manual):
+    words = set(re.findall(r"\w+", section(manual, "event format")))
     assert set() == {*EVENT_FIELDS, *KINDS} - words
 
 
-def test_readme_names_every_method_of_a_resource(readme):
-    words = set(re.findall(r"\w+", " ".join(quoted(readme) + blocks(readme, "python"))))
+def test_the_manual_names_every_method_of_a_resource(manual):
+    words = set(re.findall(r"\w+", " ".join(quoted(manual) + blocks(manual, "python"))))
     assert set() == set(OVERRIDABLE) - words
 
 
-def test_readme_and_tour_name_every_script(readme, tour):
+def test_manual_and_tour_name_every_script(manual, tour):
     scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file() and not path.suffix]
-    assert [] == [name for name in map(relative, scripts) if name not in readme + tour]
+    assert [] == [name for name in map(relative, scripts) if name not in manual + tour]
 
 
 SHELLS = ("sh", "bash", "shell", "console")
 
 
-def test_commands_of_readme_and_tour_exist(readme, tour):
+def test_commands_of_manual_and_tour_exist(manual, tour):
     typed = [
         words
-        for text in (readme, tour)
+        for text in (manual, tour)
         for block in blocks(text, *SHELLS)
         for words in commands(block)
     ]
@@ -280,32 +310,34 @@ def test_commands_of_readme_and_tour_exist(readme, tour):
     assert typed
 
 
-def test_examples_in_json_yaml_python_and_graphql_are_right(readme, tmp_path):
-    for block in blocks(readme, "json"):
+def test_examples_in_json_yaml_python_and_graphql_are_right(manual, tmp_path):
+    for block in blocks(manual, "json"):
         json.loads(block)
-    for block in blocks(readme, "yaml"):
+    for block in blocks(manual, "yaml"):
         file = tmp_path / "rowcast.yaml"
         file.write_text(block, encoding="utf-8")
         load_config(file, {})
-    for block in blocks(readme, "python"):
+    for block in blocks(manual, "python"):
         ast.parse(block)
-    for block in blocks(readme, "graphql"):
-        parse_schema(block, "README.md")
+    for block in blocks(manual, "graphql"):
+        parse_schema(block, "the manual")
 
 
-@pytest.mark.parametrize("name", ["README.md", "app/README.md"])
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_file_and_symbol_named_is_there(name):
     """FEATURES O18."""
     text = (ROOT / name).read_text(encoding="utf-8")
     expect_none([wrong for item in quoted(text) if (wrong := missing_place(item))])
 
 
-@pytest.mark.parametrize("name", ["README.md", "app/README.md"])
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_link_within_the_project_leads_somewhere(name):
-    path = ROOT / name
-    links = re.findall(r"\]\(([^)#\s]+)", prose(path.read_text(encoding="utf-8")))
-    local = [link for link in links if "://" not in link]
-    assert [] == [link for link in local if not (path.parent / link).exists()]
+    """A file that is there, and a heading that is in it."""
+    expect_none(list(dead_links(ROOT / name)))
+
+
+def test_readme_leads_to_every_chapter(readme):
+    assert [] == [path.name for path in CHAPTERS if f"](docs/{path.name})" not in readme]
 
 
 # -- app/README.md ---------------------------------------------------------------------------------
@@ -380,6 +412,15 @@ def test_what_is_there_or_is_no_place_passes(text):
 )
 def test_a_wrong_decision_is_noticed(text):
     assert list(wrong_decisions(text))
+
+
+@pytest.mark.parametrize("link", ["absent.md", "other.md#absent", "#absent"])
+def test_a_dead_link_is_noticed(tmp_path, monkeypatch, link):
+    monkeypatch.setattr("test_docs.relative", str)
+    (tmp_path / "other.md").write_text("# Other")
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n[a]({link}) [b](other.md#other) [c](#page)")
+    assert 1 == len(list(dead_links(page)))
 
 
 def test_a_section_ends_at_the_next_heading_of_its_height():

@@ -357,7 +357,7 @@ STARTED_BY_NAME = {"app.cli", "app.api", "app.store.memory"}
 
 FOR_TESTS = {
     "MemoryStore": "the store that the engine's tests run on",
-    "config_keys": "what the README is compared with",
+    "config_keys": "what the manual is compared with",
 }
 """Public names that only tests use, with the reason."""
 

@@ -61,7 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-pin", action="store_true", help="let the scheduler choose the cores")
     parser.add_argument("--directory", help="where servers keep their data (the system's default)")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--update-readme", action="store_true", help="write it into README.md")
+    parser.add_argument("--update-docs", action="store_true", help="write it into docs/speed.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round's figures")
     return parser.parse_args()
 
@@ -121,9 +121,9 @@ def publish(options: argparse.Namespace, settings: Settings, outcomes: list[Outc
     print(markdown(table, about) if options.markdown else "\n".join([plain(table), "", *about]))
     if options.json:
         options.json.write_text(json.dumps(as_json(outcomes, about), indent=1) + "\n")
-    if options.update_readme:
+    if options.update_docs:
         try:
-            update(ROOT / "README.md", markdown(table, about))
+            update(ROOT / "docs/speed.md", markdown(table, about))
         except BenchError as error:
             sys.exit(f"bench: {error}")
     return 1 if any(outcome.failures for outcome in outcomes) else 0

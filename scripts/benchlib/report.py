@@ -1,4 +1,4 @@
-"""The table: a row for each case and peer, for the terminal and for README.md."""
+"""The table: a row for each case and peer, for the terminal and for docs/speed.md."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -175,16 +175,16 @@ def markdown(table: Sequence[Row], facts: Sequence[str]) -> str:
     return "\n".join([*out, *(f"- {fact}" for fact in facts)])
 
 
-def update(readme: Path, text: str) -> None:
+def update(page: Path, text: str) -> None:
     """Put the text between the markers of a file."""
-    old = readme.read_text()
+    old = page.read_text()
     head, begin, rest = old.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise BenchError(
-            f"{readme.name} has no {BEGIN} ... {END}; put the two markers where the table goes"
+            f"{page.name} has no {BEGIN} ... {END}; put the two markers where the table goes"
         )
-    readme.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}")
+    page.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}")
 
 
 def as_json(outcomes: Iterable[Outcome], facts: Sequence[str]) -> dict[str, Any]:

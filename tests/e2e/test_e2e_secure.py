@@ -414,16 +414,16 @@ async def test_a_secure_port_asked_for_without_a_certificate_is_told(tmp_path, c
     assert "mqtt.network.securePort stays closed: set tls.certificate" in caplog.text
 
 
-def readme_block(language):
-    """Return the block of README.md's section about TLS."""
-    section = (ROOT / "README.md").read_text().partition("\n### TLS\n")[2]
+def manual_block(language):
+    """Return the block of docs/access.md's section about TLS."""
+    section = (ROOT / "docs/access.md").read_text().partition("\n### TLS\n")[2]
     return section.partition(f"```{language}\n")[2].partition("```")[0]
 
 
-async def test_the_commands_of_the_readme_work(tmp_path, monkeypatch):
+async def test_the_commands_of_the_manual_work(tmp_path, monkeypatch):
     """FEATURES O18: as typed, then the settings as they stand there."""
     monkeypatch.chdir(tmp_path)
-    typed = readme_block("sh")
+    typed = manual_block("sh")
     assert typed.startswith("mkdir -p tls\nopenssl ")
     await asyncio.to_thread(subprocess.run, ["sh", "-ec", typed], check=True, capture_output=True)
     settings = {
@@ -435,7 +435,7 @@ async def test_the_commands_of_the_readme_work(tmp_path, monkeypatch):
     assert set(settings) == {
         f"{section}.{line.split(':')[0].strip()}"
         for section in ("tls", "mqtt")
-        for line in readme_block("yaml")
+        for line in manual_block("yaml")
         .partition(f"{section}:\n")[2]
         .split("\nmqtt:")[0]
         .split("\n")

@@ -54,7 +54,7 @@ def test_a_session_is_ended_by_rest(server):
 
 
 def test_retained_messages_are_listed_read_and_cleared_by_rest(server):
-    """E30: as README.md shows it."""
+    """E30: as docs/history.md shows it."""
     for room in ("kitchen", "hall"):
         server.request("PUT", f"/home/{room}/temperature", content=b"21").raise_for_status()
     path = "/$SYS/retained/"

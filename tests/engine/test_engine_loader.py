@@ -117,9 +117,9 @@ def test_g17_a_mistaken_event_stops_the_start_with_its_line(tmp_path):
         load(tmp_path, bad=text)
 
 
-async def test_the_readmes_hooks_do_what_it_says(tmp_path, capsys):
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    section = readme.partition("\n## Hooks\n")[2]
+async def test_the_manuals_hooks_do_what_it_says(tmp_path, capsys):
+    manual = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    section = manual.partition("\n## Hooks\n")[2]
     (tmp_path / "sample.py").write_text(section.partition("```python\n")[2].partition("```")[0])
     hooks = Hooks()
     load_resources(tmp_path, hooks)

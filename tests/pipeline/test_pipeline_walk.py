@@ -1,4 +1,4 @@
-"""The walk of README.md, "From topics to Spark and back", typed as it stands there."""
+"""The walk of docs/spark.md, "From topics to Spark and back", typed as it stands there."""
 
 import re
 import subprocess
@@ -11,15 +11,16 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from house import ROOT
 from serving import ROWCAST, Server, environment, wait_until
-from test_docs import README, blocks, commands, section
+from test_docs import blocks, commands, section
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: the walk is NOT tested here")
 
 from app.cli import command  # noqa: E402
 
-ROOT = README.parent
+SPARK = ROOT / "docs/spark.md"
 READINGS = 900
 """Of the 26,115 that the walk loads: the same commands, in less time."""
 
@@ -74,7 +75,7 @@ class Walker:
 
 def test_the_walk_of_the_readme(spark, tmp_path, monkeypatch):
     """S9, S14: real data live, export, roll up, write back, watch it arrive, look at a plot."""
-    text = section(README.read_text(), "From topics to Spark and back")
+    text = section(SPARK.read_text(), "From topics to Spark and back")
     typed = [words for block in blocks(text, "sh") for words in commands(block)]
     assert len(typed) == 9
     schema = (ROOT / "schema.graphql").read_text()
