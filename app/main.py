@@ -18,11 +18,11 @@ from typing import TypeVar, cast
 
 from app import __version__
 from app.broker.broker import Broker
-from app.broker.forms import media_type_wanted
-from app.broker.recall import OWNER
+from app.broker.connections.websocket import WebSocketEndpoint
+from app.broker.delivery.forms import media_type_wanted
+from app.broker.sessions.recall import OWNER
+from app.broker.sessions.wills import WILLS
 from app.broker.settings import BrokerSettings
-from app.broker.websocket import WebSocketEndpoint
-from app.broker.wills import WILLS
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock

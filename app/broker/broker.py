@@ -12,19 +12,21 @@ from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
-from app.broker import accounts, hooking, wills
-from app.broker.exclusive import Exclusives
-from app.broker.forms import Forms
-from app.broker.guard import Guard
+from app.broker.connections.guard import Guard
+from app.broker.connections.refusing import Refusals
+from app.broker.connections.traffic import Observer, Silence, Tally
+from app.broker.delivery import accounts
+from app.broker.delivery.forms import Forms
+from app.broker.delivery.sharing import Sharing
 from app.broker.judging import judge
-from app.broker.keeper import Keeper
-from app.broker.recall import Facts, read_sessions, read_wills
-from app.broker.refusing import Refusals
-from app.broker.session import NEVER, Session, Sessions
-from app.broker.session_rows import PATH, session_rows, tell
+from app.broker.packets import hooking
+from app.broker.packets.exclusive import Exclusives
+from app.broker.sessions import wills
+from app.broker.sessions.keeper import Keeper
+from app.broker.sessions.recall import Facts, read_sessions, read_wills
+from app.broker.sessions.rows import PATH, session_rows, tell
+from app.broker.sessions.session import NEVER, Session, Sessions
 from app.broker.settings import BrokerSettings
-from app.broker.sharing import Sharing
-from app.broker.traffic import Observer, Silence, Tally
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from app.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS

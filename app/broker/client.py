@@ -16,16 +16,16 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from app.broker.authentication import Dialogue
-from app.broker.delivery import deliver
-from app.broker.forms import Form
-from app.broker.handlers import HANDLERS
-from app.broker.patience import Patience
-from app.broker.publishing import on_puback, on_publish
-from app.broker.rates import Meter
-from app.broker.session import Session
-from app.broker.traffic import Traffic
-from app.broker.transport import Transport, fitted
+from app.broker.connections.patience import Patience
+from app.broker.connections.rates import Meter
+from app.broker.connections.traffic import Traffic
+from app.broker.connections.transport import Transport, fitted
+from app.broker.delivery.forms import Form
+from app.broker.delivery.sending import deliver
+from app.broker.packets.authentication import Dialogue
+from app.broker.packets.handlers import HANDLERS
+from app.broker.packets.publishing import on_puback, on_publish
+from app.broker.sessions.session import Session
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import (

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from app.auth.authenticator import Authenticator
-from app.broker.guard import GuardSettings
-from app.broker.rates import RateSettings
-from app.broker.rewrite import AutoSubscriptions, Rewriting
+from app.broker.connections.guard import GuardSettings
+from app.broker.connections.rates import RateSettings
+from app.broker.packets.rewrite import AutoSubscriptions, Rewriting
 from app.core.limits import (
     MQTT_CONNECT_TIMEOUT_SECONDS,
     MQTT_PACKET_BYTES_MAX,

@@ -9,9 +9,9 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from app.broker.guard import GuardSettings
-from app.broker.rates import RateSettings
-from app.broker.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
+from app.broker.connections.guard import GuardSettings
+from app.broker.connections.rates import RateSettings
+from app.broker.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
 from app.core.errors import Error
 from app.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
 from app.mqtt.packets import Subscription

@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 
 from app.broker.broker import Broker
-from app.broker.tcp import TcpConnection
+from app.broker.connections.tcp import TcpConnection
 from app.config import Config
 from app.core.errors import Code, Error
 from app.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS

@@ -7,8 +7,8 @@ from typing import Final
 from urllib.parse import quote
 
 from app.broker.broker import Broker
-from app.broker.session_rows import connection_facts
-from app.broker.sharing import filter_of
+from app.broker.delivery.sharing import filter_of
+from app.broker.sessions.rows import connection_facts
 from app.engine.engine import Engine
 from app.engine.rows.system_rows import time_text
 from app.metrics.figure_rows import Facts, figure_rows, listed_rows

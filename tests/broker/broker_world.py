@@ -8,7 +8,7 @@ import asyncio
 from concurrent.futures import Future
 
 from app.broker.broker import Broker
-from app.broker.entrance import enter
+from app.broker.connections.entrance import enter
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.core.callers import ALL, SERVER, Caller

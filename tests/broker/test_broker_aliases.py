@@ -3,7 +3,7 @@
 import pytest
 from broker_world import payloads, topics
 
-from app.broker import forms
+from app.broker.delivery import forms
 from app.mqtt.encode import encode
 from app.mqtt.packets import Publish
 

@@ -13,7 +13,7 @@ from broker_world import (
     topics,
 )
 
-from app.broker.rewrite import AutoSubscriptions, Rewriting, make_rule
+from app.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from app.core.errors import Code, Error
 from app.mqtt.packets import Puback, Pubrec, Will
 from app.mqtt.reasons import Reason

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, World, payloads, topics
 
-from app.broker import publishing
+from app.broker.packets import publishing
 from app.mqtt.packets import Will
 from app.mqtt.reasons import Reason
 

@@ -7,7 +7,7 @@ import msgpack
 import pytest
 from broker_world import OTHER, World, payloads, user, users
 
-from app.broker import forms
+from app.broker.delivery import forms
 from app.codecs import CBOR, JSON, MSGPACK
 from app.core.events import PUT, Event
 

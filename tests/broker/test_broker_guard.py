@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.broker.guard import Guard, GuardSettings
+from app.broker.connections.guard import Guard, GuardSettings
 from app.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_NAME_CHARS_MAX
 from app.mqtt.reasons import Reason
 

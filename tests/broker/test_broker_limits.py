@@ -17,8 +17,8 @@ from broker_world import (  # fmt: skip
     topics,
 )
 
-from app.broker.guard import GuardSettings
-from app.broker.rates import RateSettings
+from app.broker.connections.guard import GuardSettings
+from app.broker.connections.rates import RateSettings
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.limits import BAN_PEER_FACTOR

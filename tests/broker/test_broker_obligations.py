@@ -18,7 +18,7 @@ from broker_world import (
     user,
 )
 
-from app.broker.transport import fitted
+from app.broker.connections.transport import fitted
 from app.mqtt.encode import encode
 from app.mqtt.packets import Auth
 from app.mqtt.reasons import Reason

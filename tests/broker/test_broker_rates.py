@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.broker.rates import RateSettings
+from app.broker.connections.rates import RateSettings
 from app.core.buckets import Bucket
 from app.core.limits import RATE_BURST_SECONDS
 

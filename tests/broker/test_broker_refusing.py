@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from broker_world import VERSIONS, Loop, Transport
 
-from app.broker.guard import Refusal
-from app.broker.refusing import Refusals
+from app.broker.connections.guard import Refusal
+from app.broker.connections.refusing import Refusals
 from app.broker.settings import BrokerSettings
 from app.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
 from app.engine.hooks.hooks import Hooks

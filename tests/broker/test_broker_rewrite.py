@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.broker.rewrite import AutoSubscriptions, Rewriting, make_rule
+from app.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from app.core.errors import Code, Error
 from app.core.limits import (
     AUTO_SUBSCRIPTIONS_MAX,

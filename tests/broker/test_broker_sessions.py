@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from app.broker.session import Session, Sessions
+from app.broker.sessions.session import Session, Sessions
 from app.core.limits import SESSIONS_SKIPPED_MAX
 from app.mqtt.window import Window
 

@@ -14,7 +14,7 @@ from broker_world import (
 )
 from sharing_world import SHARE, publish, texts, worker
 
-from app.broker.sharing import share_of
+from app.broker.delivery.sharing import share_of
 from app.mqtt.reasons import Reason
 from app.mqtt.violations import Violation
 

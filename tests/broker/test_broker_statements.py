@@ -22,7 +22,7 @@ from broker_world import (
     users,
 )
 
-from app.broker import publishing, subscribing
+from app.broker.packets import publishing, subscribing
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
 from app.mqtt.encode import encode
 from app.mqtt.packets import Connect

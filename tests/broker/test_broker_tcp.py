@@ -17,8 +17,8 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from app.broker.guard import GuardSettings
-from app.broker.tcp import TcpConnection
+from app.broker.connections.guard import GuardSettings
+from app.broker.connections.tcp import TcpConnection
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import Connack, Puback, Suback

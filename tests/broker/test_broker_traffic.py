@@ -13,7 +13,7 @@ from broker_world import (
     users,
 )
 
-from app.broker.traffic import Silence
+from app.broker.connections.traffic import Silence
 from app.mqtt.encode import encode
 
 VERSIONS = (4, 5)

@@ -17,8 +17,8 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from app.broker.guard import GuardSettings
-from app.broker.websocket import WebSocketEndpoint
+from app.broker.connections.guard import GuardSettings
+from app.broker.connections.websocket import WebSocketEndpoint
 from app.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
@@ -281,7 +281,7 @@ async def test_over_the_limit():
 
 async def test_over_the_limit_of_answers(monkeypatch):
     """D6: those beyond are closed at once."""
-    monkeypatch.setattr("app.broker.refusing.REFUSED_CONNECTIONS_MAX", 1)
+    monkeypatch.setattr("app.broker.connections.refusing.REFUSED_CONNECTIONS_MAX", 1)
     world = World(guard=GuardSettings(connections_max=1))
     await world.connected("first")
     waiting, web = Web(world), Web(world)

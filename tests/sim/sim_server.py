@@ -7,9 +7,9 @@ from sim_loop import SimExecutor
 from sim_store import number_of
 
 from app.broker.broker import Broker
-from app.broker.recall import OWNER
+from app.broker.sessions.recall import OWNER
+from app.broker.sessions.wills import WILLS
 from app.broker.settings import BrokerSettings
-from app.broker.wills import WILLS
 from app.bus.bus import Bus
 from app.core.clock import HybridClock
 from app.core.tables import Attribute, Logs, Role, Table, Type

@@ -1,11 +1,14 @@
 """Mistakes to plant into durable sessions, QoS 2 and wills, each a monkeypatch."""
 
-from app.broker import delivery, flights, handlers, opening, wills
 from app.broker.broker import Broker
 from app.broker.client import Client
-from app.broker.keeper import Keeper
-from app.broker.recall import OWNER
-from app.broker.session import Sessions
+from app.broker.delivery import flights
+from app.broker.delivery import sending as delivery
+from app.broker.packets import handlers, opening
+from app.broker.sessions import wills
+from app.broker.sessions.keeper import Keeper
+from app.broker.sessions.recall import OWNER
+from app.broker.sessions.session import Sessions
 from app.engine.groups.groups import Group
 from app.mqtt.window import PACKET_ID_MAX, Window
 from app.store.store import Change

@@ -8,8 +8,8 @@ from collections import deque
 
 from sim_checks import Violation
 
-from app.broker.entrance import enter
-from app.broker.handlers import on_disconnect
+from app.broker.connections.entrance import enter
+from app.broker.packets.handlers import on_disconnect
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.violations import Violation as Breach

@@ -34,7 +34,7 @@ from sim_store import Planted, SimStore, number_of
 from sim_wire import hear_goodbye
 from sim_writers import Looker, Writer, must_log
 
-from app.broker.handlers import HANDLERS
+from app.broker.packets.handlers import HANDLERS
 from app.core.errors import Code, Error
 from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter

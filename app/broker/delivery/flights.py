@@ -12,7 +12,7 @@ from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from app.broker.forms import UNSENDABLE, Form, Parts
+from app.broker.delivery.forms import UNSENDABLE, Form, Parts
 from app.core.callers import SERVER
 from app.core.errors import Error
 from app.core.events import MESSAGE, Event
@@ -29,7 +29,7 @@ from app.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from app.broker.client import Client
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 _DUP = 0x08
 _PUBREL_BYTES = 4

@@ -11,9 +11,9 @@ from typing import Any
 
 from app.broker.broker import Broker
 from app.broker.client import Client
-from app.broker.entrance import enter
-from app.broker.forms import Form, media_type_wanted
-from app.broker.refusing import Refused
+from app.broker.connections.entrance import enter
+from app.broker.connections.refusing import Refused
+from app.broker.delivery.forms import Form, media_type_wanted
 from app.core.errors import Error
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from app.mqtt.packets import MQTT_3_1_1

@@ -14,8 +14,8 @@ and any other that is found when the server starts is due.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.broker.forms import DOOR
-from app.broker.messages import event_of_will
+from app.broker.delivery.forms import DOOR
+from app.broker.packets.messages import event_of_will
 from app.codecs import CBOR, encode
 from app.core.callers import Caller, caller_facts, caller_of
 from app.core.errors import Code, Error
@@ -26,7 +26,7 @@ from app.store.store import Change
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 WILLS = "will/"
 """What the owners of all wills' facts begin with."""

@@ -7,8 +7,8 @@ and in the log nothing is lost.
 
 from typing import TYPE_CHECKING
 
-from app.broker.session import Session
-from app.broker.telling import Mark
+from app.broker.delivery.telling import Mark
+from app.broker.sessions.session import Session
 from app.engine.watch.gaps import Gap, Why, together
 from app.engine.watch.subscription import Subscription
 

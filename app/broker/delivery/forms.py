@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.broker.messages import KEPT
+from app.broker.packets.messages import KEPT
 from app.codecs import CBOR, JSON, MSGPACK, negotiate
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event

@@ -10,12 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from app.broker.exclusive import EXCLUSIVE_PREFIX
-from app.broker.forms import Form, media_type_wanted, meta_wanted
-from app.broker.hooking import reason_of
-from app.broker.messages import user_properties
-from app.broker.offsets import NEXT, OFFSET, STREAM_PREFIX, WORDS, beginning, place_of, placed
-from app.broker.sharing import Share, Sharing, share_of
+from app.broker.delivery.forms import Form, media_type_wanted, meta_wanted
+from app.broker.delivery.sharing import Share, Sharing, share_of
+from app.broker.packets.exclusive import EXCLUSIVE_PREFIX
+from app.broker.packets.hooking import reason_of
+from app.broker.packets.messages import user_properties
+from app.broker.packets.offsets import (
+    NEXT,
+    OFFSET,
+    STREAM_PREFIX,
+    WORDS,
+    beginning,
+    place_of,
+    placed,
+)
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
@@ -29,7 +37,7 @@ from app.mqtt.violations import Violation
 if TYPE_CHECKING:
     from app.broker.broker import Broker
     from app.broker.client import Client
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 log = logging.getLogger("rowcast.mqtt")
 

@@ -8,9 +8,9 @@ a plain client is never sent what it did not ask for.
 
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Light, begin_flight
-from app.broker.forms import Form, Frame
-from app.broker.session import Session
+from app.broker.delivery.flights import Light, begin_flight
+from app.broker.delivery.forms import Form, Frame
+from app.broker.sessions.session import Session
 from app.codecs import JSON, encode
 from app.core.events import CURRENT, MESSAGE, RESET, Event
 from app.engine.watch.gaps import Gap

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import sent_of
-from app.broker.forms import Form
-from app.broker.session import Session
-from app.broker.traffic import Traffic
-from app.broker.wills import will_delay
+from app.broker.connections.traffic import Traffic
+from app.broker.delivery.flights import sent_of
+from app.broker.delivery.forms import Form
+from app.broker.sessions.session import Session
+from app.broker.sessions.wills import will_delay
 from app.core.errors import Code, Error
 from app.core.limits import (
     MQTT_KEEP_ALIVE_FACTOR,

@@ -5,9 +5,9 @@ from typing import cast
 
 from app.broker.broker import Broker
 from app.broker.client import Client
-from app.broker.entrance import enter
-from app.broker.refusing import Refused
-from app.broker.sockets import probe_peer
+from app.broker.connections.entrance import enter
+from app.broker.connections.refusing import Refused
+from app.broker.connections.sockets import probe_peer
 from app.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 
 

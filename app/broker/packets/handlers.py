@@ -7,11 +7,11 @@ about rights, types or storage.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Light, Sent
-from app.broker.opening import on_connect
-from app.broker.publishing import on_puback, on_publish
-from app.broker.subscribing import on_subscribe, on_unsubscribe
-from app.broker.wills import forget
+from app.broker.delivery.flights import Light, Sent
+from app.broker.packets.opening import on_connect
+from app.broker.packets.publishing import on_puback, on_publish
+from app.broker.packets.subscribing import on_subscribe, on_unsubscribe
+from app.broker.sessions.wills import forget
 from app.mqtt.packets import (
     Auth,
     Connect,
@@ -32,7 +32,7 @@ from app.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from app.broker.client import Client
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 
 def on_pingreq(client: "Client", _packet: Pingreq) -> None:

@@ -8,11 +8,11 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from app.broker.flights import Light, begin_flight, send_again
-from app.broker.forms import UNSENDABLE, Form, Frame, Parts
-from app.broker.session import Session
-from app.broker.sharing import Sharing
-from app.broker.telling import is_large, mark, tell, tell_all
+from app.broker.delivery.flights import Light, begin_flight, send_again
+from app.broker.delivery.forms import UNSENDABLE, Form, Frame, Parts
+from app.broker.delivery.sharing import Sharing
+from app.broker.delivery.telling import is_large, mark, tell, tell_all
+from app.broker.sessions.session import Session
 from app.core.events import SNAPSHOT, Event
 from app.core.limits import MQTT_FLUSH_EVENTS
 from app.engine.watch.gaps import Gap, Why

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from app.auth.authenticator import Credentials, is_same
 from app.auth.exchange import Exchange, Step
 from app.auth.users import User
-from app.broker.forms import DOOR
-from app.broker.transport import certificate_of
+from app.broker.connections.transport import certificate_of
+from app.broker.delivery.forms import DOOR
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.mqtt.packets import Auth, Connect

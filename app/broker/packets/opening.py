@@ -11,17 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from app.broker import accounts, hooking, judging, wills
-from app.broker.authentication import authenticate
-from app.broker.flights import begin_again, read_again, sent_of
-from app.broker.forms import Form, facts_of, media_type_wanted
-from app.broker.hooking import reason_of
-from app.broker.messages import user_properties
-from app.broker.rewrite import rewritten_submit
-from app.broker.session import ANONYMOUS, NEVER, Session
-from app.broker.session_rows import tell
-from app.broker.sharing import Sharing
-from app.broker.subscribing import auto_subscribe
+from app.broker import judging
+from app.broker.delivery import accounts
+from app.broker.delivery.flights import begin_again, read_again, sent_of
+from app.broker.delivery.forms import Form, facts_of, media_type_wanted
+from app.broker.delivery.sharing import Sharing
+from app.broker.packets import hooking
+from app.broker.packets.authentication import authenticate
+from app.broker.packets.hooking import reason_of
+from app.broker.packets.messages import user_properties
+from app.broker.packets.rewrite import rewritten_submit
+from app.broker.packets.subscribing import auto_subscribe
+from app.broker.sessions import wills
+from app.broker.sessions.rows import tell
+from app.broker.sessions.session import ANONYMOUS, NEVER, Session
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX

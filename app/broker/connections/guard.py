@@ -17,7 +17,7 @@ from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from app.broker.fading import Fading
+from app.broker.connections.fading import Fading
 from app.core.buckets import Bucket
 from app.core.limits import (
     BAN_PEER_FACTOR,

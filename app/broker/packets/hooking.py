@@ -6,8 +6,8 @@ other door has: connections that begin with a packet, sessions, and the reasons 
 
 from typing import TYPE_CHECKING
 
-from app.broker.forms import DOOR
-from app.broker.session_rows import tell
+from app.broker.delivery.forms import DOOR
+from app.broker.sessions.rows import tell
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.engine.hooks.hook import Refusal
@@ -18,7 +18,7 @@ from app.mqtt.reasons import REASONS, PacketType, Reason
 if TYPE_CHECKING:
     from app.broker.broker import Broker
     from app.broker.client import Client
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 _NOT_BELIEVED = frozenset({Code.UNAUTHENTICATED, Code.DENIED})
 _NOT_NOW = frozenset({Code.BUSY})

@@ -9,8 +9,8 @@ which costs nothing.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.broker import hooking
-from app.broker.guard import Refusal
+from app.broker.connections.guard import Refusal
+from app.broker.packets import hooking
 from app.core.limits import (
     REFUSED_CONNECTIONS_MAX,
     REFUSED_PACKET_BYTES_MAX,
@@ -24,7 +24,7 @@ from app.mqtt.violations import UnsupportedVersion
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker
-    from app.broker.transport import Transport
+    from app.broker.connections.transport import Transport
 
 _ELSEWHERE = frozenset({Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED})
 

@@ -6,9 +6,9 @@ It is asked before anything is kept for a connection. What it returns takes the 
 from typing import TYPE_CHECKING
 
 from app.broker.client import Client
-from app.broker.forms import Form
-from app.broker.refusing import Refused
-from app.broker.transport import Transport
+from app.broker.connections.refusing import Refused
+from app.broker.connections.transport import Transport
+from app.broker.delivery.forms import Form
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker

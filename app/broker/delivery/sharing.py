@@ -26,8 +26,8 @@ from app.mqtt.violations import Violation
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker
-    from app.broker.flights import Sent
-    from app.broker.session import Session
+    from app.broker.delivery.flights import Sent
+    from app.broker.sessions.session import Session
 
 QUEUE_PREFIX = "$queue/"
 """What a filter for the group without a name begins with (FEATURES D55)."""

@@ -9,9 +9,9 @@ before it.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.broker.flights import Light, Sent
-from app.broker.hooking import reason_of
-from app.broker.messages import condition_of, describe, mark_from, stamp_from
+from app.broker.delivery.flights import Light, Sent
+from app.broker.packets.hooking import reason_of
+from app.broker.packets.messages import condition_of, describe, mark_from, stamp_from
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
@@ -22,7 +22,7 @@ from app.mqtt.violations import Violation, protocol_error
 
 if TYPE_CHECKING:
     from app.broker.client import Client
-    from app.broker.session import Session
+    from app.broker.sessions.session import Session
 
 PUBACK, PUBREC = 0x40, 0x50
 """First bytes of the answers to a PUBLISH of QoS 1 and 2."""

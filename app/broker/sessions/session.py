@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asyncio import Task, TimerHandle
 
     from app.broker.client import Client
-    from app.broker.sharing import Sharing
+    from app.broker.delivery.sharing import Sharing
 
 NEVER = 0xFFFFFFFF
 """A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""

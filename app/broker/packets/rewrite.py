@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from app.broker.exclusive import EXCLUSIVE_PREFIX
+from app.broker.packets.exclusive import EXCLUSIVE_PREFIX
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event

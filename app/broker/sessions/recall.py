@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from app.broker import wills
-from app.broker.accounts import owed_of
-from app.broker.flights import Sent, note_rows
-from app.broker.session import Session
-from app.broker.sharing import Sharing
+from app.broker.delivery.accounts import owed_of
+from app.broker.delivery.flights import Sent, note_rows
+from app.broker.delivery.sharing import Sharing
+from app.broker.sessions import wills
+from app.broker.sessions.session import Session
 from app.codecs import CBOR, decode
 from app.core.topics import TopicFilter
 from app.engine.watch.marks import Hole
@@ -24,7 +24,7 @@ from app.mqtt.window import Flight, Window
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker
-    from app.broker.forms import Form
+    from app.broker.delivery.forms import Form
 
 log = logging.getLogger("rowcast.mqtt")
 

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.broker import wills
-from app.broker.accounts import owed_facts
-from app.broker.flights import Sent, sent_of
-from app.broker.forms import facts_of
-from app.broker.recall import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
-from app.broker.session import Session
-from app.broker.sharing import filter_of
+from app.broker.delivery.accounts import owed_facts
+from app.broker.delivery.flights import Sent, sent_of
+from app.broker.delivery.forms import facts_of
+from app.broker.delivery.sharing import filter_of
+from app.broker.sessions import wills
+from app.broker.sessions.recall import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
+from app.broker.sessions.session import Session
 from app.codecs import CBOR, encode
 from app.core.errors import Error
 from app.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from app.broker.broker import Broker
-    from app.broker.forms import Form
+    from app.broker.delivery.forms import Form
 
 log = logging.getLogger("rowcast.mqtt")
 
