@@ -136,8 +136,9 @@ async def test_uploads_are_bounded_and_forgotten(monkeypatch):
         await world.write(dogs(a="1", b="2", c="3", d="4"))
     assert refused.value.code is Code.TOO_LARGE
     assert list(world.results.uploads) == []
+    users = [Caller(f"u{number}", ANN.grants, "http") for number in range(99)]
     for number in range(result_limits.RESULTS_MAX):
-        await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), ANN)
+        await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), users[number])
     with pytest.raises(Error) as refused:
         await world.results.stage("one more", "0", "Dog", [], ANN)
     assert refused.value.code is Code.BUSY
@@ -156,6 +157,29 @@ async def test_parts_without_rows_are_bounded_too(monkeypatch):
     assert refused.value.code is Code.TOO_LARGE
     with pytest.raises(Error, match="long name"):
         await world.results.stage("v", "x" * 101, "Dog", [], ANN)
+
+
+async def test_l11_one_user_keeps_no_other_from_bringing_results(monkeypatch):
+    """Neither by many uploads nor by many rows or bytes; what is there stays."""
+    world, ben = World(), Caller("ben", ANN.grants, "http")
+    for number in range(result_limits.RESULTS_OF_USER_MAX):
+        await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), ANN)
+    with pytest.raises(Error, match="is bringing 8 results already") as refused:
+        await world.results.stage("one more", "0", "Dog", [], ANN)
+    assert refused.value.code is Code.BUSY
+    await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
+    for limit, of_it in (("RESULT_ROWS_MAX", 9), ("RESULT_BYTES_MAX", 200)):
+        monkeypatch.setattr(uploads, limit, of_it)
+        with pytest.raises(Error, match="brought by ann have more than") as refused:
+            await world.results.stage("u0", "1", "Dog", dogs(b="2" * 40, c="3"), ANN)
+        assert refused.value.code is Code.BUSY
+        kept = [upload.name for upload in world.results.uploads]
+        assert kept == [*(f"u{number}" for number in range(1, 8)), "ben's"]
+        await world.results.stage("ben's", "1", "Dog", dogs(b="2"), ben)
+        monkeypatch.undo()
+        await world.results.stage("u0", "0", "Dog", dogs(a="1"), ANN)
+        world.results.uploads.close("ben's")
+        await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
 
 
 async def test_all_uploads_together_are_bounded(monkeypatch):

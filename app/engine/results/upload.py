@@ -1,10 +1,11 @@
 """Uploads: the parts of results that were brought and are not committed.
 
-They are in memory only, bounded in rows, bytes, number and time. Whoever dies before the commit
-leaves nothing: an upload that nobody adds to is forgotten, and a restart forgets all of them.
+They are in memory only, bounded in rows, bytes, number and time, for each user and for all: who
+brings too much is refused, and nobody else. Whoever dies before the commit leaves nothing: an
+upload that nobody adds to is forgotten, and a restart forgets all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from app.core.clock import WallClock
@@ -15,7 +16,9 @@ from app.core.result_limits import (
     RESULT_NAME_CHARS_MAX,
     RESULT_PARTS_MAX,
     RESULT_ROWS_MAX,
+    RESULTS_BYTES_MAX,
     RESULTS_MAX,
+    RESULTS_OF_USER_MAX,
     RESULTS_ROWS_MAX,
 )
 from app.engine.write import Write
@@ -64,12 +67,10 @@ class Uploads:
         self._forget()
         upload = self._known.get(name)
         if upload is None:
+            if len(self._of(user)) >= RESULTS_OF_USER_MAX:
+                raise _busy(f"{user} is bringing {RESULTS_OF_USER_MAX} results already")
             if len(self._known) >= RESULTS_MAX:
-                raise Error(
-                    Code.BUSY,
-                    f"{RESULTS_MAX} results are being brought; try again when one is done",
-                    retry_after_seconds=10,
-                )
+                raise _busy(f"{RESULTS_MAX} results are being brought")
             if len(name) > RESULT_NAME_CHARS_MAX:
                 raise Error(Code.INVALID, "the name of an upload is too long")
             upload = self._known[name] = Upload(name, user, table, policy, self._now())
@@ -81,21 +82,20 @@ class Uploads:
         return upload
 
     def check(self, upload: Upload, part: str) -> None:
-        """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others."""
-        if sum(item.rows for item in self._known.values()) > RESULTS_ROWS_MAX:
-            self._known.pop(upload.name, None)
-            raise Error(
-                Code.BUSY,
-                f"more than {RESULTS_ROWS_MAX} rows of results are being brought; try again later",
-                retry_after_seconds=10,
-            )
+        """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others.
+
+        Then the upload is forgotten; those of others, and the same user's others, stay.
+        """
+        mine, everybody = self._of(upload.user), self._known.values()
         if upload.rows > RESULT_ROWS_MAX:
             problem = f"more than {RESULT_ROWS_MAX} rows"
-        elif sum(item.bytes for item in self._known.values()) > RESULT_BYTES_MAX:
-            problem = f"with the others that are being brought more than {RESULT_BYTES_MAX} bytes"
+        elif upload.bytes > RESULT_BYTES_MAX:
+            problem = f"more than {RESULT_BYTES_MAX} bytes"
         elif len(upload.parts) > RESULT_PARTS_MAX or len(part) > RESULT_NAME_CHARS_MAX:
             problem = f"more than {RESULT_PARTS_MAX} parts, or a part with a long name"
         else:
+            self._check(upload, mine, upload.user, RESULT_ROWS_MAX, RESULT_BYTES_MAX)
+            self._check(upload, everybody, "all together", RESULTS_ROWS_MAX, RESULTS_BYTES_MAX)
             return
         self._known.pop(upload.name, None)
         raise Error(
@@ -103,6 +103,21 @@ class Uploads:
             f"the result has {problem}: so much is not committed at once. Aggregate further, or "
             "divide it: write it by parts of its keys, each as a job of its own name",
         )
+
+    def _check(
+        self, upload: Upload, counted: Collection[Upload], who: str, rows_max: int, bytes_max: int
+    ) -> None:
+        """Raise BUSY when several uploads have more than may wait at a time."""
+        rows, size = (sum(getattr(i, name) for i in counted) for name in ("rows", "bytes"))
+        if rows > rows_max or size > bytes_max:
+            self._known.pop(upload.name, None)
+            raise _busy(
+                f"the results that are being brought by {who} have more than {rows_max} rows or "
+                f"{bytes_max} bytes"
+            )
+
+    def _of(self, user: str) -> list[Upload]:
+        return [upload for upload in self._known.values() if upload.user == user]
 
     def find(self, name: str, user: str) -> Upload:
         """Return an upload; raises NOT_FOUND."""
@@ -125,3 +140,11 @@ class Uploads:
         self._known = {
             name: upload for name, upload in self._known.items() if upload.touched >= oldest
         }
+
+
+def _busy(problem: str) -> Error:
+    return Error(
+        Code.BUSY,
+        f"{problem}; commit or delete one, or try again when one is done",
+        retry_after_seconds=10,
+    )
