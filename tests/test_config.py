@@ -177,6 +177,11 @@ BROKER = "gateway: {brokers: [{name: b, host: h, password: secret"
         ),
         (f"{BROKER}, mode: slow}}]}}", "mode should be 'hybrid', 'outbox' or 'memory', not 'slow'"),
         (f"{BROKER}}}, {{name: b, host: i, password: secret}}]}}", "b twice"),
+        (
+            f"{BROKER.replace('host: h', 'host: u:secret@h')}}}]}}",
+            "host should be a name or an add",
+        ),
+        (f"{BROKER.replace('host: h', 'host: h/secret')}}}]}}", "said with username and pass"),
         ("gateway: {brokers: secret}", "should be a section, names with a value each"),
         ("gateway: {brokers: {name: secret}}", "gateway.brokers.name is not a setting"),
         ("gateway: {brokers: [{name: b, host: h, password: [secret]}]}", "brokers.0.password "),

@@ -33,6 +33,16 @@ def _part(text: str) -> str:
     return text
 
 
+def _host(text: str) -> str:
+    """Return a host; what else stands there may be a secret, which is shown with the host."""
+    if set("@/ ") & set(text):
+        raise ValueError(
+            "should be a name or an address alone, such as broker.example; who signs in there is "
+            "said with username and password, and TLS with tls: true"
+        )
+    return text
+
+
 Part = Annotated[str, AfterValidator(_part)]
 """What a topic may begin with."""
 
@@ -73,7 +83,7 @@ class RemoteBroker(Section):
     """One broker, and what goes there and comes from there."""
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
-    host: Annotated[str, Field(min_length=1)]
+    host: Annotated[str, Field(min_length=1, repr=False), AfterValidator(_host)]
     port: Annotated[Number, Field(ge=1, le=65_535)] = 1883
     version: Literal["5", "3.1.1"] = "5"
     client_id: Annotated[str, Field(pattern="^[ -~]*$")] = ""

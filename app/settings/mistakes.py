@@ -11,6 +11,9 @@ from app.core.suggestions import did_you_mean
 _SECTIONS: Final = ("gateway", "brokers")
 """A list of sections that hold passwords: of one only single members are ever shown."""
 
+_SHOWN_NEVER: Final = frozenset({"password", "host"})
+"""Who writes a URL for a host writes the password into it."""
+
 _SHAPES: Final = {
     "tuple_type": "should be a list",
     "model_type": "should be a section, names with a value each",
@@ -36,7 +39,9 @@ def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> st
 def _hides(loc: Sequence[int | str], given: object) -> bool:
     if tuple(loc[:2]) != _SECTIONS:
         return False
-    return len(loc) <= len(_SECTIONS) + 1 or loc[-1] == "password" or isinstance(given, dict | list)
+    return (
+        len(loc) <= len(_SECTIONS) + 1 or loc[-1] in _SHOWN_NEVER or isinstance(given, dict | list)
+    )
 
 
 def _names(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:

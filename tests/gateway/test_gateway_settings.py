@@ -3,8 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
+from app.core.errors import Error
 from app.gateway.plan import Mode
-from app.settings.gateway import GatewaySettings, plans
+from app.settings.gateway import GatewaySettings, plan_of, plans
 
 
 def settings(*brokers):
@@ -74,3 +75,12 @@ def test_a_password_is_not_shown():
     """H31."""
     given = settings({"name": "b", "host": "h", "username": "u", "password": "secret"})
     assert "secret" not in repr(given) + repr(plans(given))
+
+
+@pytest.mark.parametrize("host", ["u:secret@h", "h/secret", "h secret"])
+def test_a_secret_in_a_host_is_refused_and_not_repeated(host):
+    """H31: the host is told in the log, in rows and to whoever watches the bridge."""
+    with pytest.raises(Error) as refused:
+        plan_of({"name": "b", "host": host})
+    assert "should be a name or an address alone" in refused.value.message
+    assert "secret" not in refused.value.message
