@@ -10,6 +10,7 @@ the collection sends the oldest again. Only administrators may change anything.
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from app.core.callers import ADMIN
 from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds, project
 from app.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
@@ -46,6 +47,13 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
                 raise Error(
                     Code.INVALID,
                     'a broker is a map such as {"host": "h", "out": []}, at its name',
+                )
+            rules = self.engine.rights.policy.restricts
+            if rules and ADMIN not in self.caller.roles and self.caller.door != "server":
+                raise Error(
+                    Code.DENIED,
+                    "a bridge carries all that its filters select, whatever rules keep from "
+                    f"{self.caller.user}: only the role admin makes one",
                 )
             await gateway.change(self.id, value)
             await self.durable()

@@ -2,15 +2,18 @@
 
 import json
 import shutil
+from functools import partial
 
 import httpx
 import pytest
 from gateway_world import reading, server, to
 
 from app.auth.anonymous import STRANGER
-from app.core.callers import Caller
+from app.codecs import JSON
+from app.core.callers import Caller, Grants
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
+from app.engine.rights.topic_rules import rule_of
 from remote_broker import RemoteBroker
 
 pytestmark = [
@@ -206,6 +209,22 @@ async def test_a_stranger_may_change_nothing(broker, folder):
         with pytest.raises(Error) as refused:
             await resource.post({"broker": "b"})
         assert Code.UNAUTHENTICATED is refused.value.code
+
+
+async def test_l17_where_rules_restrict_only_the_role_admin_makes_a_bridge(broker, folder):
+    """It carries what the server may read, so a rule about bridges would be one about all."""
+    own = Grants(write=True, administer=True)
+    operator = Caller("olga", own, "http", roles=frozenset({"operator"}))
+    root = Caller("root", own, "http", roles=frozenset({"admin"}))
+    async with server(folder, to(broker)) as world:
+        event = partial(Event, kind=PUT, payload=b'{"host":"h"}', content_type=JSON, qos=1)
+        await world.engine.write(event("$SYS/brokers/first", retain=True), operator)
+        world.engine.rights.replace([rule_of("r", {"filter": "a/#", "actions": ["read"]})])
+        with pytest.raises(Error, match="only the role admin") as refused:
+            await world.engine.write(event("$SYS/brokers/evil", retain=True), operator)
+        assert Code.DENIED is refused.value.code
+        await world.engine.write(event("$SYS/brokers/good", retain=True), root)
+        assert {"b", "first", "good"} == set(world.gateway.bridges)
 
 
 async def test_what_waits_is_summed_up(broker, folder):
