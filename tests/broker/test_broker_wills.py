@@ -4,6 +4,7 @@ import pytest
 from broker_world import Connect, Disconnect, Puback, Publish, payloads, topics
 
 from app.mqtt.packets import Will
+from app.mqtt.reasons import Reason
 
 LASTING = {"session_expiry_interval": 1000}
 
@@ -55,6 +56,30 @@ async def test_the_delay(world, heard, delay, early, late):
     assert late == await heard()
     await world.pass_time(5000)
     assert [] == await heard()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "$SYS/users/eve",
+        "$delayed/60/$SYS/users/eve",
+        "$SYS/sessions/c",
+        "$CONTROL/x/v1",
+        "$delayed/x",
+    ],
+)
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_will_tells_the_server_nothing(world, topic, version):
+    """L10: it would be kept as it came, and a user's row has a password."""
+    peer = world.peer(version)
+    will = Will(topic, b'{"password": "secret"}', 1, True)
+    assert {4: Reason.NOT_AUTHORIZED, 5: Reason.TOPIC_NAME_INVALID}[version] == (
+        await peer.connect("w", will=will)
+    ).reason
+    await world.pass_time(1)
+    assert not [fact for fact in world.store.states("") if b"secret" in fact[2]]
+    taken = await world.peer(version).connect("w", will=Will("w", b"", 0, False))
+    assert Reason.SUCCESS is taken.reason
 
 
 async def test_a_return_in_time_cancels_it(world, heard):

@@ -28,6 +28,7 @@ from app.broker.sessions.session import ANONYMOUS, NEVER, Session
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
+from app.core.topics import DELAYED_PREFIX, split_delayed
 from app.engine.watch.backlog import Bound, BoundedSubscription
 from app.engine.watch.subscription import Subscription
 from app.mqtt.aliases import Aliases
@@ -230,14 +231,28 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
 
 
 def _will(client: "Client", will: Will | None) -> Will | None:
-    """Return a will with the topic that it is for (D54)."""
+    """Return a will with the topic that it is for (D54).
+
+    Raises Violation for one that tells the server to do something: it would be kept as it came,
+    and may hold a password.
+    """
     rewriting, caller = client.broker.settings.rewriting, client.caller
-    if will is None or rewriting is None or caller is None:
-        return will
+    if will is None:
+        return None
     try:
-        return replace(will, topic=rewriting.topic(will.topic, caller.client_id, caller.user))
+        if rewriting is not None and caller is not None:
+            topic = rewriting.topic(will.topic, caller.client_id, caller.user)
+            will = replace(will, topic=topic)
+        delayed = will.topic.startswith(DELAYED_PREFIX)
+        topic = split_delayed(will.topic)[1] if delayed else will.topic
     except Error as error:
         raise Violation(Reason.TOPIC_NAME_INVALID, error.message) from None
+    if topic.startswith("$"):
+        raise Violation(
+            Reason.TOPIC_NAME_INVALID,
+            f"{will.topic[:100]!r} cannot be a will's topic: those with $ are the server's own",
+        )
+    return will
 
 
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
