@@ -76,7 +76,15 @@ class Directory:
         await self.change(edit)
 
     async def revoke(self, caller: Caller) -> None:
-        """End all that a user has signed in with until now: tokens, cookies, connections."""
+        """End all that a user has signed in with until now: tokens, cookies, connections.
+
+        Raises DENIED for who signed in elsewhere: a user here of that name is somebody else.
+        """
+        if caller.issuer:
+            raise Error(
+                Code.DENIED,
+                f"{caller.user} has signed in with a token of {caller.issuer}; sign out there",
+            )
 
         def edit(known: UserList) -> UserList:
             user = _listed(known, caller.user).users[caller.user]

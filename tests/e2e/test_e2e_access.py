@@ -346,6 +346,14 @@ def test_signing_out_everywhere_ends_all_tokens(server, user):
     assert 200 == login(server, user).status_code
 
 
+def test_l8_a_foreign_token_ends_nothing_of_a_user_of_its_name(server, user):
+    token = login(server, user).json()["token"]
+    theirs, asked = bearer(foreign(sub=user)), {"everywhere": True}
+    out = server.request("POST", "/$SYS/logout", headers=theirs, json=asked)
+    assert (403, True) == (out.status_code, "token of elsewhere; sign out there" in out.text)
+    assert 200 == server.request("GET", "/Dog/1", headers=bearer(token)).status_code
+
+
 def test_tokens_of_a_trusted_issuer(server):
     boss = foreign(roles=["boss", "nonsense"])
     me = server.request("GET", "/$SYS/me", headers=bearer(boss)).json()
