@@ -58,6 +58,7 @@ from app.engine.retained.retained_rows import retained_rows
 from app.engine.retained.retainer import Retained, clear_regularly
 from app.engine.retained.retaining import Retaining
 from app.engine.retained.retention import Retention, RetentionSettings
+from app.engine.rights.rule_rows import OWNER as RULES
 from app.engine.schedules import OWNER as SCHEDULE
 from app.engine.schedules import Schedules
 from app.engine.watch.backlog import Overflow
@@ -164,7 +165,8 @@ class Application:
             await self._on_writer(self._define_metrics)
             stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
             self.topic_tables.restore(stored, facts)
-            await set_policy(self.engine, self.identity.person)
+            remembered = await self._on_writer(self.store.states, RULES)
+            await set_policy(self.engine, self.identity.person, remembered)
             self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
             wills = await self._on_writer(self.store.states, WILLS)
             self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)

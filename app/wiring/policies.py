@@ -3,14 +3,16 @@
 Rules must count before the first caller is let in, so they are read before any door opens.
 """
 
+from collections.abc import Sequence
+
 from app.engine.engine import Engine
 from app.engine.rights import explain, rule_rows
 from app.engine.rights.explain import Person
 
 
-async def set_policy(engine: Engine, person: Person) -> None:
+async def set_policy(engine: Engine, person: Person, facts: Sequence[object]) -> None:
     """Put the rows at their paths, and have the rules of an earlier run count again."""
     table = rule_rows.RuleTable(engine)
     engine.registry.add(rule_rows.PATH, rule_rows.rule_rows(table))
     engine.registry.add(explain.PATH, explain.policy_rows(person))
-    await table.load()
+    await table.load(facts)

@@ -1,5 +1,7 @@
 """Topic rules as rows, and what explains them (FEATURES L6, L9, L10, L17, M9)."""
 
+from contextlib import suppress
+
 import pytest
 from engine_room import code_of, refusal
 from rights_world import ANN, BEN, BOTH, ROOT, VET, Rightful, person
@@ -8,9 +10,11 @@ from app.core.callers import Grants
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH
 from app.core.queries import Query
+from app.core.topics import TopicFilter
+from app.engine.rights.access import stay
 from app.engine.rights.explain import PATH as POLICY
 from app.engine.rights.explain import policy_rows
-from app.engine.rights.rule_rows import PATH, RuleTable
+from app.engine.rights.rule_rows import OWNER, PATH, RuleTable
 
 
 @pytest.fixture
@@ -119,6 +123,30 @@ async def test_a_rule_lasts_and_can_be_changed_and_removed(world):
     await world.write(f"{PATH}/no", None, ROOT, DELETE)
     await world.write("a/b", {}, BEN)
     assert Code.NOT_FOUND == await refusal(world.write(f"{PATH}/no", None, ROOT, DELETE))
+
+
+async def test_l10_rules_of_before_are_seen_by_administrators_only():
+    """Neither the first rule nor the last one's past, also when there are none any more (M9)."""
+    world = Rightful("type Cat @table @export { id: ID @primaryKey }")
+    reader = world.watch("$SYS/#", BEN)
+
+    def judge():
+        with suppress(Error):  # once there are rules, it is ended
+            stay(world.engine, reader)
+
+    world.engine.access.listen(judge)
+    await world.rule("one", filter="secret/#", actions=["read"], roles=["vet"])
+    await world.write(f"{PATH}/one", None, ROOT, DELETE)
+    assert [] == await world.heard(reader)
+    facts = world.room.store.states(OWNER)
+    later = Rightful("type Cat @table @export { id: ID @primaryKey }", store=world.room.store)
+    await later.rules.load(facts)
+    for engine in (world.engine, later.engine):
+        for caller, seen in ((BEN, []), (ROOT, [f"{PATH}/one"] * 2)):
+            window = await engine.past.window(TopicFilter("$SYS/#"), None, caller)
+            events = await engine.past.last(window, caller, 9)
+            assert seen == [event.topic for event in events]
+        engine.authorise_read("$SYS/broker/version", BEN)  # no rule says anything of it now
 
 
 @pytest.mark.parametrize(

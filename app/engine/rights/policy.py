@@ -42,10 +42,17 @@ class Policy:
 
     tables: Sequence[Table] = ()
     rules: Sequence[TopicRule] = ()
+    remembered: bool = False
+    """Whether the log may have rules of before, which only administrators read."""
 
     @property
     def active(self) -> bool:
         """Whether anything is said beside grants."""
+        return self.remembered or self.restricts
+
+    @property
+    def restricts(self) -> bool:
+        """Whether anything is said now: then ``$SYS`` is for administrators."""
         return bool(self.rules) or any(table.restricted for table in self.tables)
 
     @property

@@ -86,6 +86,12 @@ class Rights:
         self._take(replace(self.policy, rules=tuple(rules)))
         self._access.changed()
 
+    def remember_rules(self) -> None:
+        """Know from now on that the log may have rules, also when there are none any more."""
+        if not self.policy.remembered:
+            self._take(replace(self.policy, remembered=True))
+            self._access.changed()
+
     # -- kinds of callers --------------------------------------------------------------------------
 
     def sight(self, caller: Caller) -> Sight | None:

@@ -8,10 +8,11 @@
 
 A row is a record of the log like any other, so who changed it, and when, is known, and whoever may
 administer can watch. It counts from the turn in which it is written; live readers are judged anew.
+That there were rules is a fact: the log has them still when the last one is gone.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from app.core.callers import SERVER
@@ -26,11 +27,13 @@ from app.core.values import merge_patch
 from app.engine.resource import Resource
 from app.engine.rights.topic_rules import TopicRule, rule_of
 from app.engine.write import Receipt
+from app.store.store import Change
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
 
 PATH: Final = "$SYS/rules"
+OWNER: Final = "rules/"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
 Facts = Mapping[str, object]
@@ -44,8 +47,11 @@ class RuleTable:
         self.rows: dict[str, Facts] = {}
         self._rules: dict[str, TopicRule] = {}
 
-    async def load(self) -> None:
-        """Read the rows that an earlier run kept; raises INVALID for one that says nothing."""
+    async def load(self, facts: Sequence[object] = ()) -> None:
+        """Read the rows that an earlier run kept; raises INVALID for one that says nothing.
+
+        ``facts`` are those of the owner OWNER.
+        """
         topics, after, more = TopicFilter(f"{PATH}/+"), "", True
         while more:
             page = await self._engine.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
@@ -53,8 +59,17 @@ class RuleTable:
                 self._take(record)
                 after = record.topic
             more = page.more and bool(page.records)
+        if facts:
+            self._engine.rights.remember_rules()
         if self._rules:
+            self.remember()
             self._engine.rights.replace(tuple(self._rules.values()))
+
+    def remember(self) -> None:
+        """Let nobody else see rules from now on, before the first one is told of."""
+        if not self._engine.rights.policy.remembered:
+            self._engine.committer.keep((Change(OWNER, "remembered", b"1"),))
+            self._engine.rights.remember_rules()
 
     def _take(self, record: Record) -> None:
         name = record.topic.removeprefix(f"{PATH}/")
@@ -116,6 +131,7 @@ def rule_rows(table: RuleTable) -> type[Resource]:
             """Make or replace a rule."""
             facts = {key: item for key, item in _map(value).items() if key != "id"}
             rule = table.judge(self.id, facts)
+            table.remember()
             self.receipt = await self._keep(PUT, facts)
             table.put(self.id, rule, facts)
 

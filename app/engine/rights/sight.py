@@ -181,7 +181,9 @@ class Sight:
 
     def _is_private(self, levels: list[str]) -> bool:
         """Tell whether a topic is what the server tells of itself, for administrators."""
-        return levels[0] == "$SYS" and not self._subject.grants.administer
+        if levels[0] != "$SYS" or self._subject.grants.administer:
+            return False
+        return self._policy.restricts or levels[1:2] == ["rules"]
 
     def _by_grants(self, action: str) -> Decision:
         grant = _GRANTED[action]
