@@ -28,6 +28,13 @@ _DEPTH_MAX = (
 )  # cbor2 counts the tag, the pair and the mantissa of a decimal
 _MANTISSA_BYTES_MAX = limits.DECIMAL_DIGITS_MAX // 2  # a byte holds more than two digits
 _UNDEFINED = 0xF7
+_HEAD_BYTES = MappingProxyType({24: 1, 25: 2, 26: 4, 27: 8})
+"""Bytes that follow a head, by its additional information (RFC 8949, 3)."""
+_INDEFINITE = 31
+_STRINGS = frozenset((2, 3))
+"""Major types whose content follows them as bytes."""
+_READ_AHEAD_BYTES = 4_096
+"""Of a sequence at a time: what was read ahead is read again for the next value."""
 ARRAY_OPEN = b"\x9f"
 """The head of an array of indefinite length (RFC 8949, 3.2.2)."""
 ARRAY_CLOSE = b"\xff"
@@ -43,10 +50,11 @@ def encode(value: object) -> bytes:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
 
-def decode(payload: bytes) -> object:
+def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     """The value of the one data item in a payload."""
+    _check_parts(payload, parts_max)
     stream = BytesIO(payload)
-    value = _next(stream, payload)
+    value = _next(_decoder(stream), stream, payload, undefined=_UNDEFINED in payload)
     if stream.tell() != len(payload):
         raise Error(
             Code.INVALID,
@@ -55,20 +63,50 @@ def decode(payload: bytes) -> object:
     return value
 
 
-def decode_sequence(payload: bytes) -> Iterator[object]:
-    """The values of a CBOR sequence (RFC 8742), one at a time."""
+def decode_sequence(
+    payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX
+) -> Iterator[object]:
+    """The values of a CBOR sequence (RFC 8742), one at a time.
+
+    One decoder reads them all, and what is asked of the whole payload is asked once: a sequence may
+    have as many values as bytes.
+    """
+    _check_parts(payload, parts_max)
     stream = BytesIO(payload)
+    decoder, undefined = _decoder(stream, read_size=_READ_AHEAD_BYTES), _UNDEFINED in payload
     while stream.tell() < len(payload):
-        yield _next(stream, payload)
+        yield _next(decoder, stream, payload, undefined=undefined)
 
 
-def _next(stream: BytesIO, payload: bytes) -> object:
+def _check_parts(payload: bytes, parts_max: int) -> None:
+    """Refuse what has too many parts, before any of them is made.
+
+    Data items lie one behind the other, so their heads can be counted without a look at what
+    belongs to what (RFC 8949, 3); one too large or broken is left for the decoder to tell of.
+    """
+    if len(payload) <= parts_max:
+        return
+    heads = at = 0
+    while at < len(payload):
+        kind, info = payload[at] >> 5, payload[at] & 0x1F
+        after = at + 1 + _HEAD_BYTES.get(info, 0)
+        if kind in _STRINGS and info != _INDEFINITE:
+            after += int.from_bytes(payload[at + 1 : after]) if info in _HEAD_BYTES else info
+        at = after
+        heads += 1
+        if heads > parts_max:
+            raise model.too_many("CBOR", parts_max)
+
+
+def _next(
+    decoder: cbor2.CBORDecoder, stream: BytesIO, payload: bytes, *, undefined: bool
+) -> object:
     start = stream.tell()
     try:
-        value = _decoder(stream).decode()
+        value = decoder.decode()
     except cbor2.CBORDecodeError as fault:
         raise _refusal(fault, payload, start) from None
-    if _UNDEFINED in payload:
+    if undefined:
         value = _defined(value)
     model.validate(value)
     return value

@@ -19,7 +19,7 @@ import json
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -42,6 +42,7 @@ _KEY_OR_STRING = re.compile(_STRING + rb"([ \t\r\n]*:)?", re.DOTALL)
 _STRING_OR_NUMBER = re.compile(
     _STRING + rb"|(?P<integer>-?[0-9]+)(?P<real>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?", re.DOTALL
 )
+_NAME_CHARS = 100  # of a key that occurs twice: a sentence, whatever the keys are
 _CONTAINERS = frozenset((dict, list))
 _SPELLED_DEPTH_MAX = (
     2 * limits.VALUE_DEPTH_MAX + 1
@@ -87,12 +88,14 @@ def _spelled_scalar(value: object) -> object:
     return value
 
 
-def decode(payload: bytes) -> object:
+def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     """The value that a JSON text spells."""
     try:
         value: object = orjson.loads(payload)
     except orjson.JSONDecodeError as fault:
         raise _syntax_error(payload, fault) from None
+    if len(payload) > parts_max and _marks(payload) > parts_max < parts_of(value, parts_max):
+        raise model.too_many("JSON", parts_max)
     digits = payload.translate(_DIGITS_TO_ZERO)
     if digits.find(_WIDE) >= 0:
         _check_integers(payload)
@@ -106,6 +109,28 @@ def decode(payload: bytes) -> object:
     elif type(value) not in _CONTAINERS:
         return value
     return _inspected(value, payload, digits)
+
+
+def _marks(payload: bytes) -> int:
+    """At least as many as there are parts: each has a comma or the opening of what it is in."""
+    return payload.count(b",") + payload.count(b"[") + payload.count(b"{")
+
+
+def parts_of(value: object, enough: int) -> int:
+    """The items of all lists and members of all maps; where there are more than enough, as many."""
+    parts = 0
+    level: list[Collection[object]] = [[value]]
+    while level and parts <= enough:
+        below: list[Collection[object]] = []
+        for items in level:
+            for item in items:
+                if isinstance(item, dict | list):
+                    parts += len(item)
+                    below.append(item.values() if isinstance(item, dict) else item)
+            if parts > enough:
+                break
+        level = below
+    return parts
 
 
 def _counts_agree(keys: int, payload: bytes, digits: bytes) -> bool:
@@ -169,6 +194,8 @@ def _check_integers(payload: bytes) -> None:
 
 def _twice(payload: bytes) -> Error:
     """The refusal of keys that occur twice, by name; the depth is known to be small by now."""
+    if len(payload) > limits.DECODE_POSITION_BYTES_MAX:
+        return Error(Code.INVALID, "In the JSON a key occurs twice in one object; send it once.")
 
     def pairs(members: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
@@ -177,7 +204,8 @@ def _twice(payload: bytes) -> Error:
 
     repeated: set[str] = set()
     json.loads(payload, object_pairs_hook=pairs, parse_int=str)
-    names = ", ".join(json.dumps(name) for name in sorted(repeated))
+    listed = [json.dumps(name[:_NAME_CHARS]) for name in sorted(repeated)[:limits.PROBLEM_NAMES_MAX]]
+    names = ", ".join(listed) + (", ..." if len(repeated) > len(listed) else "")
     return Error(
         Code.INVALID, f"In the JSON a key occurs twice in one object: {names}; send it once."
     )

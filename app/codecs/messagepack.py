@@ -50,16 +50,19 @@ def _extended(value: datetime | Decimal) -> object:
     return msgpack.Timestamp(since // _SECOND, since.microseconds * 1_000)
 
 
-def decode(payload: bytes) -> object:
+def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     """The value of the one object in a payload."""
+    options = _OPTIONS if len(payload) <= parts_max else _OPTIONS | _Counter(parts_max).hooks
     try:
-        value: object = msgpack.unpackb(payload, **_OPTIONS)
+        value: object = msgpack.unpackb(payload, **options)
     except msgpack.ExtraData as fault:
         where = len(payload) - len(fault.extra)
         raise Error(
             Code.INVALID, f"The MessagePack goes on after its value, at byte {where}; send one."
         ) from None
     except _FAULTS as fault:
+        if len(payload) > parts_max and _PROMISES in str(fault):
+            raise model.too_many("MessagePack", parts_max) from None
         raise _refusal(fault, payload) from None
     model.validate(value)
     return value
@@ -78,18 +81,45 @@ def _map(pairs: list[tuple[object, object]]) -> dict[object, object]:
     return members
 
 
+class _Counter:
+    """Counts the parts of a payload that may have too many, while it is read."""
+
+    def __init__(self, parts_max: int) -> None:
+        self._left = self._most = parts_max
+
+    @property
+    def hooks(self) -> dict[str, object]:
+        """What msgpack is to call."""
+        most = {"max_array_len": self._most, "max_map_len": self._most}
+        return {"list_hook": self._list, "object_pairs_hook": self._pairs, **most}
+
+    def _list(self, items: list[object]) -> list[object]:
+        self._count(len(items))
+        return items
+
+    def _pairs(self, pairs: list[tuple[object, object]]) -> dict[object, object]:
+        self._count(len(pairs))
+        return _map(pairs)
+
+    def _count(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise model.too_many("MessagePack", self._most)
+
+
 _OPTIONS: Mapping[str, object] = MappingProxyType(
     {"timestamp": _TIMESTAMP_AS_DATETIME, "ext_hook": _extension, "object_pairs_hook": _map}
 )
 _FAULTS = (msgpack.UnpackException, Misfit, ValueError, OverflowError)
 """What msgpack and the hooks raise for a bad payload; a date out of range is an OverflowError."""
 
+_PROMISES = "exceeds max_"
 _REASONS = (
     ("FormatError", "0xc1 is no type of MessagePack."),
     ("UnicodeDecodeError", "a text is not UTF-8."),
     ("OverflowError", "a date is outside the years 1 to 9999."),
     ("is not allowed for map key", "a key of a map is text; write it as text."),
-    ("exceeds max_", "a list or a map promises more items than the payload has bytes."),
+    (_PROMISES, "a list or a map promises more items than the payload has bytes."),
 )
 
 

@@ -145,12 +145,21 @@ def check_decimal(value: Decimal) -> None:
     """Refuse a Decimal that is not finite or is out of decimal128's range."""
     if not value.is_finite():
         raise Misfit("a Decimal is finite; use a float for NaN and the infinities.")
-    digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
-    if digits > limits.DECIMAL_DIGITS_MAX or abs(exponent) > limits.DECIMAL_EXPONENT_MAX:
+    _, digits, exponent = value.as_tuple()
+    if len(digits) > limits.DECIMAL_DIGITS_MAX or abs(exponent) > limits.DECIMAL_EXPONENT_MAX:
         raise Misfit(
             f"a Decimal has at most {limits.DECIMAL_DIGITS_MAX} digits and an exponent of at most"
             f" {limits.DECIMAL_EXPONENT_MAX} either way; round it or send text."
         )
+
+
+def too_many(format_name: str, parts_max: int) -> Error:
+    """The refusal of a payload whose value has too many parts."""
+    return Error(
+        Code.TOO_LARGE,
+        f"In the {format_name} there are more than {parts_max} items of lists and members of maps;"
+        " divide it.",
+    )
 
 
 def unsigned_zero(value: Decimal) -> Decimal:

@@ -8,7 +8,8 @@ media types.
 from collections.abc import Iterator
 from io import BytesIO
 
-from app.codecs import json_text
+from app.codecs import json_text, model
+from app.core import limits
 from app.core.errors import Error
 
 
@@ -27,11 +28,17 @@ def decode(payload: bytes) -> object:
     return list(decode_lines(payload))
 
 
-def decode_lines(payload: bytes) -> Iterator[object]:
+def decode_lines(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> Iterator[object]:
     """The values of the lines, one at a time, so that a batch is not held twice."""
+    counted, left = len(payload) > parts_max, parts_max
     for number, line in enumerate(BytesIO(payload), 1):
+        left -= 1
         if not line.isspace():
-            yield _decoded(line, number)
+            value = _decoded(line, number)
+            left -= json_text.parts_of(value, left) if counted else 0
+            yield value
+        if counted and left < 0:
+            raise model.too_many("NDJSON", parts_max)
 
 
 def _decoded(line: bytes, number: int) -> object:

@@ -154,16 +154,23 @@ _WRITERS: Mapping[str, Callable[[], RowsEncoder]] = MappingProxyType(
 )
 
 
+_WHOLE: Mapping[str, Callable[[bytes, int], object]] = MappingProxyType(
+    {JSON: json_text.decode, CBOR: cbor.decode, MSGPACK: messagepack.decode}
+)
+"""What reads a batch at once, up to so many parts."""
+
+
 def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
     """The rows of a batch; a list is its items, and any other single value is one row.
 
     Lines and sequences are decoded one at a time, so a fault is met when its row is reached.
     """
     check_size(payload)
-    codec = codec_for(content_type)
+    codec, most = codec_for(content_type), limits.ROWS_PARTS_MAX
     if codec.media_type == NDJSON:
-        return ndjson.decode_lines(payload)
+        return ndjson.decode_lines(payload, most)
     if codec.media_type == CBOR_SEQ:
-        return cbor.decode_sequence(payload)
-    value = codec.decode(payload)
+        return cbor.decode_sequence(payload, most)
+    whole = _WHOLE.get(codec.media_type)
+    value = whole(payload, most) if whole is not None else codec.decode(payload)
     return iter(value if isinstance(value, list) else [value])

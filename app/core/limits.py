@@ -121,7 +121,14 @@ QUERY_LIMIT_RECORDS_MAX = 1_000_000_000
 DECODE_BYTES_MAX = 64 * 1024 * 1024
 """Bytes decoded at once, whatever an edge was configured to take: values cost several times their
 bytes in memory."""
-DECODE_POSITION_BYTES_MAX = 65_536
+VALUE_PARTS_MAX = 100_000
+"""Items of lists and members of maps in one value: a fifth of a second to read at the worst, and
+some 10 MB; two megabytes of the smallest parts would stop all others for seconds."""
+ROWS_PARTS_MAX = 500_000
+"""The same in one batch: 10,000 records of 50 attributes."""
+PROBLEM_NAMES_MAX = 10
+"""Names from a stranger's payload in one sentence."""
+DECODE_POSITION_BYTES_MAX = 16_384
 """A malformed binary payload up to this size is read again to find the offset of the fault; above,
 a stranger's mistake would cost more than it is worth."""
 MEDIA_HEADER_CHARS_MAX = 2_048
