@@ -63,9 +63,7 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     return value
 
 
-def decode_sequence(
-    payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX
-) -> Iterator[object]:
+def decode_sequence(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> Iterator[object]:
     """The values of a CBOR sequence (RFC 8742), one at a time.
 
     One decoder reads them all, and what is asked of the whole payload is asked once: a sequence may

@@ -204,7 +204,9 @@ def _twice(payload: bytes) -> Error:
 
     repeated: set[str] = set()
     json.loads(payload, object_pairs_hook=pairs, parse_int=str)
-    listed = [json.dumps(name[:_NAME_CHARS]) for name in sorted(repeated)[:limits.PROBLEM_NAMES_MAX]]
+    listed = [
+        json.dumps(name[:_NAME_CHARS]) for name in sorted(repeated)[: limits.PROBLEM_NAMES_MAX]
+    ]
     names = ", ".join(listed) + (", ..." if len(repeated) > len(listed) else "")
     return Error(
         Code.INVALID, f"In the JSON a key occurs twice in one object: {names}; send it once."

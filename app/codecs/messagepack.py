@@ -52,9 +52,9 @@ def _extended(value: datetime | Decimal) -> object:
 
 def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     """The value of the one object in a payload."""
-    options = _OPTIONS if len(payload) <= parts_max else _OPTIONS | _Counter(parts_max).hooks
+    hooks = _Counter(parts_max).hooks if len(payload) > parts_max else {}
     try:
-        value: object = msgpack.unpackb(payload, **options)
+        value: object = msgpack.unpackb(payload, **{**_OPTIONS, **hooks})
     except msgpack.ExtraData as fault:
         where = len(payload) - len(fault.extra)
         raise Error(

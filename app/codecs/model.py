@@ -146,7 +146,7 @@ def check_decimal(value: Decimal) -> None:
     if not value.is_finite():
         raise Misfit("a Decimal is finite; use a float for NaN and the infinities.")
     _, digits, exponent = value.as_tuple()
-    if len(digits) > limits.DECIMAL_DIGITS_MAX or abs(exponent) > limits.DECIMAL_EXPONENT_MAX:
+    if len(digits) > limits.DECIMAL_DIGITS_MAX or abs(int(exponent)) > limits.DECIMAL_EXPONENT_MAX:
         raise Misfit(
             f"a Decimal has at most {limits.DECIMAL_DIGITS_MAX} digits and an exponent of at most"
             f" {limits.DECIMAL_EXPONENT_MAX} either way; round it or send text."
