@@ -10,6 +10,7 @@ WORKDIR /srv/rowcast
 COPY requirements-server.lock .
 RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock
 COPY app app
+COPY rowcast_client rowcast_client
 COPY schema.graphql .
 COPY resources resources
 RUN printf '#!/bin/sh\nexec python -m app.cli "$@"\n' > /usr/local/bin/rowcast \

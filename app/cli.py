@@ -17,7 +17,6 @@ import typer
 from httpx import Response
 
 from app import __version__
-from app.client import Client, Notice, cursor_of, topic_path, url_path
 from app.codecs.registry import CBOR, CODECS, JSON, MSGPACK, RAW
 from app.commands.backups import backup, restore
 from app.commands.importing import import_table
@@ -25,12 +24,16 @@ from app.commands.looks import history, letters, sessions
 from app.commands.options import ConfigOption, SetOption
 from app.commands.pipeline import pipeline
 from app.commands.policy import policy
+from app.commands.server import UrlOption, client_of
 from app.commands.snapshots import export, snapshots
 from app.commands.users import user
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, DELETE, GAP, RESET
 from app.core.freshness import FRESH, SILENT
+from rowcast_client import Event
+from rowcast_client.calls import cursor_of, topic_path
+from rowcast_client.following import Place
 
 command = typer.Typer(
     name="rowcast",
@@ -88,10 +91,6 @@ HttpPortOption = Annotated[
 ]
 MqttPortOption = Annotated[
     int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
-]
-UrlOption = Annotated[
-    str | None,
-    typer.Option("--url", help="The server [default: $ROWCAST_URL, then rowcast.yaml's]."),
 ]
 CountOption = Annotated[
     int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
@@ -225,8 +224,8 @@ def get(
     Example: rowcast get Dog/1
     """
     accept = MEDIA_TYPES[fmt] if fmt else "*/*"
-    with _client(url) as client:
-        response = client.request("GET", url_path(path), headers={"Accept": accept})
+    with client_of(url) as client:
+        response = client.request("GET", _url_path(path), headers={"Accept": accept})
     body = response.content
     if response.headers.get("content-type", "").startswith(JSON) and sys.stdout.isatty():
         body = json.dumps(response.json(), indent=2, ensure_ascii=False).encode() + b"\n"
@@ -247,9 +246,9 @@ def put(
     Example: rowcast put Dog/1 '{"name": "Rex", "breed": "Labrador"}'
     """
     body, guess = _value(value)
-    with _client(url) as client:
+    with client_of(url) as client:
         headers = {"Content-Type": content_type or guess}
-        _tell_cursor(client.request("PUT", url_path(path), body, headers))
+        _tell_cursor(client.request("PUT", _url_path(path), body, headers))
 
 
 @command.command()
@@ -258,8 +257,8 @@ def delete(path: PathArgument, url: UrlOption = None) -> None:
 
     Example: rowcast delete Dog/1
     """
-    with _client(url) as client:
-        _tell_cursor(client.request("DELETE", url_path(path)))
+    with client_of(url) as client:
+        _tell_cursor(client.request("DELETE", _url_path(path)))
 
 
 @command.command()
@@ -287,14 +286,14 @@ def pub(
     method, query = ("PUT", "") if retain else ("POST", "?retain=false")
     if qos is not None:
         query += f"{'&' if query else '?'}qos={qos}"
-    with _client(url) as client:
+    with client_of(url) as client:
         headers = {"Content-Type": content_type or guess}
         _tell_cursor(client.request(method, topic_path(topic) + query, body, headers))
 
 
-def _client(url: str | None) -> Client:
-    config = load_config(None, None, {"url": url} if url else {})
-    return Client(config.server_url, authority=config.tls.certificate_authority)
+def _url_path(text: str) -> str:
+    """Return the path and query that a person wrote, with or without the slash before it."""
+    return "/" + text.removeprefix("/")
 
 
 def _value(text: str) -> tuple[bytes, str]:
@@ -346,12 +345,13 @@ def sub(
 
     Example: rowcast sub 'Dog/#' 'chat/+' --new
     """
-    with _client(url) as client, suppress(KeyboardInterrupt):
+    with client_of(url) as client, suppress(KeyboardInterrupt):
         written = 0
-        for notice in client.watch(filters, new=new):
-            if raw and notice.kind in WITHOUT_VALUE:
+        place: Place = {"start": "new"} if new else {}
+        for event in client.subscribe(*filters, **place):
+            if raw and event.kind in WITHOUT_VALUE:
                 continue
-            _write(_encoded(notice.fields["value"] if raw else notice.fields, fmt, raw=raw))
+            _write(_encoded(event.value if raw else event.fields, fmt, raw=raw))
             written += 1
             if written == count:
                 return
@@ -373,26 +373,24 @@ def tail(
 
     Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
     """
-    cursor, printed = since, 0
-    with _client(url) as client:
+    place: Place = {"since": since} if since else {"start": "new"}
+    with client_of(url) as client:
+        events = client.subscribe(topics, **place)
         try:
-            for notice in client.watch([topics], since, new=True):
-                cursor = notice.cursor or cursor
-                print(_line(notice), flush=True)
-                printed += 1
+            for printed, event in enumerate(events, 1):
+                print(_line(events.cursor, event), flush=True)
                 if printed == count:
                     return
         except KeyboardInterrupt:
             pass
-    if cursor:
-        print(f"continue with: rowcast tail '{topics}' --since {cursor}", file=sys.stderr)
+    if events.cursor:
+        print(f"continue with: rowcast tail '{topics}' --since {events.cursor}", file=sys.stderr)
 
 
-def _line(notice: Notice) -> str:
-    fields = notice.fields
-    value = CODECS[JSON].encode(fields.get("gap", fields.get("value"))).decode()
-    topic = _printable(str(fields.get("topic") or ""))
-    return f"{notice.cursor}  {notice.kind:<8}  {topic}  {_printable(value)}"
+def _line(cursor: str, event: Event) -> str:
+    value = CODECS[JSON].encode(event.fields.get("gap", event.value)).decode()
+    topic = _printable(event.topic)
+    return f"{cursor}  {event.kind:<8}  {topic}  {_printable(value)}"
 
 
 def _printable(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
-PARTS = ("app", "pyspark_rowcast", "resources", "scripts", "tests", ".ci")
+PARTS = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
 LEFT_OUT = {"__pycache__", "node_modules"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 
@@ -36,7 +36,7 @@ FLOORS = {
 }
 """Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {"main", "config", "cli", "client", "commands", "settings", "wiring"}
+WIRING = {"main", "config", "cli", "commands", "settings", "wiring"}
 """The modules and folders of the top floor: one room."""
 
 

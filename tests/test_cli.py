@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 import app.cli
 from app import __version__
 from app.cli import command, main
-from app.client import Client, Frame, read_frames, topic_path
-from app.core.errors import Code, Error
+from rowcast_client import SyncRowcast
 from securing import Authority, ServerFiles
 
 CURSOR = "3f9a1c2e:7"
@@ -52,13 +51,13 @@ class Server:
             if not self.answers:
                 raise KeyboardInterrupt
 
-        return Client(url, httpx.MockTransport(self), wait, lambda: 0.5)
+        return SyncRowcast(url, transport=httpx.MockTransport(self), wait=wait, chance=lambda: 0.5)
 
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     server = Server()
-    monkeypatch.setattr(app.cli, "Client", server.client)
+    monkeypatch.setattr("app.commands.server.SyncRowcast", server.client)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROWCAST_URL", raising=False)
     return server
@@ -106,7 +105,7 @@ def test_nobody_there_is_told_with_what_to_do(server):
 
 
 def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, monkeypatch):
-    monkeypatch.setattr(app.cli, "Client", server.client)
+    monkeypatch.setattr("app.commands.server.SyncRowcast", server.client)
     server.answers = [httpx.Response(200, text="{}"), httpx.ConnectError("refused")]
     who = "ann:pencil"
     url = f"http://{who}@127.0.0.1:9926"
@@ -118,7 +117,9 @@ def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, mon
 
 def test_the_server_is_that_of_the_settings(server, monkeypatch, tmp_path):
     urls = []
-    monkeypatch.setattr(app.cli, "Client", lambda url, **_: urls.append(url) or server.client(url))
+    monkeypatch.setattr(
+        "app.commands.server.SyncRowcast", lambda url, **_: urls.append(url) or server.client(url)
+    )
     server.answers = [b"1", b"1", b"1"]
     (tmp_path / "rowcast.yaml").write_text("http: {port: 81}")
     run("get", "x")
@@ -216,21 +217,6 @@ def test_pub_sends_a_message_or_a_record(server, options, method, path):
     assert (method, path) == (server.asked[0].method, server.asked[0].url.raw_path)
 
 
-@pytest.mark.parametrize(
-    ("topic", "path"),
-    [
-        ("Dog/1", "/Dog/1"),
-        ("/a//b/", "//a//b/"),
-        ("a/../b/.", "/a/%2E%2E/b/%2E"),
-        ("a?b/c#d/50%", "/a%3Fb/c%23d/50%25"),
-        ("ä", "/%C3%A4"),
-    ],
-)
-def test_a_topic_is_spelt_as_a_path(topic, path):
-    """FEATURES A11."""
-    assert path == topic_path(topic)
-
-
 # -- events ----------------------------------------------------------------------------------------
 
 
@@ -295,14 +281,6 @@ def test_tail_goes_on_where_it_was_when_the_connection_is_lost(server, end):
     assert [None, CURSOR, CURSOR] == [x.headers.get("Last-Event-ID") for x in server.asked]
 
 
-def test_pauses_grow_have_a_random_part_and_a_bound():
-    server = Server()
-    server.answers = [event(7), *[httpx.ConnectError("refused")] * 9]
-    with pytest.raises(KeyboardInterrupt):
-        list(server.client().watch(["#"]))
-    assert [0.75, 1.5, 3, 6, 12, 24, 45, 45, 45, 45] == server.pauses
-
-
 def test_ctrl_c_prints_the_cursor_to_continue_from(server):
     server.answers = [event(7)]
     result = run("tail", "Dog/#")
@@ -319,32 +297,6 @@ def test_a_refused_stream_ends_the_command(server):
 def test_a_refusal_after_events_ends_it_too(server):
     server.answers = [event(7), problem(401, "Unauthenticated", "who are you?")]
     assert "Unauthenticated: who are you?" == str(run("tail").exception)
-
-
-# -- frames ----------------------------------------------------------------------------------------
-
-STREAM = (
-    ": hello\nretry: 2000\n\nid: a:1\nevent: put\ndata: {\ndata:}\n\n:\n\n"
-    "id: a:2\r\ndata: x\r\n\r\ndata: \u2028\n\n"
-).encode()
-FRAMES = [Frame("a:1", "{\n}"), Frame("a:2", "x"), Frame("a:2", "\u2028")]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, len(STREAM)])
-def test_frames_are_read_from_pieces_of_any_size(size):
-    pieces = [STREAM[at : at + size] for at in range(0, len(STREAM), size)]
-    assert FRAMES == list(read_frames(pieces))
-
-
-def test_an_unfinished_frame_is_not_given():
-    assert [] == list(read_frames([b"data: x\n"]))
-
-
-def test_a_line_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("app.client.CLIENT_EVENT_BYTES_MAX", 10)
-    with pytest.raises(Error) as caught:
-        list(read_frames([b"data: ", b"x" * 10]))
-    assert Code.TOO_LARGE == caught.value.code
 
 
 # -- the server's own commands ---------------------------------------------------------------------
@@ -433,9 +385,8 @@ def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
         ),
     ],
 )
-def test_what_is_looked_at_and_repaired(server, monkeypatch, arguments, method, path, body):
+def test_what_is_looked_at_and_repaired(server, arguments, method, path, body):
     """O9: sessions, history and dead letters by the server's public REST."""
-    monkeypatch.setattr("app.commands.looks.client_of", lambda _: server.client())
     server.answers = [b'{"replayed": 5}']
     done = CliRunner().invoke(command, arguments)
     assert 0 == done.exit_code, done.output

@@ -113,6 +113,13 @@ def leaks(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line}: {name} belongs to {', '.join(sorted(rooms))} only"
 
 
+def client_imports(source: Source) -> Iterator[str]:
+    """The Python client knows the server's words and formats, and nothing of its inside."""
+    for line, name in imports(source):
+        if name.split(".")[0] == "app" and room_of(name) not in {"core", "codecs"}:
+            yield f"{source.path}:{line}: the client speaks HTTP; it must not import {name}"
+
+
 def environment_reads(source: Source) -> Iterator[str]:
     """Only app/config.py reads the environment; Spark, another program, has its own such place."""
     if source.path in {"app/config.py", "app/pipeline/environment.py"}:
@@ -150,6 +157,11 @@ def test_resources_import_the_public_face_only():
     expect_none(found)
 
 
+def test_the_client_knows_words_and_formats_only():
+    found = [line for source in sources("rowcast_client") for line in client_imports(source)]
+    expect_none(found)
+
+
 def test_every_room_has_a_floor():
     rooms = {source.room for source in sources("app")} - {""}
     assert set() == rooms - set(FLOORS)
@@ -177,6 +189,7 @@ def test_every_room_has_a_floor():
         pytest.param(impure_imports, "app/mqtt/a.py", "from time import monotonic", id="time"),
         pytest.param(impure_imports, "app/mqtt/a.py", "datetime.now(UTC)", id="clock"),
         pytest.param(leaks, "app/http/a.py", "from sqlmodel import Field", id="library"),
+        pytest.param(client_imports, "rowcast_client/a.py", "import app.engine.x", id="client"),
         pytest.param(environment_reads, "app/main.py", "import os\nos.environ['X']", id="environ"),
         pytest.param(environment_reads, "app/main.py", "from os import getenv", id="getenv"),
         pytest.param(resource_imports, "resources/a.py", "from app.engine import x", id="resource"),

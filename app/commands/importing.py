@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.client import Client, topic_path
 from app.codecs.messagepack import array_header
 from app.codecs.registry import MSGPACK, encode
+from app.commands.server import UrlOption, client_of
 from app.commands.snapshots import need_pyarrow, schema_text
 from app.config import load_config
 from app.core.errors import Code, Error
@@ -21,6 +21,8 @@ from app.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.schema import parse_schema
+from rowcast_client import SyncRowcast
+from rowcast_client.calls import topic_path
 
 if TYPE_CHECKING:
     from app.snapshots.importing import Record
@@ -34,10 +36,7 @@ def import_table(
     schema: Annotated[
         Path | None, typer.Option("--schema", help="The server's schema [default: schema.graphql].")
     ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="The server [default: $ROWCAST_URL, then rowcast.yaml's]."),
-    ] = None,
+    url: UrlOption = None,
 ) -> None:
     """Write the rows of Parquet files as records: each replaces what is at its id.
 
@@ -49,13 +48,11 @@ def import_table(
     need_pyarrow()
     from app.snapshots.importing import Importer, files_of  # noqa: PLC0415 - pyarrow is an extra
 
-    flags = {"schema": schema, "url": url}
-    given = {name: value for name, value in flags.items() if value is not None}
-    config = load_config(None, None, given)
+    config = load_config(None, None, {} if schema is None else {"schema": schema})
     shape = _table(table, schema_text(config.schema_file), str(config.schema_file))
     importer, files = Importer(shape), files_of(place, shape)
     count = importer.check(files)
-    with Client(config.server_url, authority=config.tls.certificate_authority) as client:
+    with client_of(url) as client:
         sender = _Sender(client, shape)
         for file in files:
             sender.send(importer.records(file))
@@ -78,7 +75,7 @@ def _table(name: str, text: str, file: str) -> Table:
 class _Sender:
     """Sends rows in batches of bounded size."""
 
-    def __init__(self, client: Client, table: Table) -> None:
+    def __init__(self, client: SyncRowcast, table: Table) -> None:
         self._client = client
         self._table = table
         self._id = table.primary_key.name if table.primary_key else "id"

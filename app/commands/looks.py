@@ -10,28 +10,20 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from app.client import Client, topic_path
 from app.codecs.registry import JSON
-from app.config import load_config
+from app.commands.server import UrlOption, client_of
 from app.core.errors import Code, Error
+from rowcast_client.calls import topic_path
 
 LETTERS: Final = "/$SYS/dead_letters/"
 SESSIONS: Final = "/$SYS/sessions/"
 _LINES: Final = {"Accept": "application/x-ndjson"}
-
-UrlOption = Annotated[str | None, typer.Option("--url", help="The server [default: this one's].")]
 
 letters = typer.Typer(
     name="dead-letters",
     help="List, send again and remove what bridges gave up on.",
     no_args_is_help=True,
 )
-
-
-def client_of(url: str | None) -> Client:
-    """Return a client of the server that is meant."""
-    config = load_config(None, None, {"url": url} if url else {})
-    return Client(config.server_url, authority=config.tls.certificate_authority)
 
 
 def history(

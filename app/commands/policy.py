@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from app.client import Client, topic_path
-from app.config import load_config
+from app.commands.server import UrlOption, client_of
 from app.core.errors import Code, Error
 from app.engine.rights.explain import ACTIONS, PATH
+from rowcast_client.calls import topic_path
 
 REFUSED: Final = 3
 """The exit code when the answer is no."""
@@ -27,17 +27,13 @@ def explain(
     user: Annotated[str, typer.Argument(help="The user's name.")],
     action: Annotated[str, typer.Argument(help=f"One of {', '.join(ACTIONS)}.")],
     topic: Annotated[str, typer.Argument(help="A topic.")],
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="The server [default: $ROWCAST_URL, then rowcast.yaml's]."),
-    ] = None,
+    url: UrlOption = None,
 ) -> None:
     """Say whether a user may do something, and which rule decides; exit code 3 means no.
 
     Example: rowcast policy explain ben read Dog/1
     """
-    config = load_config(None, None, {"url": url} if url else {})
-    with Client(config.server_url, authority=config.tls.certificate_authority) as client:
+    with client_of(url) as client:
         answer = client.request("GET", topic_path(f"{PATH}/{user}/{action}/{topic}")).json()
     if not isinstance(answer, dict):
         raise Error(Code.INTERNAL, "the server's answer is none; is it a Rowcast of this version?")

@@ -375,6 +375,8 @@ CLIENT_SILENCE_SECONDS = 45
 """Silence of a stream after which it is held for dead: three of its heartbeats."""
 CLIENT_EVENT_BYTES_MAX = 64 * 1024 * 1024
 """One line of a stream: above what a server encodes from the largest payload (DECODE_BYTES_MAX)."""
+CLIENT_CONNECTIONS_MAX = 1000
+"""Connections of one client: each of its subscriptions has one."""
 RECONNECT_SECONDS_MIN = 0.5
 """Pause before the first try to reconnect, to which as much again is added at random."""
 RECONNECT_SECONDS_MAX = 30

@@ -1,0 +1,186 @@
+"""The client for asyncio."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Self, TypeVar, Unpack
+
+import httpx
+
+from rowcast_client.calls import Answer, Call, Calls, Page, Past, WriteOptions, Written
+from rowcast_client.connection import http_options
+from rowcast_client.events import Event
+from rowcast_client.following import CONNECTING, LIVE, TIMEOUT, WAITING, Following, Place, State
+from rowcast_client.problem import Problem, check, nobody
+
+T = TypeVar("T")
+
+
+class Rowcast:
+    """One server; what it refuses is raised as a Problem.
+
+    ``url`` may hold a name and password before the host and ``@``; ``authority`` is a file of
+    certificates to trust besides this machine's. Close it, or use it with ``async with``.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:9926",
+        *,
+        user: str = "",
+        password: str = "",
+        token: str = "",
+        format: str = "json",  # noqa: A002 - the word that URLs have for it
+        authority: str | Path | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._calls = Calls(format)
+        self._wait = wait
+        self._chance = chance
+        options = http_options(url, user, password, token, authority)
+        self._http = httpx.AsyncClient(transport=transport, **options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; subscriptions end."""
+        await self._http.aclose()
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Ask once; raises a Problem."""
+        try:
+            answer = await self._http.request(
+                method, self.url + path, content=body or None, headers=headers
+            )
+        except httpx.TransportError as error:
+            raise nobody(self.url, error) from error
+        return check(answer)
+
+    async def get(self, topic: str, query: str = "") -> Answer:
+        """Read a record; ``query`` such as ``asof=-10m`` or ``meta=true``."""
+        return await self._ask(self._calls.get(topic, query))
+
+    async def query(self, table: str, query: str = "") -> Page:
+        """Read a page of a table, such as ``age=gt=3&sort(-age)&limit(20)``."""
+        return await self._ask(self._calls.query(table, query))
+
+    async def history(self, topic: str, words: str = "last=100") -> Past:
+        """Read what happened at a topic, or with a slash at its end below it."""
+        return await self._ask(self._calls.history(topic, words))
+
+    async def put(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Written:
+        """Make a record this value."""
+        return await self._ask(self._calls.put(topic, value, **options))
+
+    async def patch(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Written:
+        """Change some attributes of a record; None removes one (RFC 7396)."""
+        return await self._ask(self._calls.patch(topic, value, **options))
+
+    async def delete(self, topic: str, **options: Unpack[WriteOptions]) -> Written:
+        """Remove a record."""
+        return await self._ask(self._calls.delete(topic, **options))
+
+    async def publish(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Written:
+        """Send a message to everyone who watches a topic; its record stays as it is."""
+        return await self._ask(self._calls.publish(topic, value, **options))
+
+    async def create(self, table: str, value: object, **options: Unpack[WriteOptions]) -> Written:
+        """Add a record whose id the server makes, or a list of records."""
+        return await self._ask(self._calls.create(table, value, **options))
+
+    def subscribe(
+        self,
+        *filters: str,
+        meta: bool = False,
+        patient: bool = False,
+        on_state: State | None = None,
+        **place: Unpack[Place],
+    ) -> "Subscription":
+        """Give what is at these topics, and then each event once, through lost connections.
+
+        Begin elsewhere with ``since`` (a cursor), ``start="new"``, ``last=10`` or ``from_="-1h"``.
+        Unless ``patient``, it is a Problem when nobody answers the first time. ``on_state`` is told
+        ``connecting``, ``live`` and ``waiting``.
+        """
+        follow = Following(
+            filters,
+            place,
+            name=self._calls.format,
+            meta=meta,
+            patient=patient,
+            chance=self._chance,
+        )
+        return Subscription(self._http, self.url, follow, self._wait, on_state)
+
+    async def _ask(self, call: Call[T]) -> T:
+        return call.read(await self.request(call.method, call.path, call.body, call.headers))
+
+
+class Subscription:
+    """The events of some filters, to be read with ``async for``."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        follow: Following,
+        wait: Callable[[float], Awaitable[None]],
+        on_state: State | None,
+    ) -> None:
+        self._http = http
+        self._url = url
+        self._follow = follow
+        self._wait = wait
+        self._tell = on_state or (lambda _: None)
+        self._events = self._watch()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on with ``since``: after the last event that was handed over."""
+        return self._follow.cursor
+
+    async def aclose(self) -> None:
+        """End it, and its connection."""
+        await self._events.aclose()
+
+    async def _watch(self) -> AsyncGenerator[Event, None]:
+        follow = self._follow
+        while True:
+            problem = None
+            self._tell(CONNECTING)
+            try:
+                async with self._http.stream(
+                    "GET",
+                    f"{self._url}/",
+                    params=follow.params,
+                    headers=follow.headers,
+                    timeout=TIMEOUT,
+                ) as answer:
+                    if answer.is_error:
+                        await answer.aread()
+                    for event in follow.opened(check(answer).headers):
+                        yield event
+                    self._tell(LIVE)
+                    async for chunk in answer.aiter_bytes():
+                        for event in follow.take(chunk):
+                            yield event
+            except httpx.TransportError as error:
+                problem = nobody(self._url, error)
+            except Problem as refusal:
+                problem = refusal
+            pause = follow.ended(problem)
+            self._tell(WAITING)
+            await self._wait(pause)

@@ -1,0 +1,239 @@
+"""The Python client against the whole program: formats, refusals, restarts (FEATURES O10)."""
+
+import asyncio
+import re
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import Code
+from rowcast_client import Problem, Rowcast, SyncRowcast
+from serving import application, rowcast
+
+SCHEMA = """
+type Dog @table @export { id: ID @primaryKey name: String! age: Int breed: String }
+type Meter @table @export @deliver(policy: "latest") { id: ID @primaryKey n: Int }
+type Kept @table @export { id: ID @primaryKey at: Date price: Decimal raw: Bytes big: Long }
+"""
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+
+
+PLAIN = {"at": "2026-01-31T12:00:00Z", "price": "1.10", "raw": "AP8=", "big": 2**53 + 1}
+LOGIN = b'{"user": "ann", "password": "pencil"}'
+
+
+@pytest.fixture
+async def program(tmp_path):
+    async with application(tmp_path, SCHEMA) as running:
+        yield running
+
+
+def url_of(program):
+    return f"http://127.0.0.1:{program.http_port}"
+
+
+@pytest.fixture
+async def rows(program):
+    async with Rowcast(url_of(program)) as client:
+        yield client
+
+
+async def take(events, count):
+    """Return so many events."""
+    found = []
+    async for event in events:
+        found.append(event)
+        if len(found) == count:
+            return found
+    raise AssertionError(found)
+
+
+async def test_it_reads_and_writes_on_conditions(rows):
+    first = await rows.put("Dog/a b", {"name": "Rex"}, if_none_match="*")
+    got = await rows.get("Dog/a b")
+    assert (201, {"id": "a b", "name": "Rex"}) == (first.status, got.value)
+    assert first.cursor == got.cursor
+    second = await rows.patch("Dog/a b", {"age": 3}, if_match=first.cursor)
+    with pytest.raises(Problem) as late:
+        await rows.delete("Dog/a b", if_match=first.cursor)
+    assert (412, Code.PRECONDITION) == (late.value.status, late.value.code)
+    with pytest.raises(Problem) as wrong:
+        await rows.put("Dog/x", {"age": "old"})
+    assert {"name", "age"} == {one["path"] for one in wrong.value.problems}
+    past = await rows.history("Dog/a b")
+    assert [None, 3] == [event["value"].get("age") for event in past.events]
+    assert {"name": "Rex", "age": 3} == (await rows.get("Dog/a b", "select(name,age)")).value
+    assert 204 == (await rows.delete("Dog/a b", if_match=second.cursor)).status
+    with pytest.raises(Problem) as gone:
+        await rows.get("Dog/a b")
+    assert (404, True) == (gone.value.status, gone.value.is_final)
+
+
+async def test_it_pages_creates_and_takes_lists(rows):
+    made = await rows.create("Dog", {"name": "New"})
+    assert "New" == (await rows.get(f"Dog/{made.id}")).value["name"]
+    await rows.delete(f"Dog/{made.id}")
+    many = await rows.create("Dog", [{"id": f"p{n}", "name": str(n)} for n in range(3)])
+    assert ["p0", "p1", "p2"] == [one["id"] for one in many.told]
+    page = await rows.query("Dog", "limit(2)")
+    rest = await rows.query("Dog", page.next)
+    assert ["p0", "p1", "p2"] == [row["id"] for row in page.rows + rest.rows]
+    assert ("", page.position) == (rest.next, rest.position)
+
+
+async def test_text_bytes_and_messages_come_as_they_are(rows):
+    async with aclosing(rows.subscribe("home/+", "Dog/1", start="new", meta=True)) as events:
+        assert "current" == (await take(events, 1))[0].kind
+        await rows.put("home/text", "plain words", type="text/plain")
+        await rows.put("home/bytes", b"\x00\xff", type="application/octet-stream")
+        said = await rows.publish("home/text", {"n": 1})
+        heard = await take(events, 3)
+    got = [await rows.get("home/text"), await rows.get("home/bytes")]
+    assert [("plain words", "text/plain"), (b"\x00\xff", "application/octet-stream")] == [
+        (one.value, one.type) for one in got
+    ]
+    assert [("put", "plain words"), ("put", b"\x00\xff"), ("message", {"n": 1})] == [
+        (event.kind, event.value) for event in heard
+    ]
+    assert said.cursor == heard[2].cursor
+    assert "message" == heard[2].fields["_op"]
+
+
+@pytest.mark.parametrize("name", ["json", "cbor", "msgpack"])
+async def test_the_formats_give_one_value(program, name):
+    """O10, A19: what a client writes, it reads and hears: dates as its format has them."""
+    value = {
+        "at": datetime(2026, 1, 31, 12, tzinfo=UTC),
+        "price": Decimal("1.10"),
+        "raw": b"\x00\xff",
+        "big": 2**53 + 1,
+    }
+    async with Rowcast(url_of(program), format=name) as rows:
+        expected = {"id": "1"} | (PLAIN if name == "json" else value)
+        await rows.put("Kept/1", expected)
+        assert expected == (await rows.get("Kept/1")).value
+        assert [expected] == (await rows.query("Kept")).rows
+        async with aclosing(rows.subscribe("Kept/#")) as events:
+            first, mark = await take(events, 2)
+        assert ("snapshot", expected, "current") == (first.kind, first.value, mark.kind)
+        with pytest.raises(Problem, match="big") as wrong:
+            await rows.put("Kept/2", {"big": "many"})
+        assert 422 == wrong.value.status
+
+
+async def test_it_goes_on_over_a_restart_without_loss_or_repeats(tmp_path):
+    """O10: 0 lost, 0 doubled; what happened meanwhile comes from the log."""
+    states, waiting = [], asyncio.Event()
+
+    def hear(state):
+        states.append(state)
+        if state == "waiting":
+            waiting.set()
+
+    async with application(tmp_path, SCHEMA) as program:
+        url, port = url_of(program), program.http_port
+        rows = Rowcast(url, wait=lambda _: asyncio.sleep(0))
+        events = rows.subscribe("Dog/r", on_state=hear)
+        assert ["current"] == [event.kind for event in await take(events, 1)]
+        for age in range(5):
+            await rows.put("Dog/r", {"name": "r", "age": age})
+        heard = await take(events, 3)  # two are still to be read when the server ends
+        cursor = events.cursor
+        reading = asyncio.create_task(take(events, 7))
+    await waiting.wait()
+    async with application(tmp_path, SCHEMA, {"http.port": port}):
+        async with SyncHands(url) as hands:
+            for age in range(5, 10):
+                await hands.put(age)
+        heard += await reading
+        async with aclosing(rows.subscribe("Dog/r", since=cursor)) as again:
+            repeated = await take(again, 7)
+    await events.aclose()
+    await rows.close()
+    assert list(range(10)) == [event.value["age"] for event in heard]
+    assert heard[3:] == repeated
+    assert heard[-1].cursor == events.cursor
+    assert ["connecting", "live", "waiting"] == states[:3]
+
+
+class SyncHands:
+    """Writes with the client that has no asyncio, in a thread."""
+
+    def __init__(self, url):
+        self.rows = SyncRowcast(url)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        self.rows.close()
+
+    async def put(self, age):
+        await asyncio.to_thread(self.rows.put, "Dog/r", {"name": "r", "age": age})
+
+
+async def test_a_cursor_of_another_log_is_a_reset_and_then_the_records(rows):
+    """O10: exactly one reset."""
+    await rows.put("Dog/1", {"name": "Rex"})
+    async with aclosing(rows.subscribe("Dog/#", since="0badcafe:1")) as events:
+        kinds = [event.kind for event in await take(events, 3)]
+    assert ["reset", "snapshot", "current"] == kinds
+
+
+async def test_a_gap_is_told(rows):
+    """O10, M4: what the server did not pass on stands in the stream with its count."""
+    first, *_ = [await rows.put("Meter/1", {"n": n}) for n in range(5)]
+    async with aclosing(rows.subscribe("Meter/1", since=first.cursor)) as events:
+        told, last = await take(events, 2)
+    assert ("gap", 3, "conflated") == (told.kind, told.gap["count"], told.gap["reason"])
+    assert ("put", 4) == (last.kind, last.value["n"])
+
+
+@pytest.mark.slow  # the command hashes a password
+async def test_who_may_not_is_told(tmp_path):
+    """O10: wrong credentials are a Problem at once, in calls and in subscriptions."""
+    done = rowcast("user", "add", "ann", "--data", tmp_path / "data", stdin="pencil\n")
+    assert 0 == done.returncode, done.stderr
+    settings = {"security.anonymous": "nobody"}
+    async with application(tmp_path, SCHEMA, settings) as program:
+        url = url_of(program)
+        async with Rowcast(url, user="ann", password="pencil") as ann:
+            assert 201 == (await ann.put("Dog/1", {"name": "Rex"})).status
+            async with aclosing(ann.subscribe("Dog/#")) as events:
+                assert 2 == len(await take(events, 2))
+            token = (await ann.request("POST", "/$SYS/login", LOGIN)).json()["token"]
+        async with Rowcast(url, token=token) as by_token:
+            assert "Rex" == (await by_token.get("Dog/1")).value["name"]
+        async with Rowcast(url, user="ann", password="pen") as wrong:
+            with pytest.raises(Problem) as told:
+                await wrong.get("Dog/1")
+            assert (401, Code.UNAUTHENTICATED) == (told.value.status, told.value.code)
+            with pytest.raises(Problem) as told:
+                await take(wrong.subscribe("Dog/#", patient=True), 1)
+            assert 401 == told.value.status
+
+
+async def test_nobody_there_is_told_at_once(program):
+    url = url_of(program)
+    await program.stop()
+    async with Rowcast(url) as rows:
+        with pytest.raises(Problem, match="no server answers") as told:
+            await take(rows.subscribe("#"), 1)
+    assert (0, Code.BUSY, False) == (told.value.status, told.value.code, told.value.is_final)
+
+
+@pytest.mark.slow
+async def test_the_example_of_the_manual_prints_what_it_says(program):
+    """O10, O3: docs/clients.md, typed as it stands there."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    printed = re.search(r"It prints\n\n```\n(.*?)```", text, re.DOTALL)[1]
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, url_of(program), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await child.communicate()
+    assert (0, printed) == (child.returncode, out.decode())
