@@ -4,6 +4,7 @@ Everything but ``serve`` and ``check`` goes through the server's public REST and
 client. What fails is told in one sentence on standard error, with exit code 1.
 """
 
+import gc
 import json
 import sys
 import time
@@ -150,6 +151,7 @@ def serve(
         "mqtt.network.port": mqtt_port,
     }
     chosen = _settings(config, flags, settings)
+    gc.disable()  # until it is ready: what is made now stays, and there is nothing to collect
     from app.main import serve as run  # noqa: PLC0415 - other commands need no server
 
     run(chosen)

@@ -403,6 +403,7 @@ def _calm_the_collector() -> None:
     What is there now is there for good. What comes and goes with a page is gone before it looks.
     """
     gc.freeze()
+    gc.enable()
     gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
 
 

@@ -13,9 +13,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import httpx
+
+from starter import Started, Starter
 
 if TYPE_CHECKING:
     from app.main import Application
@@ -25,6 +28,7 @@ PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 0.01
 """Between two looks at a condition."""
 ROWCAST = Path(sys.executable).parent / "rowcast"
+STARTER = Starter()
 SCHEMA = """
 type Dog @table @export {
   id: ID @primaryKey
@@ -62,19 +66,21 @@ def environment() -> dict[str, str]:
 
 
 def rowcast(
-    *arguments: object, folder: Path | None = None, stdin: str | None = None
+    *arguments: object, folder: Path | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return subprocess.run(
-        [ROWCAST, *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    command = [str(x) for x in (ROWCAST, *arguments)]
+    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        given.write(stdin)
+        given.seek(0)
+        process = STARTER.start(command, folder or Path.cwd(), environment(), (given, out, err))
+        try:
+            code = process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read(), err.read())
 
 
 class Server:
@@ -87,16 +93,19 @@ class Server:
         resources: Path = RESOURCES,
         settings: Mapping[str, object] | None = None,
         wrapper: Sequence[object] = (),
+        anew: bool = False,
     ) -> None:
         self.folder = folder
         self.resources = resources
         self.settings = {"http.port": 0, "mqtt.network.port": 0} | dict(settings or {})
         self.wrapper = wrapper
         """A command that runs the server's, such as one that sets a limit."""
+        self.anew = anew or bool(wrapper)
+        """Started as a person starts it, not by `starter`, which has imported it already."""
         self.schema_file = folder / "schema.graphql"
         self.schema_file.write_text(schema)
         self.log_file = folder / "server.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Started | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -122,10 +131,15 @@ class Server:
 
     def launch(self) -> None:
         """Start it and wait for nothing."""
-        with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command, stderr=log, stdout=log, cwd=self.folder, env=environment()
-            )
+        nothing = Path(os.devnull)
+        with self.log_file.open("wb") as log, nothing.open("rb") as stdin:
+            if self.anew:
+                self.process = subprocess.Popen(
+                    self.command, stderr=log, stdout=log, cwd=self.folder, env=environment()
+                )
+            else:
+                files = (stdin, log, log)
+                self.process = STARTER.start(self.command, self.folder, environment(), files)
 
     def _ports(self) -> tuple[int, int] | None:
         text = self.log
@@ -140,22 +154,22 @@ class Server:
 
     def stop(self) -> int:
         """Ask it to stop (SIGTERM), wait, and return its exit code."""
-        return self._end(subprocess.Popen.terminate)
+        return self._end("terminate")
 
     def kill(self) -> int:
         """End it at once (SIGKILL)."""
-        return self._end(subprocess.Popen.kill)
+        return self._end("kill")
 
-    def _end(self, how: Callable[["subprocess.Popen[bytes]"], None]) -> int:
+    def _end(self, how: str) -> int:
         process = self.running
-        how(process)
+        getattr(process, how)()
         try:
             return process.wait(PATIENCE_SECONDS)
         finally:
             self.process = None
 
     @property
-    def running(self) -> "subprocess.Popen[bytes]":
+    def running(self) -> "subprocess.Popen[bytes] | Started":
         """The process."""
         if self.process is None:
             raise AssertionError("the server was not started")

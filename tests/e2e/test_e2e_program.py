@@ -2,11 +2,12 @@
 
 import json
 import socket
+import subprocess
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from serving import SCHEMA, Server, rowcast
+from serving import ROWCAST, SCHEMA, Server, rowcast
 from talking import Events, Mqtt, open_websocket, told, user_properties
 
 # -- check -----------------------------------------------------------------------------------------
@@ -30,6 +31,21 @@ def test_check_changes_nothing(tmp_path):
     (tmp_path / "schema.graphql").write_text(SCHEMA)
     rowcast("check", folder=tmp_path)
     assert ["schema.graphql"] == [path.name for path in tmp_path.iterdir()]
+
+
+# -- as a person starts it -------------------------------------------------------------------------
+
+
+def test_the_installed_command_starts_stops_and_starts_again(tmp_path):
+    """All other tests have their servers from `starter`."""
+    with Server(tmp_path, anew=True) as server:
+        etag = server.request("PUT", "/Dog/1", json={"name": "Rex"}).headers["etag"]
+        checked = [ROWCAST, "check", "--schema", server.schema_file]
+        said = subprocess.run(checked, check=True, capture_output=True, text=True, cwd=tmp_path)
+        assert (True, "") == ("Dog, Counter" in said.stdout, said.stderr)
+        assert (0, False) == (server.stop(), "Traceback" in server.log)
+        server.start()
+        assert etag == server.request("GET", "/Dog/1").headers["etag"]
 
 
 # -- what prevents a start -------------------------------------------------------------------------

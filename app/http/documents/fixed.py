@@ -1,6 +1,6 @@
 """The fixed pages: documentation, the OpenAPI document and health, as a FastAPI application."""
 
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from fastapi import FastAPI, Response
@@ -17,6 +17,8 @@ from app.http.edge import HttpSettings
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"
 """The live page shows it: pages that come with FastAPI load their scripts from another host."""
+SCHEMAS: Final = "#/components/schemas"
+DESCRIPTIONS: Final = {200: "Successful Response", 503: "Not now; the checks say why."}
 
 
 class Health(BaseModel):
@@ -45,30 +47,33 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
 
-    @app.get("/health", tags=["Server"], operation_id="health")
-    async def health() -> Health:
+    @app.get(
+        "/health", tags=["Server"], operation_id="health", openapi_extra=_answers({200: Health})
+    )
+    async def health() -> Response:
         """Tell that the server works, its version, and the newest position of its log."""
-        return Health(status="ok", version=settings.version, head=engine.head)
+        return _json(Health(status="ok", version=settings.version, head=engine.head))
 
     readiness = settings.readiness
-    not_ready: dict[int | str, dict[str, Any]] = {
-        503: {"model": Ready, "description": "Not now; the checks say why."}
-    }
+    answers = _answers({200: Ready, 503: Ready})
 
-    @app.get("/health/ready", tags=["Server"], operation_id="ready", responses=not_ready)
-    async def ready(response: Response) -> Ready:
+    @app.get("/health/ready", tags=["Server"], operation_id="ready", openapi_extra=answers)
+    async def ready() -> Response:
         """Tell whether the disk takes writes, all ports are open and nothing is shed."""
         checks = dict(await readiness.look())
         is_ready = set(checks.values()) <= {"ok"}
+        response = _json(Ready(ready=is_ready, checks=checks))
         if not is_ready:
             response.status_code = 503
             response.headers["retry-after"] = str(READY_RETRY_SECONDS)
         response.headers["cache-control"] = "no-store"
-        return Ready(ready=is_ready, checks=checks)
+        return response
 
     own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
     ours = openapi_document(engine.registry, settings.title, settings.version)
-    document = orjson.dumps(merged(merged(own, ours), ENTRANCE))
+    models = {model.__name__: model.model_json_schema() for model in (Health, Ready)}
+    named: Document = {"components": {"schemas": models}}
+    document = orjson.dumps(merged(merged(merged(own, named), ours), ENTRANCE))
 
     @app.get(OPENAPI_PATH, include_in_schema=False)
     async def openapi() -> Response:
@@ -80,6 +85,25 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
 
     app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
     return app
+
+
+def _json(model: BaseModel) -> Response:
+    return Response(model.model_dump_json(), media_type="application/json")
+
+
+def _answers(models: dict[int, type[BaseModel]]) -> Document:
+    """Describe answers ourselves: for a route's model FastAPI imports all of an older Pydantic."""
+    return {
+        "responses": {
+            str(status): {
+                "description": DESCRIPTIONS[status],
+                "content": {
+                    "application/json": {"schema": {"$ref": f"{SCHEMAS}/{model.__name__}"}}
+                },
+            }
+            for status, model in models.items()
+        }
+    }
 
 
 def merged(one: Document, other: Document) -> Document:

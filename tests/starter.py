@@ -1,0 +1,176 @@
+"""Starts the command `rowcast` again and again without importing it again: that takes a second.
+
+A process of our own, `python starter.py FD`, imports what `rowcast serve` imports and then only
+forks. What it starts is a whole program: a process that a signal ends, with its own environment,
+files and exit. What a person starts is proved by `tests/e2e/test_e2e_program.py`, without this.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+MESSAGE_BYTES_MAX = 131_072
+"""One request: the arguments, the folder and the environment, which is most of it."""
+DESCRIPTORS = 4
+"""With each request: standard input, output and error of the program, and where its end is told."""
+STANDARD = range(3)
+DESCRIPTORS_MAX = 1024
+"""More than this process ever has open."""
+EXIT_BYTES = 4
+LATE_IMPORTS = (
+    "app.main",
+    "app.api",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
+"""What `rowcast serve` imports when it gets there."""
+
+
+# -- in tests --------------------------------------------------------------------------------------
+
+
+class Started:
+    """A process, with the part of subprocess.Popen that tests use."""
+
+    def __init__(self, pid: int, ended: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = ended
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while it runs."""
+        if self.returncode is None and select.select([self._ended], (), (), 0)[0]:
+            told = os.read(self._ended, EXIT_BYTES)
+            os.close(self._ended)
+            self.returncode = int.from_bytes(told, "big", signed=True)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return the exit code."""
+        if self.returncode is None:
+            select.select([self._ended], (), (), timeout)
+        if self.poll() is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Starter:
+    """The process that forks, started with the first request, ended with this one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        files: Sequence[IO[Any]],
+    ) -> Started:
+        """Run ``rowcast ARGUMENTS``; ``files`` are its standard input, output and error."""
+        request = {"arguments": arguments, "folder": str(folder), "environment": environment}
+        ended, tells = os.pipe()
+        with self._lock:
+            requests = self._requests or self._begin()
+            descriptors = [*(file.fileno() for file in files), tells]
+            socket.send_fds(requests, [json.dumps(request, default=dict).encode()], descriptors)
+            os.close(tells)
+            answer = requests.recv(MESSAGE_BYTES_MAX)
+        assert answer, "the process that starts servers has ended"
+        return Started(int(answer), ended)
+
+    def _begin(self) -> socket.socket:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+            command = [sys.executable, __file__, str(number)]
+            self._process = subprocess.Popen(command, pass_fds=[number])
+        return self._requests
+
+    def end(self) -> None:
+        """End it; what it started goes on."""
+        if self._requests is not None and self._process is not None:
+            self._requests.close()
+            self._process.wait()
+            self._requests = self._process = None
+
+
+# -- in the process that forks ---------------------------------------------------------------------
+
+
+def fork_on_request(requests: socket.socket) -> None:
+    """Answer each request with the number of a new process; return in that, or exit at the end."""
+    running: dict[int, tuple[int, int]] = {}
+    while True:
+        for ready in select.select([requests, *running], (), ())[0]:
+            if ready is not requests:
+                pid, tells = running.pop(ready)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                os.write(tells, code.to_bytes(EXIT_BYTES, "big", signed=True))
+                os.close(tells)
+                os.close(ready)
+                continue
+            message, files, *_ = socket.recv_fds(requests, MESSAGE_BYTES_MAX, DESCRIPTORS)
+            if not message:
+                sys.exit()
+            pid = os.fork()
+            if pid == 0:
+                become(json.loads(message), files)
+                return
+            running[os.pidfd_open(pid)] = pid, files.pop()
+            for file in files:
+                os.close(file)
+            requests.send(str(pid).encode())
+
+
+def become(request: dict[str, Any], files: Sequence[int]) -> None:
+    """Make this process what a shell would have made."""
+    for number in STANDARD:
+        os.dup2(files[number], number)
+    os.closerange(len(STANDARD), DESCRIPTORS_MAX)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = request["arguments"]
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+
+
+def main() -> None:
+    """Import all, then fork; in each fork be the command."""
+    run = importlib.import_module("app.cli").main
+    for name in LATE_IMPORTS:
+        importlib.import_module(name)
+    gc.freeze()  # else the first collection of each fork copies all memory
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        fork_on_request(requests)
+        requests.detach()
+    run()
+
+
+if __name__ == "__main__":
+    main()
