@@ -31,7 +31,7 @@ from app.settings.mistakes import mistake
 from app.settings.mqtt import MqttLimits
 from app.settings.overload import Overload
 from app.settings.retainer import RetainerSettings
-from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Section
+from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Section, host_name
 from app.settings.security import Security
 from app.settings.snapshots import SnapshotSettings
 from app.settings.tls import MutualTls, Tls
@@ -81,6 +81,11 @@ class Http(Section):
     )
     cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
         default=(), description="Origins whose pages may call besides those of this machine."
+    )
+    allowed_hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = Field(
+        default=(),
+        description="Names under which callers who do not sign in are served too: `rows.example`, "
+        "`.example` with all below it, `*` any; addresses and names without a dot are anyway.",
     )
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest body of one request."

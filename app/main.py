@@ -348,6 +348,7 @@ class Application:
             sse_retry_ms=config.sse.retry_ms,
             websocket_heartbeat_seconds=config.websocket.heartbeat_seconds,
             cors_origins=config.http.cors,
+            allowed_hosts=(*config.http.allowed_hosts, config.http.host),
             body_bytes_max=config.http.max_body_bytes,
             anonymous=self.identity.authenticator.anonymous,
             authenticator=self.identity.authenticator,

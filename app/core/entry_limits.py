@@ -77,6 +77,8 @@ LOGIN_BODY_BYTES_MAX = 16_384
 """A name and a password in JSON, each as long as it may be, with escapes."""
 LOGIN_BODY_SECONDS_MAX = 10
 """Wait for such a body, from somebody who is nobody yet."""
+HOSTS_CACHED_MAX = 256
+"""Names in Host headers of which is remembered whether they are served: a server has a few."""
 TICKET_SECONDS = 30
 """From asking for a ticket to showing it: a browser does both within one (FEATURES C27)."""
 TICKET_BYTES = 32

@@ -18,9 +18,16 @@ from app.engine.engine import Engine
 from app.http.documents import pages
 from app.http.documents.health import Readiness
 from app.http.entrance import door as entrance
-from app.http.entrance.signing_in import SIGNED_IN, is_own_page, shows_something, sign_in
+from app.http.entrance.signing_in import (
+    SIGNED_IN,
+    is_nobody,
+    is_own_page,
+    shows_something,
+    sign_in,
+)
 from app.http.messages.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
 from app.http.messages.cors import SAFE, Origins, with_cors
+from app.http.messages.hosts import Hosts
 from app.http.messages.problems import FACES
 from app.http.messages.replies import send_bytes, send_empty, send_problem
 from app.http.rest import door as rest
@@ -61,6 +68,8 @@ class HttpSettings:
     """Says for how many seconds an address and a name are still refused; 0 is not at all."""
     offended: Callable[[str, str], None] | None = None
     """Counts an address and a name that failed to sign in."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which callers without a name are served, besides those that are safe."""
     readiness: Readiness = field(default_factory=Readiness)
     """Says whether requests should be sent here."""
 
@@ -83,6 +92,7 @@ class Edge:
         self.exposition = exposition
         """The metrics as Prometheus reads them."""
         self.origins = Origins(settings.cors_origins)
+        self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
         self.closing = asyncio.Event()
         """Set when the server stops: streams end."""
         self.flusher = Flusher()
@@ -111,7 +121,15 @@ class Edge:
         else:
             await self.fixed(scope, receive, send)
 
-    async def _serve(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self,
+        headers: Headers,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        of_known_page: bool = False,
+    ) -> None:
         if scope["path"] in FIXED_PATHS:
             await self.fixed(scope, receive, send)
             return
@@ -127,6 +145,8 @@ class Edge:
                 return
             if shows_something(headers, scope):
                 await sign_in(self, headers, scope, "sse" if streams else "http")
+            if not of_known_page and scope["method"] != "OPTIONS" and is_nobody(scope):
+                self.hosts.check(headers)
         except Error as error:
             await send_problem(self.engine, error, headers, scope, send)
             return
@@ -158,6 +178,7 @@ class Edge:
         self, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve a browser's page: the answer says whether the page may read it."""
+        known = False
         try:
             self.origins.check(headers)
         except Error as error:
@@ -167,8 +188,8 @@ class Edge:
                 await send_problem(self.engine, error, headers, scope, send)
                 return
         else:
-            send = with_cors(send, headers[b"origin"])
-        await self._serve(headers, scope, receive, send)
+            send, known = with_cors(send, headers[b"origin"]), True
+        await self._serve(headers, scope, receive, send, of_known_page=known)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         speaks_mqtt = not _MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())

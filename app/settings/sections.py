@@ -1,5 +1,6 @@
 """What settings are made of: a section, and the kinds of values that stand in one."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,13 @@ def nothing(value: object) -> object:
     return (
         None if said is None or said is False or said in ("none", "null", "off", "false") else value
     )
+
+
+def host_name(value: str) -> str:
+    """Refuse what is more than the name of a host."""
+    if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", value):
+        raise ValueError("should be a name such as rows.example, without scheme, port or path")
+    return value
 
 
 Number = Annotated[int, BeforeValidator(not_a_switch)]

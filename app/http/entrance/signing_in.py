@@ -37,6 +37,12 @@ def shows_something(headers: Headers, scope: Scope) -> bool:
     return shown or _TICKET in scope["query_string"]
 
 
+def is_nobody(scope: Scope) -> bool:
+    """Tell whether a request has shown nothing that makes it anybody's."""
+    caller: Caller | None = scope.get(SIGNED_IN)
+    return caller is None or caller.user == "anonymous"
+
+
 async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
     """Note in the scope who it is, if it says so. Raises UNAUTHENTICATED, DENIED, BUSY."""
     client = scope.get("client")

@@ -50,7 +50,7 @@ class Origins:
             return False
         if parts.scheme not in {"http", "https"}:
             return False
-        return _is_this_machine(name) or (parts.netloc == host and _is_address(name))
+        return _is_this_machine(name) or (parts.netloc == host and is_address(name))
 
     def is_trusted(self, origin: str, host: str) -> bool:
         """Tell whether a page may use a browser's cookie: one of the very host that gave it.
@@ -74,10 +74,11 @@ class Origins:
 def _is_this_machine(name: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
         return True
-    return _is_address(name) and ip_address(name).is_loopback
+    return is_address(name) and ip_address(name).is_loopback
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
+    """Tell whether a host is an IP address."""
     try:
         ip_address(name)
     except ValueError:

@@ -77,7 +77,12 @@ def as_error(failure: BaseException, what: str) -> Error:
 
 
 def status_of(error: Error) -> int:
-    """Return the HTTP status of an error: 429 when it is the caller's own rate that is too high."""
+    """Return the HTTP status of an error.
+
+    It is 429 when it is the caller's own rate that is too high, 421 when the host is not served.
+    """
+    if error.code is Code.DENIED and error.detail.get("misdirected"):
+        return HTTPStatus.MISDIRECTED_REQUEST
     if error.code is Code.BUSY and error.detail.get("rate"):
         return HTTPStatus.TOO_MANY_REQUESTS
     return FACES[error.code].status
