@@ -266,7 +266,7 @@ class Application:
         """Tell under ``$SYS/broker`` what is counted."""
         watch_broker(self.broker, self.metrics)
         watch_store(self.store, self.schema.tables, self.metrics)
-        add_figures(self.engine, self.broker, self.doors)
+        add_figures(self.engine, self.broker, self.doors, self.schema)
         branches = proposal_resource(lambda: [item.table.branch for item in self.topic_tables])
         self.registry.add(PROPOSAL, branches)
         interval_seconds = self.config.mqtt.sys_interval

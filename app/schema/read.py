@@ -14,6 +14,7 @@ from app.core.suggestions import nearest
 from app.core.tables import Attribute, Table, Type
 from app.schema.attributes import Types, directives
 from app.schema.declarations import declare
+from app.schema.declared import declared as as_declared
 from app.schema.document import read_document
 from app.schema.problems import Problems, place
 from app.schema.rights import refuse_nested
@@ -56,7 +57,10 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     _check_relationships(declared, problems)
     if problems:
         problems.refuse()
-    return Schema(tuple(table for _, table in declared))
+    return Schema(
+        tuple(table for _, table in declared),
+        tuple(as_declared(node, table) for node, table in declared),
+    )
 
 
 def _check_interfaces(nodes: list[ObjectTypeDefinitionNode], problems: Problems) -> None:

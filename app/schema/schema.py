@@ -13,6 +13,8 @@ class Schema:
     """The declared tables, in the order of the file."""
 
     tables: tuple[Table, ...] = ()
+    declared: tuple[dict[str, object], ...] = field(default=(), compare=False, repr=False)
+    """The same as they are written, each as a row."""
     _paths: dict[str, Table] = field(init=False, compare=False, repr=False)
     _names: dict[str, Table] = field(init=False, compare=False, repr=False)
 

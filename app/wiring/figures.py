@@ -12,6 +12,7 @@ from app.broker.sessions.rows import connection_facts
 from app.engine.engine import Engine
 from app.engine.rows.system_rows import time_text
 from app.metrics.figure_rows import Facts, figure_rows, listed_rows
+from app.schema.schema import Schema
 from app.wiring.doors import Doors
 
 CLIENTS: Final = "$SYS/clients"
@@ -19,9 +20,10 @@ GUARD: Final = "$SYS/guard"
 HOOKS: Final = "$SYS/hooks"
 SHARED: Final = "$SYS/shared"
 LISTENERS: Final = "$SYS/listeners"
+SCHEMA: Final = "$SYS/schema"
 
 
-def add_figures(engine: Engine, broker: Broker, doors: Doors) -> None:
+def add_figures(engine: Engine, broker: Broker, doors: Doors, schema: Schema) -> None:
     """Put all of them at their paths."""
     add = engine.registry.add
     add(
@@ -36,6 +38,8 @@ def add_figures(engine: Engine, broker: Broker, doors: Doors) -> None:
     add(HOOKS, listed_rows(HOOKS, lambda: _hooks(engine)))
     add(SHARED, listed_rows(SHARED, lambda: _groups(engine)))
     add(LISTENERS, listed_rows(LISTENERS, lambda: _listeners(doors)))
+    declared = {str(facts["name"]): facts for facts in schema.declared}
+    add(SCHEMA, listed_rows(SCHEMA, lambda: declared))
 
 
 def _client(broker: Broker, client_id: str) -> Facts | None:

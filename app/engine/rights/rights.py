@@ -47,7 +47,9 @@ ADMINISTERED: Final = (
 BROUGHT: Final = "$SYS/results/"
 """Below this, whoever may write brings records, each of which is judged by itself."""
 
-PRIVATE: Final = ("$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", AUDIT_LEVEL, AUDIT)
+PRIVATE: Final = (
+    "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
+)  # fmt: skip
 """What only administrators read; a user may read its own row."""
 
 

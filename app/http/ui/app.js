@@ -1,5 +1,6 @@
 /** The page: which part is shown, who is signed in, and whether the connection stands. */
-import { clear, dialog, h, toast, trying } from './dom.js'
+import { ask } from './ask.js'
+import { clear, h, toast, trying } from './dom.js'
 import { Rowcast } from './rowcast.js'
 import { topicsPage } from './tree.js'
 import { recordsPage } from './records.js'
@@ -7,26 +8,45 @@ import { consolePage } from './console.js'
 import { serverPage } from './server.js'
 import { apiPage } from './api.js'
 import { clientsPage, gatewayPage, snapshotsPage } from './system.js'
+import { messagesPage } from './messages.js'
+import { schemaPage } from './schema.js'
+import { peoplePage } from './people.js'
+import { rulesPage } from './rules.js'
+import { note } from './rows.js'
 
-const PAGES = {
-  topics: ['⌘', 'Topics', topicsPage], records: ['▤', 'Records', recordsPage],
-  console: ['»', 'Console', consolePage], clients: ['◉', 'Clients', clientsPage],
-  gateway: ['⇄', 'Gateway', gatewayPage], snapshots: ['❐', 'Snapshots', snapshotsPage],
-  server: ['∿', 'Server', serverPage], api: ['{}', 'API', apiPage],
-}
-const WORDS = { connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
+const GROUPS = [
+  ['', { topics: ['⌘', 'Topics', topicsPage], records: ['▤', 'Records', recordsPage],
+    messages: ['✉', 'Messages', messagesPage], console: ['»', 'Console', consolePage] }],
+  ['Traffic', { clients: ['◉', 'Clients', clientsPage], gateway: ['⇄', 'Gateway', gatewayPage] }],
+  ['Server', { server: ['∿', 'Figures', serverPage], snapshots: ['❐', 'Snapshots', snapshotsPage],
+    schema: ['◫', 'Schema', schemaPage], api: ['{}', 'API', apiPage] }],
+  ['Access', { users: ['☻', 'Users', peoplePage, 'administer'],
+    rules: ['⚖', 'Rules', rulesPage, 'administer'] }],
+]
+const PAGES = Object.assign({}, ...GROUPS.map(([, pages]) => pages))
+const FIRST = ['topics', 'records', 'console', 'clients'] // on a phone; the others are under "More"
+const WORDS = { ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
   refused: 'not allowed' }
 
 const main = document.getElementById('main')
 const app = {
   rows: new Rowcast(location.origin),
-  /** Show how the newest subscription is doing. */
+  me: null,
+  /** Tell whether who is here was granted something; the server decides, this is what is offered. */
+  may: (grant) => Boolean(app.me?.grants[grant]),
+  /** Show how the connection is doing. */
   told(state, problem) {
     const node = document.getElementById('state')
     node.className = `state ${state}`
     node.textContent = WORDS[state]
+    node.title = app.rows.transport === 'sse' ? 'over Server-Sent Events' : 'over one WebSocket'
     if (problem?.status === 401) signIn()
     else if (problem) toast(problem.message, true)
+  },
+  async signIn(user, password) {
+    const body = JSON.stringify({ user, password, cookie: true })
+    await app.rows.request('POST', '/$SYS/login', { body })
+    renew()
   },
   /** Publish what somebody typed: JSON if it is that, else text. */
   send(topic, text, retain) {
@@ -57,55 +77,58 @@ async function show() {
   const mine = ++turn
   const [name, ...rest] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent)
   const known = PAGES[name] ? name : 'topics'
+  const [, title, page, grant] = PAGES[known]
   leave?.()
   leave = null
-  for (const link of document.querySelectorAll('#nav a')) {
+  nav.classList.remove('all')
+  for (const link of nav.querySelectorAll('a')) {
     if (link.dataset.page === known) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
   }
-  document.title = `${PAGES[known][1]} · Rowcast`
-  clear(main)
+  document.title = `${title} · Rowcast`
   const box = h('div')
   box.style.height = '100%'
-  main.append(box)
-  const end = await trying(() => PAGES[known][2](app, box, rest.length ? [rest.join('/')] : []))
+  clear(main, box)
+  if (!app.me || (grant && !app.may(grant))) {
+    clear(box, h('h1', {}, title), note(app.me ? `${app.me.user} may not ${grant} here: ask somebody` +
+      ' who may, or sign in as another user.' : 'Sign in to see this.'))
+    return
+  }
+  const end = await trying(() => page(app, box, rest.length ? [rest.join('/')] : []))
   if (mine === turn) leave = end || null
   else end?.()
 }
 
+/** Ask who is here, and offer what that user may. */
 async function who() {
   const button = document.getElementById('who')
+  app.me = null
   try {
-    const me = await (await app.rows.request('GET', '/$SYS/me')).json()
-    button.textContent = me.user === 'anonymous' ? 'Sign in' : `${me.user} · sign out`
-    button.onclick = me.user === 'anonymous' ? signIn : signOut
-  } catch {
-    button.textContent = 'Sign in'
-    button.onclick = signIn
+    app.me = await (await app.rows.request('GET', '/$SYS/me')).json()
+    app.told('ready')
+  } catch (error) {
+    if (error.status !== 401) toast(error.message, true)
+    signIn()
+  }
+  const named = app.me && app.me.user !== 'anonymous'
+  button.textContent = named ? `${app.me.user} · sign out` : 'Sign in'
+  button.onclick = named ? signOut : signIn
+  for (const link of nav.querySelectorAll('a')) {
+    const grant = PAGES[link.dataset.page][3]
+    link.hidden = !app.me || Boolean(grant && !app.may(grant))
+  }
+  for (const group of nav.querySelectorAll('.group')) {
+    group.hidden = !group.querySelector('a:not([hidden])')
   }
 }
 
 function signIn() {
   if (document.querySelector('dialog.signin')) return
-  const user = h('input', { id: 'user', autocomplete: 'username', required: true })
-  const password = h('input', { id: 'password', type: 'password', autocomplete: 'current-password' })
-  const wrong = h('p.badtext', { role: 'alert' })
-  const box = dialog('Sign in', (node) => h('form', { onsubmit: async (event) => {
-    event.preventDefault()
-    try {
-      const body = JSON.stringify({ user: user.value, password: password.value, cookie: true })
-      await app.rows.request('POST', '/$SYS/login', { body })
-      node.close()
-      renew()
-    } catch (error) {
-      wrong.textContent = error.message
-    }
-  } }, h('div.field', {}, h('label', { htmlFor: 'user' }, 'Name'), user),
-  h('div.field', {}, h('label', { htmlFor: 'password' }, 'Password'), password), wrong,
-  h('p.soft', {}, 'No users yet? Make one: rowcast user add ann --role admin'),
-  h('div.row', {}, h('span.grow'),
-    h('button', { type: 'button', onclick: () => node.close() }, 'Cancel'),
-    h('button.main', { type: 'submit' }, 'Sign in'))))
+  const box = ask('Sign in', [
+    { name: 'user', label: 'Name', required: true },
+    { name: 'password', label: 'Password', kind: 'password', autocomplete: 'current-password',
+      help: 'No users yet? Make one: rowcast user add ann --role admin' },
+  ], ({ user, password }) => app.signIn(user, password), { action: 'Sign in' })
   box.classList.add('signin')
 }
 
@@ -114,10 +137,10 @@ async function signOut() {
   renew()
 }
 
-function renew() {
+async function renew() {
   app.known = null
   app.rows.close()
-  who()
+  await who()
   show()
 }
 
@@ -128,12 +151,16 @@ function theme(next) {
   if (next) localStorage.setItem('theme', next)
 }
 
-document.getElementById('nav').append(...Object.entries(PAGES).map(([name, [icon, title]]) =>
-  h('a', { href: `#/${name}`, 'data-page': name },
-    h('span.icon', { 'aria-hidden': 'true' }, icon), h('span', {}, title))))
+const nav = document.getElementById('nav')
+nav.append(...GROUPS.map(([title, pages]) => h('div.group', { role: 'group', 'aria-label': title },
+  title ? h('span.title', { 'aria-hidden': 'true' }, title) : null,
+  Object.entries(pages).map(([name, [icon, label]]) =>
+    h(FIRST.includes(name) ? 'a.first' : 'a', { href: `#/${name}`, 'data-page': name },
+      h('span.icon', { 'aria-hidden': 'true' }, icon), h('span', {}, label))))),
+h('button.more', { type: 'button', onclick: () => nav.classList.toggle('all') },
+  h('span.icon', { 'aria-hidden': 'true' }, '☰'), h('span', {}, 'More')))
 document.getElementById('theme').onclick = () =>
   theme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark')
 theme()
 addEventListener('hashchange', show)
-who()
-show()
+renew()

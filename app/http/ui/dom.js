@@ -11,11 +11,14 @@ export function h(what, properties = {}, ...children) {
     else if (name in node && name !== 'list') node[name] = value
     else node.setAttribute(name, value === true ? '' : value)
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined))
+  node.append(...shown(children))
   return node
 }
 
-export const clear = (node, ...children) => (node.replaceChildren(...children.flat()), node)
+const shown = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined)
+
+export const clear = (node, ...children) => (node.replaceChildren(...shown(children)), node)
 
 /** A value on one line; long ones are cut, for what is drawn is bounded. */
 export function brief(value, most = 160) {
