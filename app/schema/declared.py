@@ -1,4 +1,4 @@
-"""A table as its author wrote it: the text, and what stands beside each name, for people to read."""
+"""A table as its author wrote it: the text, and what stands beside each name, for people."""
 
 from collections.abc import Sequence
 

@@ -26,7 +26,7 @@ export async function recordsPage(app, main, [chosen]) {
 
 async function showTable(app, main, table, picker) {
   const schema = (await app.schemas())[table] || {}
-  const readOnly = table.startsWith('mqtt_')
+  const readOnly = table.startsWith('mqtt_') || !app.may('write')
   const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0 }
   const lit = new Map()
   const columns = Object.keys(schema.properties || {})
@@ -191,7 +191,7 @@ async function showTable(app, main, table, picker) {
   const raw = h('form.row', { onsubmit: (event) => { event.preventDefault(); first() } }, text,
     h('button', { type: 'button', onclick: () => { text.value = ''; first() } }, 'All'))
   clear(main, h('div.row.head', {}, h('h1', {}, 'Records'), picker, about, h('span.grow'), changed,
-    readOnly ? h('span.badge', {}, 'rows of the log: read only')
+    readOnly ? h('span.badge', {}, app.may('write') ? 'rows of the log: read only' : 'You may only read')
       : h('button.main', { type: 'button', onclick: async () => {
         const node = await editRecord(app, `${table}/`, { fresh: true })
         node?.addEventListener('close', load)
