@@ -161,17 +161,7 @@ class Application:
             if self.config.topics.undeclared == "route":
                 sample_messages(self.broker, stats)
             self.metrics.retained = await self._on_writer(self._count_records)
-            facts = await self._on_writer(self.store.states, TOPIC_TABLES)
-            await self._on_writer(self._define_metrics)
-            stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
-            self.topic_tables.restore(stored, facts)
-            remembered = await self._on_writer(self.store.states, RULES)
-            await set_policy(self.engine, self.identity.person, remembered)
-            self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
-            wills = await self._on_writer(self.store.states, WILLS)
-            self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
-            self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
-            self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
+            await self._restore()
             deadlines = Deadlines(self.engine, self.schema.tables, self._now)
             self._closing.callback(deadlines.stop)
             self._run(deadlines.start())
@@ -203,6 +193,20 @@ class Application:
 
     async def _on_writer(self, call: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
+
+    async def _restore(self) -> None:
+        """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
+        facts = await self._on_writer(self.store.states, TOPIC_TABLES)
+        await self._on_writer(self._define_metrics)
+        stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
+        self.topic_tables.restore(stored, facts)
+        remembered = await self._on_writer(self.store.states, RULES)
+        await set_policy(self.engine, self.identity.person, remembered)
+        self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
+        wills = await self._on_writer(self.store.states, WILLS)
+        self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
+        self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
+        self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
 
     def _build(self) -> None:
         """Build the engine and what works on it."""

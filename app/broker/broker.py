@@ -26,6 +26,11 @@ from app.broker.sessions.keeper import Keeper
 from app.broker.sessions.recall import Facts, read_sessions, read_wills
 from app.broker.sessions.rows import PATH, session_rows, tell
 from app.broker.sessions.session import NEVER, Session, Sessions
+from app.broker.sessions.subscription_rows import (
+    SUBSCRIPTIONS,
+    subscription_rows,
+    tell_subscription,
+)
 from app.broker.settings import BrokerSettings
 from app.core.errors import Error
 from app.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
@@ -69,6 +74,7 @@ class Broker:
         self.refused = Refusals(self)
         self.exclusives = Exclusives()
         engine.registry.add(PATH, session_rows(self))
+        engine.registry.add(SUBSCRIPTIONS, subscription_rows(self))
         engine.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
@@ -204,6 +210,7 @@ class Broker:
         self._uncount(session, interest.topics.text)
         session.reliable -= interest.qos > 0
         self.observer.on_unsubscribe(session.client_id, interest.topics.text)
+        tell_subscription(self, session.client_id, interest.topics.text)
         self.release_exclusive(session, interest.topics.text)
         if session.kept:
             self.retain_for(session, interest.topics, interest.qos, 0)
@@ -237,6 +244,7 @@ class Broker:
         if interest is None:
             return False
         self.observer.on_unsubscribe(session.client_id, text)
+        tell_subscription(self, session.client_id, text)
         self._uncount(session, text)
         if session.client is not None and session.client.caller is not None:
             self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)

@@ -33,6 +33,7 @@ from app.http.messages.replies import send_bytes, send_empty, send_problem
 from app.http.rest import door as rest
 from app.http.streams import sse, websocket
 from app.http.streams.outlet import Flusher
+from app.http.streams.rows import STREAMS, stream_rows
 from app.http.streams.watch import Watch
 
 FIXED_PATHS: Final = frozenset({"/docs", "/openapi.json", "/health", "/health/ready"})
@@ -96,9 +97,13 @@ class Edge:
         self.closing = asyncio.Event()
         """Set when the server stops: streams end."""
         self.flusher = Flusher()
-        self.watch = Watch(self.closing, settings.sse_heartbeat_seconds)
-        self.streams = 0
-        """How many streams are open."""
+        self.watch = Watch(
+            self.closing,
+            settings.sse_heartbeat_seconds,
+            engine.now,
+            lambda number: engine.live.changed(STREAMS, number),
+        )
+        engine.registry.add(STREAMS, stream_rows(self.watch))
         self._callers: dict[str, Caller] = {}
         engine.access.listen(self._judge)
 

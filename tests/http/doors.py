@@ -166,7 +166,7 @@ class Doors:
         """What must be the same before and after a connection: tasks, filters, streams."""
         tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
         names = sorted(t.get_coro().__qualname__ for t in tasks)
-        return (names, self.engine.bus.subscriptions, self.edge.streams, len(self.edge.watch))
+        return (names, self.engine.bus.subscriptions, len(self.edge.watch), len(self.edge.watch))
 
     async def until(self, condition):
         """Let the loop run until something holds."""

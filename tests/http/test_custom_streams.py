@@ -336,7 +336,7 @@ async def test_many_connects_and_aborts_leave_nothing(doors):
     """C26."""
     async with doors.sse("/Ticker") as stream:  # sse-starlette keeps one task of its own
         await stream.next()
-    await gone(lambda: doors.edge.streams == 0)
+    await gone(lambda: len(doors.edge.watch) == 0)
     before = doors.counts
     for number in range(100):
         async with doors.ws(("/Dog/1", "/Echo", "/Ticker")[number % 3]) as peer:

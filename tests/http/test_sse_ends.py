@@ -60,7 +60,7 @@ async def test_head_is_answered_and_streams_nothing(doors):
     await doors.write("Dog/1")
     answer = await doors.http.head("/Dog/1", headers=STREAM)
     assert b"" == answer.content
-    assert 0 == doors.edge.streams
+    assert 0 == len(doors.edge.watch)
 
 
 async def test_pages_of_this_machine_may_read_with_credentials(doors):
@@ -115,7 +115,7 @@ async def stopped_reader(doors, url):
     peer = socket.create_connection(("127.0.0.1", doors.port))
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     peer.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
-    await doors.until(lambda: doors.edge.streams > 0)
+    await doors.until(lambda: len(doors.edge.watch) > 0)
     return peer
 
 
@@ -136,7 +136,7 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors,
             await doors.until(lambda: stopped not in doors.edge.watch._streams)
             await doors.write("Dog/1")
             await healthy.next()
-    await doors.until(lambda: doors.edge.streams == 0)
+    await doors.until(lambda: len(doors.edge.watch) == 0)
     await doors.until(lambda: doors.counts == before)
 
 
@@ -252,7 +252,7 @@ async def test_a_reader_that_stops_is_given_up_where_it_cannot_be_cut(doors, mon
     (stream,) = doors.edge.watch._streams
     stream.look(asyncio.get_running_loop().time() + 1)
     await serving
-    assert (0, 0) == (doors.edge.streams, doors.engine.bus.subscriptions)
+    assert (0, 0) == (len(doors.edge.watch), doors.engine.bus.subscriptions)
 
 
 async def test_a_stop_of_the_server_does_not_wait_for_a_reader_that_stopped(doors):
@@ -264,7 +264,7 @@ async def test_a_stop_of_the_server_does_not_wait_for_a_reader_that_stopped(door
     async with asyncio.timeout(1):
         doors.edge.closing.set()
         await serving
-    assert 0 == doors.edge.streams
+    assert 0 == len(doors.edge.watch)
 
 
 async def test_a_server_that_tears_a_stream_down_may_do_so(doors):
@@ -274,7 +274,7 @@ async def test_a_server_that_tears_a_stream_down_may_do_so(doors):
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
-    assert (0, 0) == (doors.edge.streams, doors.engine.bus.subscriptions)
+    assert (0, 0) == (len(doors.edge.watch), doors.engine.bus.subscriptions)
 
 
 async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):

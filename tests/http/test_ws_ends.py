@@ -138,11 +138,11 @@ async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors, monkeypatc
     with socket.create_connection(("127.0.0.1", doors.port)) as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.sendall(handshake("/Dog/1?start=new"))
-        await doors.until(lambda: doors.edge.streams == 1)
+        await doors.until(lambda: len(doors.edge.watch) == 1)
         big = b'"' + b"x" * 90_000 + b'"'
         for _ in range(200):
             await doors.write("Dog/1", PUT, big)
-        await doors.until(lambda: doors.edge.streams == 0)
+        await doors.until(lambda: len(doors.edge.watch) == 0)
     await doors.until(lambda: doors.counts == before)
 
 
@@ -162,7 +162,7 @@ async def test_a_peer_that_says_much_and_hears_nothing_is_waited_for(doors):
     with socket.create_connection(("127.0.0.1", doors.port)) as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.sendall(handshake("/"))
-        await doors.until(lambda: doors.edge.streams == 1)
+        await doors.until(lambda: len(doors.edge.watch) == 1)
         (stream,) = doors.edge.watch._streams
         body = b'{"op": "' + b"x" * 100 + b'"}'
         frame = b"\x81" + bytes((0x80 | len(body),)) + b"\0\0\0\0" + body

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.broker.delivery.forms import DOOR
 from app.broker.sessions.rows import tell
+from app.broker.sessions.subscription_rows import tell_subscription
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.engine.hooks.hook import Refusal
@@ -147,5 +148,6 @@ def ended(broker: "Broker", session: "Session") -> None:
     hooks.session_ended(session.client_id)
     for text in _filters(session):
         broker.observer.on_unsubscribe(session.client_id, text)
+        tell_subscription(broker, session.client_id, text)
     broker.observer.changed()
     tell(broker, session, "ended")

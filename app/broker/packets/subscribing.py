@@ -24,6 +24,7 @@ from app.broker.packets.offsets import (
     place_of,
     placed,
 )
+from app.broker.sessions.subscription_rows import tell_subscription
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
@@ -331,6 +332,7 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
     if session.kept:
         broker.retain_for(session, topics, before, interest.qos)
         broker.keeper.put_filter(session, interest)
+    tell_subscription(broker, session.client_id, topics.text)
     return Reason(interest.qos)
 
 
@@ -348,6 +350,7 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
     broker.engine.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
+    tell_subscription(broker, session.client_id, text)
     return Reason(interest.qos)
 
 

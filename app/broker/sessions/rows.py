@@ -70,7 +70,7 @@ def tell(broker: "Broker", session: Session, happened: str) -> None:
 
 
 def _row(broker: "Broker", session: Session, most: int) -> Facts:
-    client, window, subscriptions = session.client, session.window, _subscriptions(session)
+    client, window, subscriptions = session.client, session.window, subscriptions_of(session)
     head, place, ends = broker.engine.committer.announced, session.place, session.expires_at
     return {
         "client_id": session.client_id,
@@ -88,7 +88,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
         "skipped": sum(hole.count for hole in session.ahead),
         "queued": _queued(session),
         "subscription_count": len(subscriptions),
-        "subscriptions": [_subscription(*item) for item in subscriptions[:most]],
+        "subscriptions": [subscription_facts(*item) for item in subscriptions[:most]],
         "in_flight_out_count": len(window),
         "in_flight_out": list(islice(_flights(session), most)),
         "in_flight_in_count": len(session.inbound),
@@ -145,7 +145,7 @@ def _queued(session: Session) -> int:
     return waiting + (len(session.sharing.given) if session.sharing is not None else 0)
 
 
-def _subscriptions(session: Session) -> list[tuple[str, Interest]]:
+def subscriptions_of(session: Session) -> list[tuple[str, Interest]]:
     """Return filters as they were asked for, and how their messages are wanted."""
     own = [(interest.topics.text, interest) for interest in session.interests]
     if session.sharing is None:
@@ -153,7 +153,8 @@ def _subscriptions(session: Session) -> list[tuple[str, Interest]]:
     return own + [(text, interest) for text, (_, interest) in session.sharing.shares.items()]
 
 
-def _subscription(text: str, interest: Interest) -> Facts:
+def subscription_facts(text: str, interest: Interest) -> Facts:
+    """Return how the messages of one filter are wanted."""
     form = cast("Form | None", interest.form)
     return {
         "filter": text,

@@ -94,11 +94,17 @@ def judge_resource(resource: "Resource", source: object) -> None:
     before, resource.caller = resource.caller, engine.access.current(resource.caller)
     engine.access.expect(resource.caller)
     engine.authorise_read(resource.topic, resource.caller)
-    subscription = getattr(source, "subscription", None)
-    if isinstance(subscription, Subscription):
+    subscription = subscription_of(source)
+    if subscription is not None:
         renew(engine, subscription, resource.caller)
     elif resource.caller is not before:  # what it sends was chosen for who it was
         raise Error(Code.UNAUTHENTICATED, "what you may do has changed; connect anew")
+
+
+def subscription_of(source: object) -> Subscription | None:
+    """Return what of the engine a resource's ``connect`` passes on, if it does."""
+    found = getattr(source, "subscription", None)
+    return found if isinstance(found, Subscription) else None
 
 
 def renew(engine: "Engine", subscription: Subscription, caller: Caller) -> None:

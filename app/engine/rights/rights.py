@@ -33,6 +33,8 @@ from app.engine.rights.topic_rules import TopicRule
 
 ADMINISTERED: Final = (
     "$SYS/sessions/",
+    "$SYS/streams/",
+    "$SYS/subscriptions/",
     "$SYS/delayed/",
     "$SYS/brokers/",
     "$SYS/dead_letters/",

@@ -1,11 +1,16 @@
 """What is known without its records: a table at its path, and all paths at the root."""
 
+from typing import Final
+
 from app.codecs import JSON
 from app.core.queries import Query
 from app.core.tables import Attribute, Table, Type
+from app.engine.engine import Engine
 from app.http.messages.asgi import path_of
-from app.http.rest.offers import not_offered
+from app.http.rest.offers import not_offered, offered
 from app.http.rest.request import Request
+
+SYSTEM: Final = "$SYS/"
 
 
 async def send_description(request: Request) -> None:
@@ -49,6 +54,21 @@ def type_text(attribute: Attribute) -> str:
     else:
         text = attribute.type_name or str(attribute.type)
     return text + ("!" if attribute.required else "")
+
+
+async def send_system_index(request: Request) -> None:
+    """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (FEATURES M11)."""
+    request.engine.rights.check_index(request.caller)
+    route = request.engine.registry.route
+    paths = system_paths(request.engine)
+    await request.answer(
+        [{"path": path_of(f"{path}/"), "rows": list(offered(route(f"{path}/x")))} for path in paths]
+    )
+
+
+def system_paths(engine: Engine) -> list[str]:
+    """Return where the server has rows of itself."""
+    return [entry.path for entry in engine.registry.entries if entry.path.startswith(SYSTEM)]
 
 
 async def send_index(request: Request) -> None:

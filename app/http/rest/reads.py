@@ -10,6 +10,7 @@ from app.core.events import Record, local_id
 from app.core.meta import with_meta
 from app.core.queries import Query, Select
 from app.core.query_text import parse_query
+from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.values import parse_id
 from app.http.messages.asgi import path_of
@@ -17,6 +18,7 @@ from app.http.messages.replies import EMPTY, VARY, send_bytes
 from app.http.rest import customs, descriptions, history, listings
 from app.http.rest.asof import moment_asked, send_then
 from app.http.rest.conditions import check_read_condition, not_modified
+from app.http.rest.descriptions import SYSTEM
 from app.http.rest.offers import is_collection, is_description, not_offered
 from app.http.rest.readings import Reading, readings
 from app.http.rest.representations import representation, send_representation, validators_of
@@ -33,6 +35,8 @@ async def get(request: Request) -> None:
         await customs.get(request)
     elif request.parameters.period is not None and request.parameters.period.asof is None:
         await history.send_history(request, request.parameters.period)
+    elif route.topic == SYSTEM:
+        await descriptions.send_system_index(request)
     elif is_collection(route):
         await _send_collection(request, route.record_id)
     elif is_description(route):
@@ -65,7 +69,20 @@ async def _get_record(request: Request) -> None:
             continue
         await _send_record(request, record, reading)
         return
+    if request.topic.startswith(SYSTEM):
+        raise _no_system_row(request)
     raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+def _no_system_row(request: Request) -> Error:
+    """Return the refusal of a path at which the server says nothing of itself."""
+    path = "/".join(request.topic.split("/", 2)[:2])
+    known = descriptions.system_paths(request.engine)
+    hint = did_you_mean(path, known) if path not in known else ""
+    where = path_of(request.topic)
+    return Error(
+        Code.NOT_FOUND, f"there is no record at {where!r}{hint or '; /$SYS/ lists what there is'}"
+    )
 
 
 async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:

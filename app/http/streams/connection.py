@@ -96,8 +96,12 @@ class Connection:
                 cut(self._asgi_send)
 
     def judge(self) -> None:
-        """Close, if the client may not be here any more."""
+        """Raise why the client may not be here any more, if it may not."""
         raise NotImplementedError
+
+    def refuse(self, error: Error) -> None:
+        """Close with what an error has to say."""
+        self.end(*farewell(error))
 
     def stop(self) -> None:
         """Close, because the server stops."""

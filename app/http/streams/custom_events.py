@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app.codecs import JSON, encode
+from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import STREAM_SEND_SECONDS
 from app.engine.resource import Resource
 from app.engine.rights.access import judge_resource
+from app.engine.watch.subscription import Subscription
 from app.http.messages.asgi import Receive, Scope, Send
 from app.http.messages.problems import as_error
 from app.http.messages.wire import cut
@@ -58,7 +60,8 @@ class ResourceStream:
     def __init__(self, edge: "Edge", resource: Resource, work: Any, send: Send) -> None:
         self._edge = edge
         self._resource = resource
-        self._path = f"/{resource.topic}"
+        self.path = f"/{resource.topic}"
+        self.subscription: Subscription | None = None
         self._error: Error | None = None
         self._work = work
         self._send = send
@@ -70,7 +73,6 @@ class ResourceStream:
         edge = self._edge
         self._task = asyncio.get_running_loop().create_task(self._work)
         edge.watch.add(self)
-        edge.streams += 1
         try:
             await self._task
         except TimeoutError:  # the reader took nothing for too long
@@ -79,22 +81,27 @@ class ResourceStream:
             if not self._stopped:
                 self._task.cancel()
                 raise
-            word = problem_block(edge, self._error, self._path) if self._error is not None else b""
+            word = problem_block(edge, self._error, self.path) if self._error is not None else b""
             await self._send({"type": "http.response.body", "body": word})
         finally:
-            edge.streams -= 1
             edge.watch.remove(self)
+
+    @property
+    def caller(self) -> Caller:
+        """Who reads."""
+        return self._resource.caller
 
     def look(self, now: float) -> None:
         """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
 
     def judge(self) -> None:
-        """End with a problem, if the reader may not have what it is sent any more."""
-        try:
-            judge_resource(self._resource, None)
-        except Error as error:
-            self._error = error
-            self.stop()
+        """Raise why the reader may not have what it is sent any more, if it may not."""
+        judge_resource(self._resource, None)
+
+    def refuse(self, error: Error) -> None:
+        """End with a problem."""
+        self._error = error
+        self.stop()
 
     def stop(self) -> None:
         """End, because the server stops."""

@@ -9,12 +9,13 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from app.codecs import JSON, decode, encode
-from app.core.errors import Error
+from app.core.callers import Caller
 from app.core.limits import (
     STREAM_END_SECONDS,
 )
 from app.engine.resource import Incoming, Resource, Stream
-from app.engine.rights.access import judge_resource
+from app.engine.rights.access import judge_resource, subscription_of
+from app.engine.watch.subscription import Subscription
 from app.http.messages.asgi import Receive, Send
 from app.http.messages.problems import as_error
 from app.http.messages.wire import Gone, SocketLane
@@ -48,14 +49,12 @@ class ResourceSocket(Connection):
         edge = self._edge
         loop = asyncio.get_running_loop()
         edge.watch.add(self)
-        edge.streams += 1
         self._sender = loop.create_task(self._send_all())
         listener = loop.create_task(self._listen(receive))
         try:
             await asyncio.wait((self._sender, listener), return_when=asyncio.FIRST_COMPLETED)
             await self._finish()
         finally:
-            edge.streams -= 1
             edge.watch.remove(self)
             listener.cancel()
             self._sender.cancel()
@@ -76,11 +75,23 @@ class ResourceSocket(Connection):
         return self._busy_since
 
     def judge(self) -> None:
-        """Close, if the client may not have what it is sent any more."""
-        try:
-            judge_resource(self._resource, self._source)
-        except Error as error:
-            self.end(*farewell(error))
+        """Raise why the client may not have what it is sent any more, if it may not."""
+        judge_resource(self._resource, self._source)
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened at."""
+        return f"/{self._resource.topic}"
+
+    @property
+    def caller(self) -> Caller:
+        """Who is connected."""
+        return self._resource.caller
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """What of the engine the resource passes on, if it does."""
+        return subscription_of(self._source)
 
     def _stop_sending(self) -> None:
         self._incoming.close()

@@ -93,9 +93,9 @@ def interests_of(request: Request) -> list[Interest]:
 class EventStream:
     """One reader's stream."""
 
-    def __init__(self, edge: "Edge", instance: str, send: Send) -> None:
+    def __init__(self, edge: "Edge", path: str, send: Send) -> None:
         self._edge = edge
-        self._instance = instance
+        self.path = path
         self._send = send
         subscription = Subscription(edge.engine.reader)
         self._outlet = Outlet(edge.flusher, self._take, lambda: subscription.ready)
@@ -116,7 +116,6 @@ class EventStream:
         self._task = asyncio.current_task()
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
-        edge.streams += 1
         try:
             await self._send_all(beginning, frames)
         except Gone:
@@ -125,7 +124,6 @@ class EventStream:
             if not self._gone:
                 raise
         finally:
-            edge.streams -= 1
             edge.watch.remove(self)
             edge.engine.close(self.subscription)
             listener.cancel()
@@ -149,8 +147,8 @@ class EventStream:
         except Gone:
             raise
         except Exception as failure:  # noqa: BLE001 - a reader is told how its stream ended
-            error = as_error(failure, f"the stream of {self._instance!r}")
-            await lane.send([lane.pack(problem_block(self._edge, error, self._instance))])
+            error = as_error(failure, f"the stream of {self.path!r}")
+            await lane.send([lane.pack(problem_block(self._edge, error, self.path))])
 
     def _take(self) -> list[Any]:
         """Return the frames to send next."""
@@ -177,6 +175,11 @@ class EventStream:
 
     # -- what the watch calls --------------------------------------------------------------------
 
+    @property
+    def caller(self) -> Caller:
+        """Who reads."""
+        return self.subscription.caller
+
     def look(self, now: float) -> None:
         """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
         outlet = self._outlet
@@ -191,12 +194,12 @@ class EventStream:
             outlet.ready()
 
     def judge(self) -> None:
-        """End with a problem, if the reader may not have what it reads any more."""
-        engine, subscription = self._edge.engine, self.subscription
-        try:
-            stay(engine, subscription)
-        except Error as error:
-            self._outlet.fail(error)
+        """Raise why the reader may not have what it reads any more, if it may not."""
+        stay(self._edge.engine, self.subscription)
+
+    def refuse(self, error: Error) -> None:
+        """End with a problem."""
+        self._outlet.fail(error)
 
     def stop(self) -> None:
         """End, because the server stops; the reader may resume where it was."""

@@ -144,7 +144,6 @@ class Socket(Connection):
         self._frame = Once(name, lambda event: lane.pack(self.frames.envelope(event)))
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
-        edge.streams += 1
         try:
             await self._outlet.run(lane)
         except Gone:
@@ -152,18 +151,14 @@ class Socket(Connection):
         except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
             self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
-            edge.streams -= 1
             edge.watch.remove(self)
             edge.engine.close(self.subscription)
             listener.cancel()
         await self._close()
 
     def judge(self) -> None:
-        """Close, if the client may not have what it reads any more, or not be here at all."""
-        try:
-            self.caller = stay(self.engine, self.subscription, self.caller)
-        except Error as error:
-            self.end(*farewell(error))
+        """Raise why the client may not have what it reads any more, or not be here at all."""
+        self.caller = stay(self.engine, self.subscription, self.caller)
 
     # -- the sender ------------------------------------------------------------------------------
 
