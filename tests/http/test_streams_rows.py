@@ -1,4 +1,4 @@
-"""M11: $SYS/streams, $SYS/schema's index, and what is said where there is nothing."""
+"""M11: $SYS/streams, the index of all rows, and what is said where there is nothing."""
 
 import asyncio
 import json
