@@ -4,7 +4,7 @@ Whatever the door, such a write is judged at once as what it will be, kept as a 
 when that is on disk. When it is due, it is submitted as if it came then; the fact goes in the same
 transaction, so a kill of the server neither loses nor doubles it. Writes that are due at the same
 time keep their order. What is waiting is bounded in number and bytes, is in memory as the bytes of
-its fact, and can be seen, and cancelled, at ``$SYS/delayed``.
+its fact, and can be seen, cancelled and given another time at ``$SYS/delayed``.
 
 It knows no protocol; what the write means is the engine's.
 """
@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
@@ -23,12 +24,14 @@ from app.core.clock import WallClock
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
 from app.core.limits import (
+    DELAY_SECONDS_MAX,
     DELAYED_BYTES_MAX,
     DELAYED_EVENTS_MAX,
     DELAYED_RETRY_SECONDS,
     DELAYED_TIMER_SECONDS_MAX,
     DELAYED_TURN_EVENTS,
 )
+from app.core.scalars import Mismatch, to_date
 from app.core.topics import DELAYED_PREFIX, split_delayed
 from app.core.writers import note_writer
 from app.engine.registry import VERB_OF_KIND
@@ -59,8 +62,13 @@ class Waiting:
     fact: bytes
 
     @property
+    def id(self) -> str:
+        """Its id, whenever it is due."""
+        return str(self.number)
+
+    @property
     def name(self) -> str:
-        """Its id: by it, names are in the order in which they are due."""
+        """The name of its fact: those of all are in the order in which they are due."""
         return f"{int(self.due * 1000):014d}-{self.number:06d}"
 
     @property
@@ -77,9 +85,9 @@ class Delayed:
         self._now = now
         self.loop = asyncio.get_running_loop()
         self._waiting: dict[str, Waiting] = {}
+        """By their ids."""
         self._heap: list[tuple[float, int]] = []
-        """When, and which number; those that were cancelled are skipped in their turn."""
-        self._names: dict[int, str] = {}
+        """When, and which number; what was cancelled or is due at another time is skipped."""
         self._number = 0
         self._count = self._bytes = 0
         """What is bounded: also what is on its way to the disk."""
@@ -146,14 +154,13 @@ class Delayed:
 
     def _forget(self, waiting: Waiting) -> None:
         """Note that it waits no more; who watches is told, unless it never did."""
-        self._engine.live.changed(ROWS, waiting.name, "over")
+        self._engine.live.changed(ROWS, waiting.id, "over")
         self._count -= 1
         self._bytes -= len(waiting.fact)
 
     def _add(self, waiting: Waiting) -> None:
-        self._waiting[waiting.name] = waiting
-        self._names[waiting.number] = waiting.name
-        self._engine.live.changed(ROWS, waiting.name, "waiting")
+        self._waiting[waiting.id] = waiting
+        self._engine.live.changed(ROWS, waiting.id, "waiting")
         heappush(self._heap, (waiting.due, waiting.number))
         self._arm()
 
@@ -192,11 +199,11 @@ class Delayed:
         now, left = self._now(), DELAYED_TURN_EVENTS
         committer = self._engine.committer
         while self._heap and self._heap[0][0] <= now and left and not committer.crowded:
-            _, number = heappop(self._heap)
-            name = self._names.pop(number, None)
-            if name is not None:
+            due, number = heappop(self._heap)
+            waiting = self._waiting.get(str(number))
+            if waiting is not None and waiting.due == due:
                 left -= 1
-                self._publish(self._waiting.pop(name))
+                self._publish(self._waiting.pop(waiting.id))
         self._arm(DELAYED_RETRY_SECONDS if committer.crowded else 0.0)
 
     def _publish(self, waiting: Waiting) -> None:
@@ -230,21 +237,44 @@ class Delayed:
         """Return the ids of all that wait."""
         return list(self._waiting)
 
-    def get(self, name: str) -> Waiting | None:
+    def get(self, number: str) -> Waiting | None:
         """Return what waits under an id."""
-        return self._waiting.get(name)
+        return self._waiting.get(number)
 
-    def cancel(self, name: str) -> bool:
+    def cancel(self, number: str) -> bool:
         """Forget a write before it is due; return whether it waited still."""
-        waiting = self._waiting.pop(name, None)
+        waiting = self._waiting.pop(number, None)
         if waiting is None:
             return False
-        del self._names[waiting.number]
         self._forget(waiting)
-        if len(self._heap) > 2 * len(self._names) + DELAYED_TURN_EVENTS:
-            self._heap = [item for item in sorted(self._heap) if item[1] in self._names]
-        self._engine.committer.keep((Change(OWNER, name, None),))
+        self._tidy()
+        self._engine.committer.keep((Change(OWNER, waiting.name, None),))
         return True
+
+    def move(self, number: str, due: float) -> bool:
+        """Have a write published at another time; return whether it waited still.
+
+        One transaction takes the old fact and brings the new, so a kill leaves one of the two.
+        """
+        old = self._waiting.get(number)
+        if old is None:
+            return False
+        if due - self._now() > DELAY_SECONDS_MAX:
+            raise Error(
+                Code.UNPROCESSABLE, f"a delay has at most {DELAY_SECONDS_MAX} seconds; take less"
+            )
+        new = Waiting(due, old.number, encode(old.facts | {"due": due}, CBOR))
+        self._bytes += len(new.fact) - len(old.fact)
+        self._add(new)
+        self._tidy()
+        gone = () if old.name == new.name else (Change(OWNER, old.name, None),)
+        self._engine.committer.keep((*gone, Change(OWNER, new.name, new.fact)))
+        return True
+
+    def _tidy(self) -> None:
+        """Keep what is skipped from outgrowing what waits."""
+        if len(self._heap) > 2 * len(self._waiting) + DELAYED_TURN_EVENTS:
+            self._heap = sorted((item.due, item.number) for item in self._waiting.values())
 
 
 def _nobody(_outcome: Outcome) -> None:
@@ -283,7 +313,7 @@ def _event(facts: Facts) -> Event:
 
 
 def _rows(delayed: Delayed) -> type[SystemRows]:
-    """Return the resource class that shows, and cancels, what waits."""
+    """Return the resource class that shows what waits, cancels it or gives it another time."""
 
     class DelayedRows(SystemRows):
         """One row for each delayed write."""
@@ -297,6 +327,12 @@ def _rows(delayed: Delayed) -> type[SystemRows]:
             waiting = delayed.get(name)
             return None if waiting is None else _row(waiting)
 
+        async def patch(self, value: object) -> None:
+            """Give a write another time."""
+            if not delayed.move(self.id, _due_of(value)):
+                raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
+            await self.durable()
+
         async def delete(self) -> None:
             """Cancel a write."""
             if not delayed.cancel(self.id):
@@ -306,12 +342,26 @@ def _rows(delayed: Delayed) -> type[SystemRows]:
     return DelayedRows
 
 
+def _due_of(value: object) -> float:
+    """Return the time that a patch asks for, in seconds since 1970."""
+    if not isinstance(value, dict) or set(value) != {"due"}:
+        raise Error(
+            Code.UNPROCESSABLE,
+            'only the time of a delayed write can be changed: {"due": "2026-01-31T12:00:00Z"}',
+        )
+    try:
+        return cast("datetime", to_date(value["due"])).timestamp()
+    except Mismatch as mismatch:
+        hint = str(mismatch) or 'write it as "2026-01-31T12:00:00Z"'
+        raise Error(Code.UNPROCESSABLE, f"due is no time; {hint}") from None
+
+
 def _row(waiting: Waiting) -> Facts:
     facts = waiting.facts
     told = ("topic", "kind", "qos", "retain", "user", "client")
     payload = cast("bytes", facts["payload"])
     return {
-        "id": waiting.name,
+        "id": waiting.id,
         "due": time_text(waiting.due),
         **{name: facts[name] for name in told},
         "content_type": facts["type"],

@@ -1,11 +1,13 @@
 """Delayed writes: durable at once, published once, when due (FEATURES D52)."""
 
 import asyncio
+import json
 
 import pytest
 import pytest_asyncio
 from engine_room import ANN, DOG, Listener, Room
 
+from app.codecs import JSON
 from app.core.callers import ALL, Caller, Grants
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
@@ -336,6 +338,43 @@ async def test_what_waits_may_be_cancelled(room):
     assert Code.NOT_FOUND == refused.value.code
     await room.forward(60)
     assert [b"2"] == [event.payload for event in room.listener.events]
+
+
+async def patch(room, number, value, caller=ANN):
+    payload = json.dumps(value).encode()
+    event = Event(f"$SYS/delayed/{number}", PATCH, payload, JSON, qos=1, retain=True)
+    return await room.engine.write(event, caller)
+
+
+@pytest.mark.parametrize(("due", "rest"), [("22:13:30", (10, 50)), ("22:15:20", (120, 0))])
+async def test_what_waits_may_be_given_another_time(room, due, rest):
+    """D52, M11: earlier or later, under the same id; it comes once, and then."""
+    await room.send("$delayed/60/a", b"1")
+    [row] = await room.rows()
+    await patch(room, row["id"], {"due": f"2023-11-14T{due}Z"})
+    [moved] = await room.rows()
+    assert row | {"due": f"2023-11-14T{due}.000Z"} == moved
+    assert 1 == len(room.facts())
+    await room.forward(rest[0] - 1)
+    assert [] == room.listener.events
+    await room.forward(1)
+    assert [b"1"] == [event.payload for event in room.listener.events]
+    await room.forward(rest[1])
+    assert (1, []) == (len(room.listener.events), room.facts())
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"due": None}, {"due": "soon"}, {"topic": "b"}, [], {"due": 4e15}]
+)
+async def test_nothing_else_of_it_can_be_changed(room, value):
+    await room.send("$delayed/60/a", b"1")
+    [row] = await room.rows()
+    with pytest.raises(Error) as refused:
+        await patch(room, row["id"], value)
+    assert Code.UNPROCESSABLE == refused.value.code
+    assert [row] == await room.rows()
+    with pytest.raises(Error, match="nothing delayed waits"):
+        await patch(room, "99", {"due": 0})
 
 
 async def test_who_may_not_write_may_not_cancel(room):
