@@ -35,6 +35,8 @@ from app.core.limits import (
 )
 from app.directory.audit import KEPT as AUDIT_KEPT
 from app.directory.audit import TABLE as AUDIT_TABLE
+from app.directory.refusals import KEPT as REFUSALS_KEPT
+from app.directory.refusals import TABLE as REFUSALS_TABLE
 from app.engine.branches.topic_table_rows import PATH as TABLES
 from app.engine.branches.topic_table_rows import topic_table_rows
 from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
@@ -99,7 +101,7 @@ log = logging.getLogger("rowcast")
 
 T = TypeVar("T")
 
-OWN_TABLES = (SYS_TABLE, EVENTS_TABLE, AUDIT_TABLE)
+OWN_TABLES = (SYS_TABLE, EVENTS_TABLE, AUDIT_TABLE, REFUSALS_TABLE)
 """Parts of the log for what the server tells of itself; made at the start, never dropped."""
 
 
@@ -230,7 +232,14 @@ class Application:
         metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
         events = (EVENTS_TABLE.branch, self.config.events.keep)
         settings = RetentionSettings(
-            keep, kept.sweep_seconds, (metrics, events, (AUDIT_TABLE.branch, AUDIT_KEPT))
+            keep,
+            kept.sweep_seconds,
+            (
+                metrics,
+                events,
+                (AUDIT_TABLE.branch, AUDIT_KEPT),
+                (REFUSALS_TABLE.branch, REFUSALS_KEPT),
+            ),
         )
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.registry.add(TABLES, topic_table_rows(self.topic_tables))

@@ -26,14 +26,19 @@ METRICS: Final = "mqtt_sys_metrics"
 CLIENT_EVENTS: Final = "mqtt_sys_events"
 """The table of what happened to clients, below EVENTS_LEVEL (FEATURES O6)."""
 EVENTS_LEVEL: Final = "$SYS/events"
-"""The one branch below a first level: what happened to clients must not push out the metrics."""
+"""A branch below a first level: what happened to clients must not push out the metrics."""
 AUDIT: Final = "mqtt_sys_audit"
 """The table of who administered what, below AUDIT_LEVEL (FEATURES L15)."""
 AUDIT_LEVEL: Final = "$AUDIT"
 """A first level of its own: no filter but one that names it selects it (MQTT-4.7.2-1)."""
-RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS, AUDIT})
+REFUSALS: Final = "mqtt_sys_refusals"
+"""The table of who was refused what, below REFUSALS_LEVEL."""
+REFUSALS_LEVEL: Final = "$AUDIT/refused"
+"""A branch below a first level, too: what strangers try must not push out what was done."""
+RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS, AUDIT, REFUSALS})
 
-_EVENTS: Final = f"{EVENTS_LEVEL}/"
+DIVIDED: Final = {"$SYS": ("events", EVENTS_LEVEL), AUDIT_LEVEL: ("refused", REFUSALS_LEVEL)}
+"""By first level the second one that is a branch of its own, and its name."""
 _NOT_IN_NAMES: Final = re.compile("[^a-z0-9_]")
 _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -44,7 +49,7 @@ _ID: Final = re.compile("([0-9]{13,16})-([0-9a-z]{9,13})", re.ASCII)
 class Branch:
     """The undeclared topics below one first level; None: all topics that have only one level.
 
-    EVENTS_LEVEL is a branch too, and not a part of that of ``$SYS``.
+    EVENTS_LEVEL is a branch too, and not a part of that of ``$SYS``; so is REFUSALS_LEVEL.
     """
 
     level: str | None
@@ -74,8 +79,8 @@ Source = Table | Branch | None
 def branch_of(topic: str) -> Branch:
     """Return the branch of an undeclared topic."""
     first, slash, _ = topic.partition("/")
-    if first == "$SYS" and topic.startswith(_EVENTS):
-        return Branch(EVENTS_LEVEL)
+    if first in DIVIDED and topic.startswith(f"{DIVIDED[first][1]}/"):
+        return Branch(DIVIDED[first][1])
     return Branch(first if slash else None)
 
 
@@ -87,9 +92,10 @@ def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
     if levels[0] in {"+", "#"}:
         return None
     found = [Branch(levels[0])]
-    if levels[0] == "$SYS" and levels[1] in {"events", "+", "#"}:
-        events = Branch(EVENTS_LEVEL)
-        found = [events] if len(levels) > 2 and levels[1] == "events" else [*found, events]
+    second, name = DIVIDED.get(levels[0], ("", ""))
+    if second and levels[1] in {second, "+", "#"}:
+        apart = Branch(name)
+        found = [apart] if len(levels) > 2 and levels[1] == second else [*found, apart]
     if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
         found.append(Branch(None))
     return tuple(found)

@@ -78,6 +78,8 @@ class Committer:
         """The position up to which everything is durable: what a page of the log may tell."""
         self.told: Callable[[Sequence[Outcome]], None] | None = None
         """Hears of all writes of a batch, once they are announced; it must not raise."""
+        self.denied: Callable[[Caller, str, str, Error], None] | None = None
+        """Hears of each write that the record, as it was, did not let somebody do."""
         self.prepare: Callable[[Sequence[Event]], None] | None = None
         """Called on the writer thread with what is committed next; raises nothing."""
         self.commits = 0
@@ -255,6 +257,8 @@ class Committer:
             self._bus.publish(outcome.event)
             if outcome.event.seq:
                 self.announced = outcome.event.seq
+        elif isinstance(outcome, Error) and outcome.code is Code.DENIED and self.denied is not None:
+            self.denied(write.caller, "write", write.event.topic, outcome)
         left = self.pending[write.caller] - 1
         if left:
             self.pending[write.caller] = left

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from app.core.events import DELETE, MESSAGE, Event
 from app.core.tables import Table
-from app.core.topic_tables import TopicTable, branch_of
+from app.core.topic_tables import DIVIDED, TopicTable, branch_of
 from app.store.records import Key
 from app.store.sql_rows import Cell, Row, Rows, loads, properties_cell
 from app.store.sql_statements import LogStatement, RecordStatements
@@ -105,7 +105,7 @@ def split(
         if table is None and by_level:
             cut = topic.find("/")
             of = topic[:cut] if cut >= 0 else None
-            if of == "$SYS":
+            if of in DIVIDED:
                 of = branch_of(topic).level
         else:
             of = id(table)

@@ -15,6 +15,7 @@ from app.core.errors import Error
 from app.directory.audit import Audit
 from app.directory.directory import ROLES, USERS, Directory
 from app.directory.people_rows import role_rows, user_rows
+from app.directory.refusals import Refusals
 from app.engine.engine import Engine
 
 log = logging.getLogger("rowcast.auth")
@@ -47,6 +48,8 @@ class Identity:
         """Let the engine ask who may stay, and show users and roles."""
         self.directory.begin(engine)
         engine.hooks.auditor = Audit(engine, self._now)
+        engine.hooks.refusals = Refusals(engine, self._now)
+        engine.committer.denied = engine.hooks.refused
         engine.registry.add(USERS, user_rows(self.directory))
         engine.registry.add(ROLES, role_rows(self.directory))
 

@@ -10,6 +10,7 @@ from app.core.events import DELETE, RETAINED
 from app.core.tables import Table
 from app.core.topic_tables import TopicTable
 from app.directory.audit import TABLE as AUDIT
+from app.directory.refusals import TABLE as REFUSALS
 from app.engine.branches.topic_table_rows import PATH as TABLES
 from app.engine.branches.topic_tables import TopicTables
 from app.engine.engine import Engine
@@ -113,7 +114,7 @@ def watch_store(store: Store, tables: Sequence[Table], metrics: Metrics) -> None
 
     def survey() -> None:
         found = [store.figures(source) for source in (*tables, None)]
-        own = [store.figures(table.branch) for table in (TABLE, EVENTS, AUDIT)]
+        own = [store.figures(table.branch) for table in (TABLE, EVENTS, AUDIT, REFUSALS)]
         counted, left_out = [item.events for item in found], [item.events for item in own]
         metrics.holding.stored = sum(counted) - sum(left_out)
         counted, left_out = [item.bytes for item in found], [item.bytes for item in own]

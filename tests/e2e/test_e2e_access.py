@@ -250,6 +250,32 @@ def test_l15_who_administered_what_is_in_the_log(server, user):
         assert "$AUDIT/roles/audited" == watcher.message().topic
 
 
+def test_l15_who_was_refused_is_in_the_log(server, user):
+    assert 401 == server.request("GET", "/Dog/1", auth=(user, "wrong")).status_code
+    with Mqtt(server.mqtt_port, client_id="spy2", username=user, password=b"secret") as spy:
+        assert Reason.NOT_AUTHORIZED is spy.publish("$SYS/users/eve", b"{}").reason
+    answer = server.request("PUT", "/$SYS/roles/mine", auth=(user, "secret"), json={})
+    assert 403 == answer.status_code
+
+    def told():
+        found = server.request("GET", "/$AUDIT/refused/?last=50", auth=ANN).json()
+        rows = [item["value"] for item in found if "topic" in item["value"]]
+        signing_in = any("sign-in" in item["topic"] for item in found)
+        keys = ("user", "door", "topic")
+        mine = [tuple(row[key] for key in keys) for row in rows if user == row["user"]]
+        return signing_in and mine == expected
+
+    expected = [
+        (user, "mqtt", "$SYS/users/eve"),
+        (user, "http", "$SYS/roles/mine"),
+    ]
+    wait_until(told, "all three are told")
+    answer = server.request("GET", "/$AUDIT/refused/?last=1", auth=(user, "secret"))
+    assert 403 == answer.status_code
+    done = server.request("GET", "/$AUDIT/?last=99", auth=ANN).text
+    assert "$AUDIT/refused" not in done
+
+
 def test_l15_results_push_nothing_out_of_it(server, user):
     part = {"table": "Dog", "rows": []}
     with Mqtt(server.mqtt_port, client_id="r", username="ann", password=b"pencil") as watcher:

@@ -58,6 +58,13 @@ class Witness(Protocol):
         """Hear it."""
 
 
+class Refusing(Protocol):
+    """Hears who was refused what, to write it down."""
+
+    def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str, /) -> None:
+        """Hear it."""
+
+
 class Auditor(Protocol):
     """Hears what was administered, to write it down."""
 
@@ -111,6 +118,7 @@ class Hooks:
         """Whether anyone looks at what readers are sent."""
         self.witness: Witness | None = None
         self.auditor: Auditor | None = None
+        self.refusals: Refusing | None = None
 
     def tell(self, what: str, caller: Caller, **facts: object) -> None:
         """Tell the witness, if there is one."""
@@ -123,6 +131,11 @@ class Hooks:
         """Tell the auditor, if there is one, what somebody did below ``$SYS`` (FEATURES L15)."""
         if self.auditor is not None and topic.startswith("$SYS/") and caller.door != "server":
             self.auditor(caller, action, topic, value, error)
+
+    def refused(self, caller: Caller, action: str, topic: str, error: Error) -> None:
+        """Tell that somebody may not do something (FEATURES L9, L15)."""
+        if self.refusals is not None and caller.door != "server":
+            self.refusals(caller, action, topic, str(error.code), error.message)
 
     # -- who listens -------------------------------------------------------------------------------
 
@@ -226,6 +239,7 @@ class Hooks:
     def auth_failed(self, caller: Caller, message: str) -> None:
         """Tell that somebody could not prove who it is, or may not come in."""
         self._happened("auth-failed", caller, _socket(caller, message))
+        self.refused(caller, "sign-in", "", Error(Code.UNAUTHENTICATED, message))
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
         """Tell that a connection ended, and why when the client did not wish it (G3)."""

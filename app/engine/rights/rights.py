@@ -18,7 +18,7 @@ from app.core.events import MESSAGE, Event, Record
 from app.core.queries import Query
 from app.core.right_limits import SIGHTS_MAX
 from app.core.tables import Table
-from app.core.topic_tables import AUDIT, AUDIT_LEVEL
+from app.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from app.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
 from app.engine.cache import Unknown
 from app.engine.contents import Contents
@@ -51,6 +51,7 @@ BROUGHT: Final = "$SYS/results/"
 
 PRIVATE: Final = (
     "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
+    REFUSALS,
 )  # fmt: skip
 """What only administrators read; a user may read its own row."""
 
@@ -141,6 +142,16 @@ class Rights:
         sight = self.sight(caller)
         return sight.table(table) if sight is not None else None
 
+    def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
+        """Return why a caller may not do something, which is told (FEATURES L9)."""
+        if caller.user == ANONYMOUS:
+            words = f"an anonymous caller may not {verb} {topic!r}; sign in"
+            error = Error(Code.UNAUTHENTICATED, words)
+        else:
+            error = Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
+        self._hooks.refused(caller, verb, topic, error)
+        return error
+
     # -- topics ------------------------------------------------------------------------------------
 
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
@@ -162,7 +173,7 @@ class Rights:
     def check_read(self, topic: str, caller: Caller) -> None:
         """Raise DENIED or UNAUTHENTICATED unless the caller may be given what is at a topic."""
         if not self._may(caller, "read", topic):
-            raise _refused(caller, "read", topic)
+            raise self._refused(caller, "read", topic)
 
     def check_table(self, table: Table, caller: Caller) -> None:
         """Raise likewise unless it may be given any of a table's records."""
@@ -174,7 +185,7 @@ class Rights:
         everything = f"{table.path}/#" if table.path else "#"
         nothing = of_table is not None and of_table.read is False
         if nothing or not sight.decide_filter(everything, "read").allowed:
-            raise _refused(caller, "read", path)
+            raise self._refused(caller, "read", path)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise likewise unless it may be given anything that a filter selects."""
@@ -184,7 +195,7 @@ class Rights:
             named = topics.exact or caller.grants.administer  # a user may be called '+'
             allowed = named and self._may(caller, "read", topics.text)
         if not allowed:
-            raise _refused(caller, "read", topics.text)
+            raise self._refused(caller, "read", topics.text)
 
     def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:
         """Raise likewise unless the caller may write at this topic."""
@@ -194,7 +205,7 @@ class Rights:
                 raise Error(Code.DENIED, f"{topic!r} is written at once or not at all")
         if topic[0] == "$" and caller.door != "server":
             if not caller.grants.write and not self.active:
-                raise _refused(caller, "write", topic)
+                raise self._refused(caller, "write", topic)
             if topic.startswith(BROUGHT):
                 return
             if not topic.startswith(ADMINISTERED):
@@ -203,13 +214,13 @@ class Rights:
                 )
             self.check_administer(topic, caller)
         elif not self._may(caller, "publish" if kind == MESSAGE else "write", topic):
-            raise _refused(caller, "write", topic)
+            raise self._refused(caller, "write", topic)
 
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything at all."""
         sight = self.sight(caller)
         if not (caller.grants.read if sight is None else sight.decide_filter("#", "read").allowed):
-            raise _refused(caller, "read", "/")
+            raise self._refused(caller, "read", "/")
 
     def check_writer(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may write anything at or below a topic: a body will tell what."""
@@ -217,12 +228,12 @@ class Rights:
         if sight is None or topic[:1] == "$":
             self.check_write(topic or "/", caller)
         elif not sight.writes_below(topic):
-            raise _refused(caller, "write", topic or "/")
+            raise self._refused(caller, "write", topic or "/")
 
     def check_administer(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may end what others have begun, and say who may do what."""
         if not self._may(caller, "administer", topic):
-            raise _refused(caller, "administer", topic)
+            raise self._refused(caller, "administer", topic)
 
     # -- what is shown -----------------------------------------------------------------------------
 
@@ -289,12 +300,3 @@ class Rights:
 
 def _told_apart(value: object) -> str:
     return repr(value)  # 1, 1.0 and true are equal as keys, and not to rules
-
-
-def _refused(caller: Caller, verb: str, topic: str) -> Error:
-    if caller.user == ANONYMOUS:
-        return Error(
-            Code.UNAUTHENTICATED,
-            f"an anonymous caller may not {verb} {topic!r}; sign in",
-        )
-    return Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")

@@ -1,0 +1,114 @@
+"""Refusals: who was not let in, read, write or administer, as messages in the log (L9, L15).
+
+They are told at ``$AUDIT/refused/<what>``, in a part of the log of their own, so that a stranger
+who is refused all day pushes out nothing of what administrators did. Who is refused again and again
+is told a few times, then every ten seconds, with how often since (``more``); all together have a
+rate, too (``others``: how many fell under that). Only administrators read it.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from app.codecs import JSON, encode
+from app.core.buckets import Bucket
+from app.core.callers import SERVER, Caller
+from app.core.clock import WallClock
+from app.core.entry_limits import AUDIT_TEXT_CHARS_MAX
+from app.core.errors import Code, Error
+from app.core.events import MESSAGE, Event
+from app.core.refusal_limits import (
+    REFUSALS_KEEP_EVENTS,
+    REFUSALS_KEEP_SECONDS,
+    REFUSALS_OF_ONE_BURST,
+    REFUSALS_OF_ONE_PER_SECOND_MAX,
+    REFUSALS_PER_SECOND_MAX,
+    REFUSALS_RATED_MAX,
+)
+from app.core.topic_tables import REFUSALS, REFUSALS_LEVEL, Branch, TopicTable
+from app.engine.engine import Engine
+from app.engine.rows.system_rows import time_text
+from app.engine.write import Unheard, Write
+from app.store.store import Keep
+
+TABLE: Final = TopicTable(REFUSALS, Branch(REFUSALS_LEVEL))
+"""Its part of the log: it is made at the start, and never dropped."""
+KEPT: Final = Keep(REFUSALS_KEEP_SECONDS, REFUSALS_KEEP_EVENTS, 0)
+
+
+class _Refused:
+    """Somebody: its rate, and how many refusals were not told since the last one that was."""
+
+    __slots__ = ("_first", "_rate", "more")
+
+    def __init__(self, now: float) -> None:
+        self._first = REFUSALS_OF_ONE_BURST
+        self._rate = Bucket(REFUSALS_OF_ONE_PER_SECOND_MAX, now)
+        self.more = 0
+
+    def may_be_told(self, now: float) -> bool:
+        """Tell whether one more is told now, and count it."""
+        if self._first:
+            self._first -= 1
+            return True
+        return self._rate.take_if_room(1, now)
+
+
+class Refusals:
+    """Hears of refusals as ``Hooks.refusals``."""
+
+    def __init__(self, engine: Engine, now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
+        self._known: OrderedDict[tuple[str, str], _Refused] = OrderedDict()
+        self.untold = 0
+        """How many were not told, of those who are not known any more or came all at once."""
+        self._unheard = Unheard(self._fail)
+
+    def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
+        """Write down what somebody was refused, or count it."""
+        one = self._of(caller, code)
+        now = self._now()
+        crowded = self._engine.committer.crowded
+        if crowded or not (one.may_be_told(now) and self._rate.take_if_room(1, now)):
+            one.more += 1
+            return
+        told: dict[str, object] = {
+            "at": time_text(now),
+            "user": _text(caller.user),
+            "door": caller.door,
+            "client_id": _text(caller.client_id),
+            "peer": caller.peer,
+            "action": action,
+            "topic": _text(topic),
+            "outcome": code,
+            "reason": _text(reason),
+            "more": one.more,
+            "others": self.untold,
+        }
+        one.more = self.untold = 0
+        facts = {name: fact for name, fact in told.items() if fact}
+        event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
+        event.client = _text(caller.client_id or caller.user)
+        self._engine.committer.submit((Write(event, SERVER, self._unheard),))
+
+    def _of(self, caller: Caller, code: str) -> _Refused:
+        """Return who it is: who has not signed in is its address, whatever name it gave."""
+        nobody = code == Code.UNAUTHENTICATED
+        key = "" if nobody else caller.user, caller.peer if nobody else ""
+        one = self._known.get(key)
+        if one is None:
+            if len(self._known) >= REFUSALS_RATED_MAX:
+                _, gone = self._known.popitem(last=False)
+                self.untold += gone.more
+            one = self._known[key] = _Refused(self._now())
+        self._known.move_to_end(key)
+        return one
+
+    def _fail(self, _error: Error) -> None:
+        self.untold += 1
+
+
+def _text(text: str) -> str:
+    """Return a stranger's text as JSON takes it, and no more of it than is worth keeping."""
+    return text[:AUDIT_TEXT_CHARS_MAX].encode(errors="replace").decode()
