@@ -30,7 +30,7 @@ def sign_in(page, user, password):
 
 def people(server):
     """Have ann, an administrator, and ben, who may only read."""
-    if not server.request("GET", "/$SYS/users/", auth=ANN).is_success:
+    if not server.request("GET", "/$SYS/users/ann", auth=ANN).is_success:
         server.request("PUT", "/$SYS/users/ann", json={"password": ANN[1], "roles": ["admin"]})
     ben = {"password": BEN[1], "grants": {"read": True, "write": False}}
     assert server.request("PUT", "/$SYS/users/ben", json=ben, auth=ANN).is_success
@@ -134,9 +134,17 @@ def test_who_may_less_is_offered_less_and_told_why(opened, server):
     server.request("DELETE", "/$SYS/rules/x", auth=ANN)
     turn_to(page, "topics")
     has(page, "#state", "live")
+    assert "snapshot" == page.evaluate(BY_TICKET, list(BEN))
     server.request("DELETE", "/$SYS/users/ben", auth=ANN)
     page.locator("dialog.signin").wait_for()
     wait_until(lambda: server.request("GET", "/", auth=BEN).status_code == 401, "ben is gone")
 
 
+BY_TICKET = """async ([user, password]) => {
+    const { Rowcast } = await import('/ui/rowcast.js')
+    const rows = new Rowcast(location.origin, { user, password, transport: 'ws' })
+    return new Promise((done) => rows.subscribe('home/lamp', ({ kind }) => done(kind),
+        { onState: (state, problem) => problem && done(problem.message) }))
+}"""
+"""A page cannot send a header with a WebSocket: its client shows a ticket, good for one use."""
 DENIAL = {"filter": "other/#", "effect": "deny", "actions": ["read"]}

@@ -1,5 +1,5 @@
 /** Publish and subscribe: what an operator tries by hand. */
-import { amount, brief, calmly, clear, clock, h, trying } from './dom.js'
+import { amount, brief, calmly, clear, clock, gapText, h, trying } from './dom.js'
 
 const KEPT = 500 // messages; older ones fall out of the list
 const DRAW_MS = 200
@@ -75,14 +75,15 @@ export function consolePage(app, main) {
     } }, filter, toggle, pause,
     h('button', { type: 'button', onclick: () => { state.messages = []; draw() } }, 'Clear')),
     h('p.soft', {}, '+ stands for one level, # for all below; $SYS/# is the server itself. ', counts), list)
-  clear(main, h('div.cards', {}, publish, subscribe))
+  clear(main, h('div.cards', {}, app.may('write') ? publish
+    : h('section.card', {}, h('h1', {}, 'Publish'), h('p', {}, 'You may only read.')), subscribe))
   main.firstChild.style.gridTemplateColumns = 'repeat(auto-fit, minmax(min(100%, 340px), 1fr))'
   main.firstChild.style.alignItems = 'start'
   return () => state.heard?.close()
 }
 
 function line(event) {
-  const said = event.kind === 'gap' ? `${event.gap.count} not passed on: ${event.gap.reason}`
+  const said = event.kind === 'gap' ? gapText(event)
     : brief(event.value, 500)
   return h('li', {}, h('time', {}, clock(event.at)), h('span.kind', {}, event.kind),
     h('span.body', {}, h('span.at', {}, event.topic || ''), ' ', said))

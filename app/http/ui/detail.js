@@ -1,5 +1,5 @@
 /** One topic: its value, its history as a plot and as a list, live; edit, publish, delete. */
-import { brief, calmly, clear, clock, command, confirmed, h, pretty, toast, trying, when } from
+import { brief, calmly, clear, clock, command, confirmed, gapText, h, pretty, toast, trying, when } from
   './dom.js'
 import { numbersOf, plot } from './plot.js'
 import { pathOf } from './rowcast.js'
@@ -61,6 +61,16 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     chart.set(points, length)
   }
 
+  /** Of what was not passed on, the newest value is at the record. */
+  async function again() {
+    try {
+      state.value = (await app.rows.get(topic)).value
+    } catch (error) {
+      if (error.status === 404) state.value = undefined
+    }
+    draw()
+  }
+
   async function past() {
     try {
       const { events } = await app.rows.history(topic, `last=${EVENTS_SHOWN}`)
@@ -83,6 +93,10 @@ export function showTopic(app, box, topic, { onClose } = {}) {
   }
 
   function hear(event) {
+    if (event.kind === 'gap') {
+      state.events.push({ seq: null, kind: 'gap', value: gapText(event), at: Date.now() })
+      again()
+    }
     if (!event.topic) return
     const at = event.version ? event.version / 1000 : Date.now()
     if (event.kind === 'delete') state.value = undefined
@@ -99,6 +113,7 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     draw()
   }
 
+  const writes = app.may('write') && !topic.startsWith('$')
   const payload = h('input.wide', { placeholder: 'Say something here', 'aria-label': 'Message' })
   const say = h('form.row', { onsubmit: async (event) => {
     event.preventDefault()
@@ -110,12 +125,12 @@ export function showTopic(app, box, topic, { onClose } = {}) {
       h('button.back', { type: 'button', onclick: onClose, 'aria-label': 'Back to the tree' }, '‹ Back'),
       h('h1.wide', { 'data-part': 'topic' }, topic)),
     about, value,
-    h('div.row', {},
+    writes ? h('div.row', {},
       h('button', { type: 'button', onclick: () => editRecord(app, topic) }, 'Edit'),
-      h('button.bad', { type: 'button', onclick: () => remove(app, topic) }, 'Delete')),
+      h('button.bad', { type: 'button', onclick: () => remove(app, topic) }, 'Delete')) : null,
     h('h2', {}, 'Over time'),
     h('p.soft', {}, 'Numbers are drawn as they come; the past is read from the log.'),
-    plots, h('h2', {}, 'What happened'), say, list,
+    plots, h('h2', {}, 'What happened'), writes ? say : null, list,
     h('h2', {}, 'From a terminal'),
     command(`curl '${app.rows.url}${decodeURI(pathOf(topic))}?last=10'`),
     command(`mosquitto_sub -v -t '${topic}'`))

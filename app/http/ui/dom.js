@@ -20,17 +20,31 @@ const shown = (children) =>
 
 export const clear = (node, ...children) => (node.replaceChildren(...shown(children)), node)
 
+const HEX_BYTES = 16 // of bytes on one line
+
+/** Bytes that are no text as their numbers; anything else as JSON. */
+function written(value, most, spaces) {
+  if (typeof value === 'string') return value
+  const bytes = value?.$bytes !== undefined ? atob(value.$bytes) : null
+  if (bytes === null) return JSON.stringify(value, null, spaces)
+  const hex = [...bytes.slice(0, most)].map((one) => one.charCodeAt(0).toString(16).padStart(2, '0'))
+  return `${hex.join(' ')}${bytes.length > most ? ` … (${bytes.length} bytes)` : ''}`
+}
+
 /** A value on one line; long ones are cut, for what is drawn is bounded. */
 export function brief(value, most = 160) {
   if (value === undefined) return ''
-  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  const text = written(value, HEX_BYTES)
   return text.length > most ? `${text.slice(0, most)}…` : text
 }
 
 export function pretty(value) {
-  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2)
+  const text = written(value, 1024, 2)
   return text && text.length > 20_000 ? `${text.slice(0, 20_000)}… (${text.length} characters)` : text
 }
+
+/** What a gap says: how much was not passed on here, and why. */
+export const gapText = ({ gap }) => `${amount(gap.count ?? 0)} not passed on: ${gap.reason}`
 
 export const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false })
 

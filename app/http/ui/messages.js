@@ -7,7 +7,6 @@ const TABLES = '$SYS/topic_tables'
 const RETAINED = '$SYS/retained'
 const PAGE = 50
 const NEWS_MS = 1000
-const HEX_BYTES = 16
 
 export function messagesPage(app, main, [chosen]) {
   const retained = retainedList(app, chosen)
@@ -17,7 +16,7 @@ export function messagesPage(app, main, [chosen]) {
     columns: [['Branch', (row) => (row.level ? `${row.level}/…` : 'of one level')], ['Table', 'name'],
       ['Retained', (row) => amount(row.retained ?? 0)], ['Messages', (row) => amount(row.events ?? 0)],
       ['Bytes', (row) => amount(row.bytes ?? 0)],
-      ['Subscribers', (row) => amount(row.subscription_count ?? 0)],
+      ['Exact subscribers', (row) => amount(row.subscription_count ?? 0)],
       ['Since', (row) => (row.created ? when(Date.parse(row.created)) : '')]],
     actions: [
       { label: 'Retained', act: (row) => retained.show(row.level ? `${row.level}/#` : '+') },
@@ -90,7 +89,7 @@ function retainedList(app, chosen) {
   }
 
   function line(row) {
-    const cells = [['Topic', h('b', {}, row.topic)], ['Payload', h('code', {}, brief(said(row), 90))],
+    const cells = [['Topic', h('b', {}, row.topic)], ['Payload', h('code', {}, brief(row.payload, 90))],
       ['Format', formatOf(row)], ['Bytes', amount(row.size)], ['QoS', String(row.qos)],
       ['Since', row.timestamp ? when(Date.parse(row.timestamp)) : ''],
       ['Until', row.expires_at ? when(Date.parse(row.expires_at)) : '']]
@@ -147,7 +146,7 @@ async function whole(app, topic) {
     h('p.soft', {}, [formatOf(row), `${amount(row.size)} bytes`, `QoS ${row.qos}`,
       row.client && `from ${row.client}`, row.properties?.length && `with ${row.properties.join(', ')}`]
       .filter(Boolean).join(' · ')),
-    h('pre', { 'data-part': 'payload' }, pretty(said(row, Infinity))),
+    h('pre', { 'data-part': 'payload' }, pretty(parsed(row.payload) ?? row.payload)),
     h('div.row', {}, h('span.grow'), h('button', { type: 'button', onclick: () => box.close() }, 'Close'))))
 }
 
@@ -159,17 +158,8 @@ function formatOf({ content_type: type, payload }) {
 
 function parsed(text) {
   try {
-    return JSON.parse(text)
+    return typeof text === 'string' ? JSON.parse(text) : undefined
   } catch {
     return undefined
   }
-}
-
-/** A payload as somebody reads it: JSON, text, or the numbers of bytes that are neither. */
-export function said({ payload }, most = HEX_BYTES) {
-  if (typeof payload === 'string') return most === Infinity ? parsed(payload) ?? payload : payload
-  if (!payload?.$bytes) return payload
-  const bytes = Uint8Array.from(atob(payload.$bytes), (letter) => letter.charCodeAt(0))
-  const hex = [...bytes.subarray(0, most)].map((one) => one.toString(16).padStart(2, '0')).join(' ')
-  return bytes.length > most ? `${hex} …` : hex
 }

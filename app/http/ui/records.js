@@ -1,5 +1,5 @@
 /** Tables as tables: browse, filter, sort, page, edit, delete; what changes on the screen is lit. */
-import { amount, brief, calmly, clear, command, confirmed, h, toast, trying } from './dom.js'
+import { amount, brief, calmly, clear, command, confirmed, gapText, h, toast, trying } from './dom.js'
 import { editRecord } from './form.js'
 
 const PAGE = 50
@@ -90,7 +90,7 @@ async function showTable(app, main, table, picker) {
       return
     }
     const now = performance.now()
-    clear(box, h('table', {}, h('thead', {}, h('tr', {}, shown.map((name) => head(name)),
+    clear(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, shown.map((name) => head(name)),
       readOnly ? null : h('th.end', {}, h('span.soft', {}, '')))),
     h('tbody', {}, state.rows.map((row) => line(row, shown, now)))))
     if (lit.size) setTimeout(fade, LIT_MS)
@@ -117,7 +117,8 @@ async function showTable(app, main, table, picker) {
     const node = h(readOnly ? 'tr' : 'tr.may', { onclick: readOnly ? undefined : edit,
       'data-topic': topic },
     shown.map((name) => h(typeof row[name] === 'number' ? 'td.num' : 'td',
-      { title: brief(row[name], 400) }, cell(row[name]))),
+      { title: brief(row[name], 400), 'data-label': name,
+        'data-none': row[name] === undefined || row[name] === null }, cell(row[name]))),
     readOnly ? null : h('td.end', {},
       h('button', { type: 'button', 'aria-label': `History of ${topic}`, onclick: (event) => {
         event.stopPropagation()
@@ -152,6 +153,8 @@ async function showTable(app, main, table, picker) {
   }
 
   function hear(event) {
+    if (event.kind === 'gap') toast(`${gapText(event)}; the table is read again`)
+    if (event.kind === 'gap' || event.kind === 'reset') load()
     if (!event.topic) return
     const at = state.rows.findIndex((row) => topicOf(row) === event.topic)
     if (at < 0) state.other += event.kind === 'message' ? 0 : 1

@@ -99,8 +99,9 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
 function cell(title, read, row) {
   const value = typeof read === 'function' ? read(row) : row[read]
   const isNode = value instanceof Node
-  const text = isNode ? '' : brief(value ?? '', 90)
-  return h('td', { title: isNode ? '' : brief(value ?? '', 400), 'data-label': title,
+  const text = isNode ? '' : brief(value ?? '', 160)
+  return h(text.length > 40 ? 'td.long' : 'td', { title: isNode ? '' : brief(value ?? '', 400),
+    'data-label': title,
     'data-none': !isNode && text === '' }, isNode ? value : text)
 }
 
