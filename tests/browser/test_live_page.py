@@ -237,7 +237,7 @@ def test_an_operator_looks_after_the_server(opened, server):
     ("size", "scheme"), [(DESK, "dark"), (PHONE, "light")], ids=["desk", "phone"]
 )
 def test_every_page_fits_its_screen_and_says_what_it_is(opened, server, size, scheme):
-    """O8: nothing is wider than the screen, what a row offers is on it, and each page says a word."""
+    """O8: nothing is wider than the screen, and what a row offers is on it."""
     server.request("PUT", "/Dog/fits", json={"name": "x" * 120, "age": 3})
     server.request("PUT", "/fits/a", json={"text": "y" * 200})
     page = opened("topics", size, color_scheme=scheme)
