@@ -33,6 +33,7 @@ from app.settings.overload import Overload
 from app.settings.retainer import RetainerSettings
 from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Section, host_name
 from app.settings.security import Security
+from app.settings.slow import SlowSection
 from app.settings.snapshots import SnapshotSettings
 from app.settings.tls import MutualTls, Tls
 from app.settings.topics import Topics
@@ -219,6 +220,7 @@ class Config(Section):
     events: Events = Events()
     overload: Overload = Overload()
     subscriptions: Subscriptions = Subscriptions()
+    slow_subscriptions: SlowSection = SlowSection()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()
     security: Security = Security()

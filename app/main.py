@@ -89,6 +89,7 @@ from app.wiring.identity import Identity
 from app.wiring.logs import configure_logging
 from app.wiring.measures import (
     count_writes,
+    list_slow,
     sample_messages,
     show_tables,
     watch_broker,
@@ -256,6 +257,7 @@ class Application:
         self._closing.push_async_callback(self.engine.stop)
         self.identity.begin(self.engine)
         self._run(self.identity.look())
+        list_slow(self.engine, self.config.slow_subscriptions.settings, self.metrics)
         self._retain()
         results = Results(
             self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now

@@ -20,6 +20,7 @@ from app.broker.connections.patience import Patience
 from app.broker.connections.rates import Meter
 from app.broker.connections.traffic import Traffic
 from app.broker.connections.transport import Transport, fitted
+from app.broker.delivery import timing
 from app.broker.delivery.forms import Form
 from app.broker.delivery.sending import deliver
 from app.broker.packets.authentication import Dialogue
@@ -87,23 +88,20 @@ class Client:
         "taken",
         "tells_gaps",
         "tells_seq",
+        "timed",
         "traffic",
         "transport",
         "trouble",
         "unheard",
         "unreleased",
     )
-    _throttle_timer: asyncio.TimerHandle | None
-    _stall_timer: asyncio.TimerHandle | None
-    _close_timer: asyncio.TimerHandle | None
 
     def __init__(
         self, broker: "Broker", transport: Transport, peer: str, form: Form | None = None
     ) -> None:
         self.broker = broker
         self.transport = transport
-        self.peer = peer
-        self.loop = broker.loop
+        self.peer, self.loop = peer, broker.loop
         self.connection = Connection("server", broker.settings.packet_bytes_max, broker.topics)
         self.session: Session | None = None
         self.caller: Caller | None = None
@@ -131,8 +129,7 @@ class Client:
         self.taken = self.answered = 0
         """Publishes of QoS 1 and 2: the number of the last one, and of the last one answered."""
         self.early: dict[int, tuple[int, int, Outcome]] = {}
-        """First bytes of answers, packet identifiers and outcomes that wait for those before them,
-        by number."""
+        """By number: first bytes of answers, packet identifiers, outcomes that wait for others."""
         self.unreleased: set[int] = set()
         """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
         self.refused = 0
@@ -146,6 +143,7 @@ class Client:
         """What is due when the session is saved as it is now."""
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
+        self.timed: dict[int, timing.Timed] | None = None  # by packet identifier
         self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
         self.saving: list[bytes] = []
         """What is due when the save that goes on is done."""
@@ -355,6 +353,8 @@ class Client:
             except Error as error:  # the log cannot be read
                 self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
                 return
+        elif self.session is not None:
+            timing.hold(self.session)
         if self.later and not self.saving:
             self._save()
         out = self.out
@@ -483,9 +483,8 @@ class Client:
     def lost(self) -> None:
         """Hear that the transport is closed: release everything, let the session wait or end."""
         if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
-            self._guard(
-                "the goodbye of", self._handle, self.held[-1:]
-            )  # MQTT-3.14.4-3: it was read
+            # MQTT-3.14.4-3: it was read
+            self._guard("the goodbye of", self._handle, self.held[-1:])
         self.closing = True
         self.held.clear()
         if self.dialogue is not None:

@@ -6,7 +6,10 @@ The engine, and no edge, decides from it what is allowed (DESIGN, section 3, nev
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final, cast
+
+from app.core.event_limits import EVENTS_NAME_CHARS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,27 @@ class Caller:
     issuer: str = ""
     issue: int = 0
     until: float = math.inf
+
+
+_ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
+
+
+def levels_of(caller: Caller) -> str:
+    """Return where it stands below a level of ``$SYS`` what is told of a caller.
+
+    A client id is one level, as in a URL; who has none, such as a reader of SSE, is named by its
+    door and user.
+    """
+    if caller.client_id:
+        return _level(caller.client_id)
+    return f"{caller.door}/{_level(caller.user)}"
+
+
+def _level(name: str) -> str:
+    if len(name) > EVENTS_NAME_CHARS_MAX:
+        digest = blake2b(name.encode(errors="replace"), digest_size=16).hexdigest()
+        name = f"{name[: EVENTS_NAME_CHARS_MAX - len(digest) - 1]}~{digest}"
+    return name.translate(_ESCAPED)
 
 
 def caller_facts(caller: Caller) -> dict[str, object]:

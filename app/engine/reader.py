@@ -23,6 +23,7 @@ from app.engine.retained.retaining import servers_own
 from app.engine.rights.befores import find_befores
 from app.engine.shedding import Shedding
 from app.engine.watch.gaps import Account
+from app.engine.watch.slow import SlowSubscriptions
 from app.store.records import Layout
 from app.store.store import Page, Store
 
@@ -74,6 +75,8 @@ class Reader:
         self._pages = Pages()
         self.account = Account()
         """What all subscriptions together were not passed on."""
+        self.slow: SlowSubscriptions | None = None
+        """Hears how late subscriptions are given something, if anybody wants to know."""
         self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
         """Pages that are being read, by part of the log and position."""
         self.announced = announced

@@ -13,18 +13,16 @@ next start says so.
 import asyncio
 import logging
 from collections import OrderedDict
-from hashlib import blake2b
 from typing import Final
 
 from app.codecs import JSON, decode, encode
 from app.core.buckets import Bucket
-from app.core.callers import ALL, Caller
+from app.core.callers import ALL, Caller, levels_of
 from app.core.clock import WallClock
 from app.core.errors import Error
 from app.core.event_limits import (
     EVENTS_HELD_CLIENTS_MAX,
     EVENTS_HELD_SECONDS,
-    EVENTS_NAME_CHARS_MAX,
     EVENTS_PER_CLIENT_PER_SECOND_MAX,
     EVENTS_PER_SECOND_MAX,
     EVENTS_RATED_CLIENTS_MAX,
@@ -45,23 +43,13 @@ SERVER_TOPIC: Final = f"{EVENTS_LEVEL}/server/process"
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
 _WRITER: Final = Caller(user="$server", grants=ALL)
-_ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 Facts = dict[str, object]
 
 
 def topic_of(caller: Caller) -> str:
     """Return where it is told what happens to a caller: a client id is one level, as in a URL."""
-    if caller.client_id:
-        return f"{EVENTS_LEVEL}/{_level(caller.client_id)}"
-    return f"{EVENTS_LEVEL}/{caller.door}/{_level(caller.user)}"
-
-
-def _level(name: str) -> str:
-    if len(name) > EVENTS_NAME_CHARS_MAX:
-        digest = blake2b(name.encode(errors="replace"), digest_size=16).hexdigest()
-        name = f"{name[: EVENTS_NAME_CHARS_MAX - len(digest) - 1]}~{digest}"
-    return name.translate(_ESCAPED)
+    return f"{EVENTS_LEVEL}/{levels_of(caller)}"
 
 
 def _plain(value: object) -> object:

@@ -43,6 +43,10 @@ class Holding:
     """How many ended because their client stayed away for too long."""
     dropped: int = 0
     """Messages that did not fit into the queue of a reader."""
+    slow: int = 0
+    """Entries in the list of slow subscriptions."""
+    slow_ever: int = 0
+    """How often anything was delivered slowly."""
     in_flight: int = 0
     """Messages that were sent and are not acknowledged."""
     stored: int = 0

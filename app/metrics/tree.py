@@ -53,6 +53,8 @@ SYSTEM: Final[Mapping[str, Reading]] = {
     "heap/current": lambda it: it.heap.current,
     "heap/maximum": lambda it: it.heap.maximum,
     "messages/inflight": lambda it: it.holding.in_flight,
+    "subscriptions/slow": lambda it: it.holding.slow,
+    "publish/messages/slow": lambda it: it.holding.slow_ever,
     "messages/stored": lambda it: it.holding.stored,
     "store/messages/count": lambda it: it.holding.stored,
     "store/messages/bytes": lambda it: it.holding.stored_bytes,

@@ -53,6 +53,11 @@ class Window:
                 yield packet_id, flight
 
     @property
+    def latest(self) -> int:
+        """The identifier that was given last."""
+        return self._last
+
+    @property
     def upcoming(self) -> int:
         """The identifier that the next message gets if it is free then."""
         return self._last % PACKET_ID_MAX + 1

@@ -1,6 +1,8 @@
 """What is measured: brings the metrics together with those who count, none of which knows them."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from random import random
 
 from app.broker.broker import Broker
@@ -14,7 +16,10 @@ from app.directory.refusals import TABLE as REFUSALS
 from app.engine.branches.topic_table_rows import PATH as TABLES
 from app.engine.branches.topic_tables import TopicTables
 from app.engine.engine import Engine
+from app.engine.rows.slow_rows import PATH as SLOW
+from app.engine.rows.slow_rows import slow_rows
 from app.engine.watch.gaps import Why
+from app.engine.watch.slow import SlowSettings, SlowSubscriptions
 from app.engine.write import Outcome, Receipt
 from app.metrics.client_events import TABLE as EVENTS
 from app.metrics.metrics import Metrics
@@ -88,6 +93,20 @@ def show_tables(engine: Engine, tables: TopicTables) -> None:
         engine.live.changed(TABLES, name, "dropped")
 
     tables.on_begin, tables.on_end = begin, end
+
+
+def list_slow(engine: Engine, settings: SlowSettings, metrics: Metrics) -> None:
+    """Have it measured how late subscriptions are given something, and show who is slow (O7)."""
+    slow = SlowSubscriptions(
+        settings, engine.now, asyncio.get_running_loop(), partial(engine.live.changed, SLOW)
+    )
+    engine.reader.slow = slow
+    engine.registry.add(SLOW, slow_rows(slow))
+
+    def survey() -> None:
+        metrics.holding.slow, metrics.holding.slow_ever = len(slow), slow.total
+
+    metrics.surveys.append(survey)
 
 
 def sample_messages(broker: Broker, stats: TopicStats) -> None:

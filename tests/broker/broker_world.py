@@ -6,6 +6,7 @@ clock and the loop's clock are one number that a test moves.
 
 import asyncio
 from concurrent.futures import Future
+from functools import partial
 
 from app.broker.broker import Broker
 from app.broker.connections.entrance import enter
@@ -22,6 +23,9 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.rows.slow_rows import PATH as SLOW
+from app.engine.rows.slow_rows import slow_rows
+from app.engine.watch.slow import SlowSubscriptions
 from app.mqtt.connection import Connection
 from app.mqtt.encode import encode
 from app.mqtt.packets import (
@@ -242,7 +246,7 @@ class Peer:
 class World:
     """An engine in memory, a broker on it, and time."""
 
-    def __init__(self, store=None, now=1_700_000_000.0, undeclared="table", **settings):
+    def __init__(self, store=None, now=1_700_000_000.0, undeclared="table", slow=None, **settings):
         self.now, self.undeclared = now, undeclared
         self.store = store or MemoryStore(EPOCH)
         self.store.open(TABLES)
@@ -264,9 +268,15 @@ class World:
             topic_tables=self.topic_tables,
         )
         self.options = settings
+        self.loop = Loop(asyncio.get_running_loop())
+        self.slow = None
+        if slow is not None:
+            changed = partial(self.engine.live.changed, SLOW)
+            self.slow = SlowSubscriptions(slow, lambda: self.now, self.loop, changed)
+            reader.slow = self.slow
+            registry.add(SLOW, slow_rows(self.slow))
         self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
-        self.loop = self.broker.loop = self.engine.delayed.loop = Loop(asyncio.get_running_loop())
-        self.topic_tables.loop = self.loop
+        self.broker.loop = self.engine.delayed.loop = self.topic_tables.loop = self.loop
         facts = self.store.states(TOPIC_TABLES)
         self.topic_tables.restore(self.store.topic_tables(), facts)
         self.peers = []

@@ -8,6 +8,7 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
+from app.broker.delivery import timing
 from app.broker.delivery.flights import Light, begin_flight, send_again
 from app.broker.delivery.forms import UNSENDABLE, Form, Frame, Parts
 from app.broker.delivery.sharing import Sharing
@@ -40,11 +41,15 @@ def deliver(client: "Client", session: Session) -> None:
         limit = min(limit, session.window.receive_maximum - len(session.window))
         if limit <= 0:
             client.blocked = True  # an acknowledgement calls again
+            subscription.hold()
             return
     pairs = subscription.take(limit)
     if pairs:
         frames: list[bytes] = []
+        before = client.traffic.publishes_out
         certain = _encode(client, session, pairs, frames)
+        if session.reliable:
+            timing.begin_last(client, session, pairs, client.traffic.publishes_out - before)
         _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()
@@ -99,6 +104,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
         certain |= tell_all(client, session, frames)
         client.traffic.sent(1, client.broker.forms.size(event, cast("Form", interest.form)))
         if not qos:
+            timing.dealt(client, session, deal, event, interest)
             frames.append(cast("bytes", frame))
             deal.group.done(deal)
             continue
@@ -106,6 +112,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
         head, tail = cast("Parts", frame)
         number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
         sharing.sent(deal, number)
+        timing.dealt(client, session, deal, event, interest, number)
         frames.append(head + number.to_bytes(2, "big") + tail)
         # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
         certain |= qos == 2 and (session.kept or deal.group.durable)

@@ -152,6 +152,8 @@ class Sharing:
         if known != share:  # a hook gave the same filter another meaning
             self.unsubscribe(text)
         self.serve()
+        if self.session.subscription is not None:
+            self.session.subscription.join()
         self.shares[text] = share, interest
         self._group(share).join(self, interest, self._position(since))
 

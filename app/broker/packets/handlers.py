@@ -7,6 +7,7 @@ about rights, types or storage.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from app.broker.delivery import timing
 from app.broker.delivery.flights import Light, Sent
 from app.broker.packets.opening import on_connect
 from app.broker.packets.publishing import on_puback, on_publish
@@ -132,6 +133,7 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
     item = session.window.acknowledge(packet_id)
+    timing.end(client, packet_id)
     if session.sharing is not None and isinstance(item, Sent):
         session.sharing.done(item)
     if session.kept:

@@ -9,6 +9,7 @@ before it.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.broker.delivery import timing
 from app.broker.delivery.flights import Light, Sent
 from app.broker.packets.hooking import reason_of
 from app.broker.packets.messages import condition_of, describe, mark_from, stamp_from
@@ -247,6 +248,8 @@ def on_puback(client: "Client", packet: Puback) -> None:
     item = session.window.acknowledge(packet.packet_id)
     if type(item) is Light or (type(item) is Sent and item.qos == 2):
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+    if client.timed:
+        timing.end(client, packet.packet_id)
     if session.sharing is not None and type(item) is Sent:
         session.sharing.done(item)
     if session.kept:

@@ -40,6 +40,7 @@ ADMINISTERED: Final = (
     "$SYS/dead_letters/",
     "$SYS/retained/",
     "$SYS/rules/",
+    "$SYS/slow_subscriptions/",
     "$SYS/snapshots/",
     "$SYS/users/",
     "$SYS/roles/",

@@ -68,6 +68,13 @@ class Standing:
         """Who reads: whoever watched last."""
         self.gate: Gate | None = None
         """What hooks have between this and its reader; nothing, nearly always."""
+        slow = reader.slow
+        self._slow = slow if slow is not None and slow.times_writes else None
+        """Hears when something is handed over."""
+        self.joined = reader.announced()
+        """The log's head when the reader came, or its last filter."""
+        self.held_since = 0.0
+        """From when on it could not take what waits, in seconds since 1970; 0 when it could."""
         self.position = 0
         self._read_to = 0
         """The position when the page has been handed over."""
@@ -85,7 +92,8 @@ class Standing:
         records as they are. The caller of this is the engine, in the same turn in which it asked
         the bus.
         """
-        announced = self._reader.announced()
+        self.join()
+        announced = self.joined
         start = announced if since is None else since
         interest.sources = self._reader.sources(interest.topics)
         if not self.interests:
@@ -261,6 +269,15 @@ class Standing:
         self._page.extend((mark, mark.interest) for mark in marks)
         if marks:
             self._signal()
+
+    def join(self) -> None:
+        """Note that the reader wants something from now on: what was before is not late."""
+        self.joined = self._reader.announced()
+
+    def hold(self) -> None:
+        """Hear that the reader cannot take what waits for it now."""
+        if self._slow is not None and not self.held_since and self.waiting:
+            self.held_since = self._slow.now()
 
     def suspend(self) -> tuple[int, list[Interest]]:
         """End it; return what it takes to go on another time: the position, and the interests.

@@ -118,9 +118,15 @@ class Subscription(Standing):
         bytes. Raises the Error that ended the subscription.
         """
         out = self._take(limit)
-        if self.gate is None or not out:
+        if not out:
+            return out
+        if self.gate is None:
+            if self._slow is not None and (out[0][0].version or self.held_since):
+                self._slow.written(self, out)
             return out
         through = self.gate.let(out)
+        if through and self._slow is not None:
+            self._slow.written(self, through)
         if not through and self._signalled:  # there may be more, but this turn had its share
             self._signalled = False
             asyncio.get_running_loop().call_soon(self._signal)

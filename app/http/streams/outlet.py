@@ -36,12 +36,14 @@ class Outlet:
     """The way out of one stream.
 
     ``take`` gives the frames to write next, an empty list when there are none for now; ``more``
-    tells whether it would give any. What ``take`` raises ends ``run``.
+    tells whether it would give any; ``hold`` hears that nothing can be taken now. What ``take``
+    raises ends ``run``.
     """
 
     __slots__ = (
         "_failure",
         "_flusher",
+        "_hold",
         "_lane",
         "_more",
         "_take",
@@ -52,11 +54,16 @@ class Outlet:
     )
 
     def __init__(
-        self, flusher: Flusher, take: Callable[[], list[Any]], more: Callable[[], bool]
+        self,
+        flusher: Flusher,
+        take: Callable[[], list[Any]],
+        more: Callable[[], bool],
+        hold: Callable[[], None],
     ) -> None:
         self._flusher = flusher
         self._take = take
         self._more = more
+        self._hold = hold
         self._wake = asyncio.Event()
         self._lane: Lane | None = None
         self._failure: Exception | None = None
@@ -77,8 +84,10 @@ class Outlet:
         """Write what there is, if the peer takes it now; else leave it to the task."""
         lane = self._lane
         if self.busy_since or self.closed or self._failure is not None or lane is None:
+            self._hold()
             return
         if not lane.open:
+            self._hold()
             self._wake.set()
             return
         try:

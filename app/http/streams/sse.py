@@ -98,7 +98,9 @@ class EventStream:
         self.path = path
         self._send = send
         subscription = Subscription(edge.engine.reader)
-        self._outlet = Outlet(edge.flusher, self._take, lambda: subscription.ready)
+        self._outlet = Outlet(
+            edge.flusher, self._take, lambda: subscription.ready, subscription.hold
+        )
         subscription.on_ready = self._outlet.ready
         self.subscription = subscription
         self._lane: EventLane

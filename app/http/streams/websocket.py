@@ -116,8 +116,9 @@ class Socket(Connection):
         self.meta = meta
         self.caller = caller
         self.path: str = scope["path"]
-        self._outlet = Outlet(edge.flusher, self._take, self._more)
-        self.subscription = Subscription(edge.engine.reader, on_ready=self._outlet.ready)
+        self.subscription = Subscription(edge.engine.reader)
+        self._outlet = Outlet(edge.flusher, self._take, self._more, self.subscription.hold)
+        self.subscription.on_ready = self._outlet.ready
         self._frame: Once
         self.frames = Frames(edge.engine, media_type, meta=meta)
         self._filters: dict[int, TopicFilter] = {}
