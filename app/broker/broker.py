@@ -67,6 +67,9 @@ class Broker:
         self.observer = observer or Silence()
         self.sample: Callable[[Client, Sequence[object]], None] | None = None
         """Is shown what was read at once from a client."""
+        slow = engine.reader.slow
+        self.slow = slow if slow is not None and slow.times_answers else None
+        """Hears when messages are acknowledged."""
         self.tally = Tally(self.observer.traffic)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)

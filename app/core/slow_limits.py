@@ -10,8 +10,8 @@ SLOW_EXPIRE_SECONDS = 300
 """Until an entry that was not slow again is forgotten: an operator sees what was a moment ago."""
 SLOW_LOOK_SECONDS = 1.0
 """Between two looks at the list, while there is anything in it: so often watchers hear of it."""
-SLOW_TIMED_MAX = 64
-"""Writes to one client whose acknowledgement is timed at once, some 200 bytes each. There is one
-for each write, not for each message: a client that has so many open is slow with those."""
+SLOW_TIMED_MAX = 8
+"""Writes to one client whose acknowledgement is timed at once. For each one event is kept: of the
+last message, and who has so many open is slow with those."""
 SLOW_HEAP_FACTOR = 4
 """How many of its entries the list's heap may have for each that is true: then it is made anew."""

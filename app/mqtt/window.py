@@ -34,13 +34,14 @@ class Flight:
 class Window:
     """The messages in flight to one peer, by packet identifier."""
 
-    __slots__ = ("_flights", "_last", "receive_maximum")
+    __slots__ = ("_flights", "latest", "receive_maximum")
 
     def __init__(self, receive_maximum: int = PACKET_ID_MAX) -> None:
         self.receive_maximum = receive_maximum
         self._flights: dict[int, object] = {}
         """Flights, or bare items: a Flight is made when more than the item must be known."""
-        self._last = 0
+        self.latest = 0
+        """The identifier that was given last."""
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -53,14 +54,9 @@ class Window:
                 yield packet_id, flight
 
     @property
-    def latest(self) -> int:
-        """The identifier that was given last."""
-        return self._last
-
-    @property
     def upcoming(self) -> int:
         """The identifier that the next message gets if it is free then."""
-        return self._last % PACKET_ID_MAX + 1
+        return self.latest % PACKET_ID_MAX + 1
 
     @property
     def full(self) -> bool:
@@ -72,11 +68,11 @@ class Window:
         flights = self._flights
         if len(flights) >= PACKET_ID_MAX:
             raise Error(Code.BUSY, "All 65,535 packet identifiers are in flight; acknowledge some.")
-        number = self._last
+        number = self.latest
         while True:
             number = number + 1 if number < PACKET_ID_MAX else 1
             if number not in flights:
-                self._last = number
+                self.latest = number
                 return number
 
     def begin(self, item: object) -> int:
@@ -85,10 +81,10 @@ class Window:
         It is ``next_id`` and ``start`` without the time, for the hot path.
         """
         flights = self._flights
-        number = self._last + 1
+        number = self.latest + 1
         if number > PACKET_ID_MAX or number in flights:
             number = self.next_id()
-        self._last = number
+        self.latest = number
         flights[number] = item
         return number
 

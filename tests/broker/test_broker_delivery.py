@@ -71,7 +71,7 @@ async def test_identifiers_wrap_and_never_collide(world):
     peer = await world.subscribed("a", client_id="s", qos=1)
     await world.say("a", b"")
     (first,) = await peer.hear()
-    peer.client.session.window._last = PACKET_ID_MAX - 1
+    peer.client.session.window.latest = PACKET_ID_MAX - 1
     for _ in range(3):
         await world.say("a", b"")
     assert [1, PACKET_ID_MAX, 2, 3] == [

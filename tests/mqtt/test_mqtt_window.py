@@ -19,7 +19,7 @@ def test_an_identifier_in_flight_is_never_given():
     for packet_id in (1, 2, 4, PACKET_ID_MAX):
         window.start(packet_id, "x")
     assert [window.next_id() for _ in range(3)] == [3, 5, 6]
-    window._last = PACKET_ID_MAX - 1
+    window.latest = PACKET_ID_MAX - 1
     assert window.next_id() == 3
 
 
@@ -91,9 +91,9 @@ def test_begin_is_next_id_and_start():
     """D21: the hot path's way; it wraps and passes over what is in flight."""
     window = Window()
     assert [window.begin("a"), window.begin("b")] == [1, 2]
-    window._last = PACKET_ID_MAX
+    window.latest = PACKET_ID_MAX
     assert [window.begin("c"), window.begin("d")] == [3, 4]
-    window._last = 0
+    window.latest = 0
     assert window.begin("e") == 5
     assert window.acknowledge(1) == "a"
 

@@ -48,8 +48,8 @@ def deliver(client: "Client", session: Session) -> None:
         frames: list[bytes] = []
         before = client.traffic.publishes_out
         certain = _encode(client, session, pairs, frames)
-        if session.reliable:
-            timing.begin_last(client, session, pairs, client.traffic.publishes_out - before)
+        if session.reliable and client.traffic.publishes_out - before == len(pairs):
+            timing.begin(client, session.window.latest, *pairs[-1])  # it is of this one
         _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()

@@ -133,7 +133,7 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
     item = session.window.acknowledge(packet_id)
-    timing.end(client, packet_id)
+    timing.end(client, session, packet_id)
     if session.sharing is not None and isinstance(item, Sent):
         session.sharing.done(item)
     if session.kept:

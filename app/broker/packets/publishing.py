@@ -249,7 +249,7 @@ def on_puback(client: "Client", packet: Puback) -> None:
     if type(item) is Light or (type(item) is Sent and item.qos == 2):
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
     if client.timed:
-        timing.end(client, packet.packet_id)
+        timing.end(client, session, packet.packet_id)
     if session.sharing is not None and type(item) is Sent:
         session.sharing.done(item)
     if session.kept:

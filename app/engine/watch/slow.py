@@ -9,8 +9,8 @@ handed over together:
 
 A message arrives when the engine takes it, with its version, so nothing is noted of it on its way;
 what is not logged has none, and counts from when its reader could not take it, or is sent it. What
-was there before its reader came is not late (of it, only how long its acknowledgement takes is),
-and neither is what was first made elsewhere or at another time (``stamps.py``).
+was there before its reader came is not late, but for its ``response``, and neither is what was
+first made elsewhere or at another time (``stamps.py``).
 
 The list is bounded, and forgets who was not slow again. It knows no protocol: who hands over says
 so. As long as nothing is slow, it costs a look at the clock for all that is handed over together.
@@ -100,9 +100,12 @@ class SlowSubscriptions:
         """Whether who hands over is to say so (``written``)."""
         self.times_answers = on and measure is not Measure.INTERNAL
         """Whether it is to say when what is handed over is acknowledged (``answered``)."""
+        self.whole = measure is Measure.WHOLE
         self._timers = timers
         self._changed = changed
         self._seconds = settings.threshold_ms / 1000
+        self.limit = self._seconds * PER_SECOND
+        """The threshold in the unit of versions."""
         self._entries: dict[str, Slow] = {}
         self._least: list[tuple[float, str]] = []
         """A heap of how late they were once; what is out of date is left out in its turn."""
@@ -145,17 +148,13 @@ class SlowSubscriptions:
         if since:
             self._note(caller, event.topic, interest, qos, self.now() - since)
 
-    def begin_of(self, event: Event, joined: int) -> float:
-        """Return from when a message counts that is written now and will be acknowledged."""
-        if self.settings.measure is Measure.WHOLE and _arrived_after(event, joined):
-            return seconds_of(event.version)
-        return self.now()
-
     def answered(
-        self, caller: Caller, topic: str, interest: Interest | None, qos: int, begin: float
+        self, caller: Caller, joined: int, event: Event, interest: Interest, begun: float
     ) -> None:
-        """Hear that a message was acknowledged, which counts from ``begin``."""
-        self._note(caller, topic, interest, qos, self.now() - begin)
+        """Hear that a message is acknowledged; ``begun`` is its version or when it was sent."""
+        if begun != event.version or _arrived_after(event, joined):
+            seconds = self.now() - begun / PER_SECOND
+            self._note(caller, event.topic, interest, min(event.qos, interest.qos), seconds)
 
     def _note(
         self, caller: Caller, topic: str, interest: Interest | None, qos: int, seconds: float

@@ -32,6 +32,7 @@ import asyncio
 import logging
 from collections import deque
 
+from app.core.clock import PER_SECOND
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
 from app.core.events import Event
@@ -120,13 +121,20 @@ class Subscription(Standing):
         out = self._take(limit)
         if not out:
             return out
+        slow = self._slow
         if self.gate is None:
-            if self._slow is not None and (out[0][0].version or self.held_since):
-                self._slow.written(self, out)
+            if slow is not None and (
+                self.held_since
+                or (
+                    (version := out[0][0].version)
+                    and slow.now() * PER_SECOND - version >= slow.limit
+                )
+            ):
+                slow.written(self, out)
             return out
         through = self.gate.let(out)
-        if through and self._slow is not None:
-            self._slow.written(self, through)
+        if through and slow is not None:
+            slow.written(self, through)
         if not through and self._signalled:  # there may be more, but this turn had its share
             self._signalled = False
             asyncio.get_running_loop().call_soon(self._signal)
