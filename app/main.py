@@ -257,7 +257,7 @@ class Application:
         self._closing.push_async_callback(self.engine.stop)
         self.identity.begin(self.engine)
         self._run(self.identity.look())
-        list_slow(self.engine, self.config.slow_subscriptions.settings, self.metrics)
+        list_slow(self.engine, self.config.slow_subscriptions.settings)
         self._retain()
         results = Results(
             self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now

@@ -60,8 +60,7 @@ class Broker:
         observer: Observer | None = None,
     ) -> None:
         self.engine = engine
-        self.settings = settings
-        self.now = now
+        self.settings, self.now = settings, now
         self.loop = asyncio.get_running_loop()
         self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
         self.observer = observer or Silence()

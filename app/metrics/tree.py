@@ -38,6 +38,8 @@ LIVE: Final[Mapping[str, Reading]] = {
     "bytes/sent": lambda it: it.wire.bytes_sent,
     "subscriptions/count": lambda it: it.subscriptions,
     "shared_subscriptions/count": lambda it: it.shared_subscriptions,
+    "subscriptions/slow": lambda it: it.holding.slow,
+    "publish/messages/slow": lambda it: it.holding.slow_ever,
     "retained messages/count": lambda it: it.retained,
     "connections/socket/count": lambda it: it.wire.connections,
 }
@@ -53,8 +55,6 @@ SYSTEM: Final[Mapping[str, Reading]] = {
     "heap/current": lambda it: it.heap.current,
     "heap/maximum": lambda it: it.heap.maximum,
     "messages/inflight": lambda it: it.holding.in_flight,
-    "subscriptions/slow": lambda it: it.holding.slow,
-    "publish/messages/slow": lambda it: it.holding.slow_ever,
     "messages/stored": lambda it: it.holding.stored,
     "store/messages/count": lambda it: it.holding.stored,
     "store/messages/bytes": lambda it: it.holding.stored_bytes,

@@ -68,6 +68,9 @@ def watch_broker(broker: Broker, metrics: Metrics) -> None:
         holding = metrics.holding
         holding.sessions, holding.sessions_expired = len(broker.sessions), broker.ended
         slow = engine.reader.account.counts.get(Why.SLOW, 0)
+        late = engine.reader.slow
+        if late is not None:
+            holding.slow, holding.slow_ever = len(late), late.total
         holding.dropped = slow + broker.dropped_waiting
 
     def survey() -> None:
@@ -95,18 +98,13 @@ def show_tables(engine: Engine, tables: TopicTables) -> None:
     tables.on_begin, tables.on_end = begin, end
 
 
-def list_slow(engine: Engine, settings: SlowSettings, metrics: Metrics) -> None:
+def list_slow(engine: Engine, settings: SlowSettings) -> None:
     """Have it measured how late subscriptions are given something, and show who is slow (O7)."""
     slow = SlowSubscriptions(
         settings, engine.now, asyncio.get_running_loop(), partial(engine.live.changed, SLOW)
     )
     engine.reader.slow = slow
     engine.registry.add(SLOW, slow_rows(slow))
-
-    def survey() -> None:
-        metrics.holding.slow, metrics.holding.slow_ever = len(slow), slow.total
-
-    metrics.surveys.append(survey)
 
 
 def sample_messages(broker: Broker, stats: TopicStats) -> None:

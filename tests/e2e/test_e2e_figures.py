@@ -5,17 +5,23 @@ import asyncio
 import pytest
 
 from app.mqtt.encode import encode
-from app.mqtt.packets import Connect, Pingreq, Publish
+from app.mqtt.packets import Connect, Pingreq, Puback, Publish
 from app.net.handshake import Handshakes
 from app.schema.read import parse_schema
 from app.wiring.figures import _listeners
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
 
+SLEEPY = "$SYS/slow_subscriptions/sleepy/nap/1"
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    settings = {"mqtt.ban.drops": 2, "hooks.log": "publishes"}
+    settings = {
+        "mqtt.ban.drops": 2,
+        "hooks.log": "publishes",
+        "slow_subscriptions.threshold_ms": 1,
+    }
     with Server(tmp_path_factory.mktemp("figures"), settings=settings) as running:
         yield running
 
@@ -74,6 +80,27 @@ def test_a_session_whose_client_is_away_is_a_row_too(server):
     assert row["lag"] > 0
     assert row["disconnected_at"] > row["created"]
     assert not {"bytes_in", "peer"} & row.keys()
+
+
+def test_a_slow_client_is_listed_counted_and_forgotten(server):
+    """O7: as a row, and in the metrics; an administrator clears the list."""
+    with Mqtt(server.mqtt_port, client_id="sleepy") as client:
+        client.subscribe("nap/#")
+        client.publish("nap/1", b"")
+        message = client.receive()
+        assert 404 == server.request("GET", "/$SYS/slow_subscriptions/x/y").status_code  # it waits
+        client.send(Puback(message.packet_id))
+        row = wait_until(
+            lambda: (found := server.request("GET", f"/{SLEEPY}")).is_success and found.json(),
+            "it was slow",
+        )
+    assert ("nap/#", 1, True) == (row["filter"], row["qos"], row["latency_ms"] >= 1)
+    assert row in rows(server, "slow_subscriptions/?client_id==sleepy")
+    told = server.request("GET", "/metrics").text
+    assert "broker_subscriptions_slow 0" not in told
+    assert "broker_publish_messages_slow 0" not in told
+    assert 204 == server.request("DELETE", f"/{SLEEPY}").status_code
+    assert 404 == server.request("DELETE", f"/{SLEEPY}").status_code
 
 
 def test_hooks_and_what_they_cost(server):
