@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PROCESS_CPU_CLOCK = 2
+"""What clock_getcpuclockid(3) adds to a process: its time on a processor, of all its threads."""
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 READY_TIMEOUT_SECONDS = 30.0
 STOP_TIMEOUT_SECONDS = 5.0
@@ -34,9 +35,11 @@ def free_port() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process with all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+    """Return the CPU time of a process with all its threads, to the nanosecond.
+
+    /proc tells it in hundredths of a second: 2% of a short round.
+    """
+    return time.clock_gettime((~pid << 3) | PROCESS_CPU_CLOCK)
 
 
 def rss_bytes(pid: int) -> int:
