@@ -67,10 +67,11 @@ class Admission:
         instead of at a record, or TOO_LARGE when there are too many topic tables.
         """
         self.check_size(event)
-        if route.view is not None:
-            raise read_only(route.view)
-        shape = route.shape
+        entry, properties = route.entry, event.properties
+        shape = entry.shape if entry is not None else None
         patch: object = None
+        if entry is not None and entry.view is not None:
+            raise read_only(entry.view)
         if shape is None:
             self._admit_undeclared(route, event)
         else:
@@ -85,24 +86,25 @@ class Admission:
         if event.kind == PATCH:
             patch = decode(event.payload, event.content_type)
         elif event.kind != DELETE:
-            event.expires_at = self._expiry(shape, event)
+            may_end = properties is not None or (shape is not None and shape.ends)
+            event.expires_at = self._expiry(shape, event) if may_end else 0.0
         logged = logs(event, event.table, self._durable)
         write = Write(event, caller, done, condition, shape, patch, logged=logged)
         if shape is not None and self.rights is not None and self.rights.active:
             self._guard(write)
-        if is_stamped(event):
+        if properties is not None and is_stamped(event):
             check_stamp(event, self._now())
             write.stamped = event.kind in RETAINED
         if shape is None and self.retaining is not None:
             write.quota = self.retaining.admit(event)
         if shape is None and self._topic_tables is not None and self._topic_tables.need(event):
             write.logged = True  # asked last: what is refused needs no table
-        write.mark = fact_of_mark(event, caller)
-        write.logged = write.logged or write.mark is not None
+        if properties is not None and (mark := fact_of_mark(event, caller)) is not None:
+            write.mark, write.logged = mark, True
         if write.logged:
             note_writer(event, caller)
-        for guard in self.guards if write.logged else ():
-            guard(event)
+            for guard in self.guards:
+                guard(event)
         if not route.written:
             self._seen.note(route)
         return write

@@ -82,6 +82,9 @@ class Committer:
         """Hears of each write that the record, as it was, did not let somebody do."""
         self.prepare: Callable[[Sequence[Event]], None] | None = None
         """Called on the writer thread with what is committed next; raises nothing."""
+        self.publish = bus.publish
+        """Announces an event that its table does not log; nothing is stored (DESIGN, section 4).
+        It has neither a number nor a version: nobody can ask for it again or compare it."""
         self.commits = 0
         self.failures = 0
         self._loop = asyncio.get_running_loop()
@@ -116,10 +119,11 @@ class Committer:
             )
         pending = self.pending
         for write in writes:
-            if write.stamped or is_stamped(write.event):
-                self._clock.observe(write.event.version)
+            event = write.event
+            if write.stamped or (event.properties is not None and is_stamped(event)):
+                self._clock.observe(event.version)
             elif write.logged:
-                write.event.version = self._clock.tick()
+                event.version = self._clock.tick()
             pending[write.caller] = pending.get(write.caller, 0) + 1
         self._waiting.extend(writes)
         self._schedule()
@@ -149,13 +153,6 @@ class Committer:
         if not self._scheduled and self._running is None:
             self._scheduled = True
             self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
-
-    def publish(self, event: Event) -> None:
-        """Announce an event that its table does not log; nothing is stored (DESIGN, section 4).
-
-        It has neither a number nor a version: nobody can ask for it again or compare it.
-        """
-        self._bus.publish(event)
 
     def show(self, event: Event, path: str) -> None:
         """Announce what nobody keeps, to those alone whose filters name the path it is below."""

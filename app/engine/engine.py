@@ -146,7 +146,7 @@ class Engine:
         before it is announced; where a resource class carries it out, after what that class wrote.
         ``done`` may be called before this returns.
         """
-        if not passed and is_marked(event):
+        if event.properties is not None and not passed and is_marked(event):
             if (heard := self.producers.hear(event, caller, done)) is None:
                 return
             done = heard
@@ -155,8 +155,8 @@ class Engine:
             return
         try:
             route = self.registry.route(event.topic)
-            plain = route.plain and event.kind is MESSAGE and condition is None
-            if plain and not changes and self._forward(event, caller):
+            plain = route.plain and condition is None and not changes
+            if plain and event.kind is MESSAGE and self._forward(event, caller):
                 if not route.written:
                     self.seen.note(route)
                 if type(done) is not Unheard:
@@ -187,8 +187,9 @@ class Engine:
         Not when a write of the same caller waits: they are announced in the order in which they
         came. Nor when a durable reader wants it: then it is logged.
         """
+        rights = self.rights
         if (
-            not self.rights.may_publish(caller, event.topic)
+            not (rights.may_publish(caller, event.topic) if rights.active else caller.grants.write)
             or caller in self.committer.pending
             or len(event.payload) > self.admission.payload_bytes_max
             or (event.properties is not None and not NEEDING.isdisjoint(event.properties))
@@ -294,7 +295,9 @@ class Engine:
         if self.hooks.supplying:
             return UNKNOWN
         known = self.reader.peek(topic)
-        return self.rights.record(caller, known) if isinstance(known, Event) else known
+        if self.rights.active and isinstance(known, Event):
+            return self.rights.record(caller, known)
+        return known
 
     async def read(self, topic: str, caller: Caller) -> Record:
         """Return the current record at a topic; raises NOT_FOUND."""

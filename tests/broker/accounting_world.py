@@ -271,6 +271,7 @@ class Yard:
         queue = chance.choice((2, 5, 50))
         self.world.engine.reader.queue_events = queue
         self.tap = self.world.committer._bus = Tap(self.world.engine.bus)
+        self.world.committer.publish = self.tap.publish
         self.told = set()
         self.number = 0
         self.readers, self.ledgers = [], []

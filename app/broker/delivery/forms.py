@@ -127,11 +127,10 @@ class Forms:
         else:
             tail = form.no_properties + event.payload
             size = len(topic) + len(tail) + (2 if qos else 0)
-            flags = qos << 1 | retain
-            if size < 128:
-                head = _FIRST_BYTES[flags][size] + topic
+            if size < 128:  # as ``_head``, which would be one more call for each message
+                head = _FIRST_BYTES[qos << 1 | retain][size] + topic
             else:
-                head = bytes((0x30 | flags,)) + varint(size) + topic
+                head = _head(topic, len(tail), qos, retain)
         frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
         if event.encodings is None:
             event.encodings = {form.keys[qos * 2 + retain]: frame}
@@ -195,27 +194,30 @@ class Forms:
         if self.withholds(event):
             return UNSENDABLE
         try:
-            if event.topic not in self._topics:
-                self._remember(event.topic)
+            topic = self._topics.get(event.topic) or self._remembered(event.topic)
             payload, properties = self._content(event, form)
             if event.encodings is None:
                 event.encodings = {}
             event.encodings[form.keys[_SIZE]] = len(payload)
             properties |= added
+            if not properties:
+                tail = form.no_properties + payload
+                return _head(topic, len(tail), qos, retain), tail
             return publish_head_tail(
-                form.version, event.topic, payload, qos, retain, False, properties or None
+                form.version, event.topic, payload, qos, retain, False, properties
             )
         except Exception:
             log.exception("no MQTT packet can be made of %r; it is not sent", event)
             return UNSENDABLE
 
-    def _remember(self, topic: str) -> None:
-        """Keep a topic's bytes for the next message there."""
+    def _remembered(self, topic: str) -> bytes:
+        """Return a topic's bytes, kept for the next message there."""
         raw = text(topic)
         if len(raw) <= TOPIC_CACHED_BYTES_MAX:
             if len(self._topics) >= MATCH_CACHE_TOPICS_MAX:
                 self._topics.clear()
             self._topics[topic] = raw
+        return raw
 
     def _content(self, event: Event, form: Form) -> tuple[bytes, dict[str, object]]:
         """Return payload and properties in a form; before MQTT 5 there are no properties."""
@@ -242,12 +244,9 @@ class Forms:
         wanted = form.media_type or (JSON if event.table is not None else None)
         if wanted is None:
             return event.payload, event.content_type
-        try:
-            return self._contents.payload(event, wanted), wanted
-        except Error as error:
-            if error.code is not Code.NOT_ACCEPTABLE:
-                raise
+        if wanted != event.content_type and not self._contents.structured(event):
             return event.payload, event.content_type  # plain bytes have no other form
+        return self._contents.payload(event, wanted), wanted
 
     @staticmethod
     def size(event: Event, form: Form) -> int:
@@ -271,6 +270,15 @@ class Forms:
             meta = meta_of(event, origin).items()
             told += [(name, str(item)) for name, item in meta if item is not None]
         return tuple(told)
+
+
+def _head(topic: bytes, tail_bytes: int, qos: int, retain: bool) -> bytes:
+    """Return what comes before the packet identifier; of short packets the start is ready made."""
+    size = len(topic) + tail_bytes + (2 if qos else 0)
+    flags = qos << 1 | retain
+    if size < 128:
+        return _FIRST_BYTES[flags][size] + topic
+    return bytes((0x30 | flags,)) + varint(size) + topic
 
 
 def facts_of(form: Form) -> dict[str, object]:

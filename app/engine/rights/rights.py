@@ -173,7 +173,8 @@ class Rights:
 
     def check_read(self, topic: str, caller: Caller) -> None:
         """Raise DENIED or UNAUTHENTICATED unless the caller may be given what is at a topic."""
-        if not self._may(caller, "read", topic):
+        said = self.active or topic[:1] == "$"  # anything but grants
+        if not (self._may(caller, "read", topic) if said else caller.grants.read):
             raise self._refused(caller, "read", topic)
 
     def check_table(self, table: Table, caller: Caller) -> None:
@@ -200,22 +201,27 @@ class Rights:
 
     def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:
         """Raise likewise unless the caller may write at this topic."""
-        if topic.startswith(DELAYED_PREFIX):
+        system = topic[0] == "$"
+        if system and topic.startswith(DELAYED_PREFIX):
             _, topic = split_delayed(topic)  # whoever may write a topic may do it later
+            system = topic[0] == "$"
             if topic.startswith(PRIVATE):  # what waits is kept as it came: a password would be too
                 raise Error(Code.DENIED, f"{topic!r} is written at once or not at all")
-        if topic[0] == "$" and caller.door != "server":
-            if not caller.grants.write and not self.active:
+        if not system or caller.door == "server":
+            action = "publish" if kind == MESSAGE else "write"
+            said = system or self.active
+            if not (self._may(caller, action, topic) if said else caller.grants.write):
                 raise self._refused(caller, "write", topic)
-            if topic.startswith(BROUGHT):
-                return
-            if not topic.startswith(ADMINISTERED):
-                raise Error(
-                    Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written"
-                )
-            self.check_administer(topic, caller)
-        elif not self._may(caller, "publish" if kind == MESSAGE else "write", topic):
+            return
+        if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
+        if topic.startswith(BROUGHT):
+            return
+        if not topic.startswith(ADMINISTERED):
+            raise Error(
+                Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written"
+            )
+        self.check_administer(topic, caller)
 
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything at all."""
