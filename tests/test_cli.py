@@ -364,6 +364,15 @@ def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
     assert written == out.buffer.getvalue()
 
 
+def test_nothing_in_the_past_is_told(server):
+    """O9: an empty answer looks like a command that did not work."""
+    server.answers = [b""]
+    result = run("history", "Nope/1")
+    assert (0, "", "nothing happened at Nope/1, as far as the log goes back\n") == (
+        result.exit_code, result.stdout, result.stderr,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "method", "path", "body"),
     [

@@ -80,6 +80,14 @@ def test_what_cannot_be_a_name_or_password_is_refused(path, name, password, told
     assert not path.exists()
 
 
+def test_a_directory_that_is_made_is_told(tmp_path):
+    """L10: a misspelt one would have users that no server asks."""
+    (tmp_path / "there").mkdir()
+    for folder, told in (("there", False), ("typo", True), ("typo", False)):
+        result = run("add", "ann", "--data", str(tmp_path / folder), stdin="x\n")
+        assert told == (f"{tmp_path / folder} was not there, and is made" in result.stderr)
+
+
 def test_users_are_listed_and_removed(path):
     assert "" == run("list").output
     run("add", "bob", stdin="x\n")

@@ -174,7 +174,9 @@ def _run_job(
     master: str,
 ) -> list[str]:
     from app.pipeline.inputs import open_input  # noqa: PLC0415 - needs PySpark
+    from app.pipeline.options import Options  # noqa: PLC0415
     from app.pipeline.runner import Order, Target, follow, run, session  # noqa: PLC0415
+    from app.pipeline.sink import Bringer  # noqa: PLC0415
 
     job.read_options(options)  # a mistake is told before Spark is started
     table = table or job.table
@@ -188,6 +190,8 @@ def _run_job(
     order = Order(
         job, options, target, lambda text: _declared(schema, text, table), table or parquet
     )
+    if to:  # before Spark is started, which takes a while
+        Bringer(Options.of({**server, "table": to}), replace=replace).check()
     with session(f"rowcast {job.name}", master) as spark:
         place = snapshots or config.snapshots.place(config.data)
         source = open_input(spark, table, place, parquet, server if url else None)

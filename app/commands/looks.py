@@ -43,7 +43,9 @@ def history(
     given = {name: value for name, value in words.items() if value}
     if not given:
         given = {"_last": "10"}
-    _show(f"{topic_path(topic)}?{urlencode(given)}", url)
+    if not _show(f"{topic_path(topic)}?{urlencode(given)}", url):
+        when = " then" if start or end else ""
+        print(f"nothing happened at {topic}{when}, as far as the log goes back", file=sys.stderr)
 
 
 def sessions(
@@ -128,8 +130,10 @@ def _path_of(letter: str) -> str:
     return LETTERS + quote(letter, safe="/")
 
 
-def _show(path: str, url: str | None) -> None:
+def _show(path: str, url: str | None) -> bool:
+    """Print an answer; tell whether there was any."""
     with client_of(url) as client:
         body = client.request("GET", path, headers=_LINES).content
     sys.stdout.buffer.write(body if not body or body.endswith(b"\n") else body + b"\n")
     sys.stdout.buffer.flush()
+    return bool(body)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.auth.users_file import read_users
 from app.commands.options import ConfigOption, DataOption, SchemaOption
 from app.config import Config, load_config
 from app.core.errors import Code, Error
@@ -87,6 +88,7 @@ def export(
         tuple(name.strip() for name in tables.split(",") if name.strip()),
         history,
         audience,
+        _roles(chosen.users_file) if audience else (),
     )
     _check_audience(order, out)
     teller = _teller() if json_lines else None
@@ -109,6 +111,14 @@ def _check_audience(order: "Order", out: Path | None) -> None:
         )
     if order.audience and order.history:
         raise Error(Code.INVALID, "an audience sees no past yet; leave out --history")
+
+
+def _roles(file: Path) -> frozenset[str]:
+    """Return the roles that are declared, and those that users have."""
+    if not file.exists():
+        return frozenset()
+    known = read_users(file)
+    return frozenset(known.roles).union(*(one.roles for one in known.users.values()))
 
 
 def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
@@ -309,6 +319,13 @@ def prove(
 
     directory = _directory(_settings(config, data), out)
     places = [Shelf(directory).place(name).name for name in (first, last)]
+    if places[0] == places[1]:
+        print(
+            f"there is nothing to prove: {places[0]} is compared with itself; make a later "
+            "snapshot with rowcast export, or name an earlier one",
+            file=sys.stderr,
+        )
+        return
     found = differences(directory, Catalogue(directory).items(), *places)
     if found:
         said = "\n".join(f"{table}: {why}" for table, why in found.items())

@@ -70,11 +70,20 @@ def add(
     """
     path = _path(config, data, file)
     name = user_name(name)
+    if data is not None or file is not None:
+        _tell_new(path)
     roles = None if role is None else roles_of(role)
     attributes = dict(map(_attribute, attribute or []))
     kept: tuple[Verifier | None, Hash | None] = None, None
     if password:
-        kept = keep_password(password_text(_password()), secrets.token_bytes, scram=scram)
+        given = _password()
+        if not given:
+            raise Error(
+                Code.INVALID,
+                "a password is not empty: type one, pipe one in, or say --no-password, with which "
+                "only a certificate or a token lets the user in",
+            )
+        kept = keep_password(password_text(given), secrets.token_bytes, scram=scram)
     now = time.time()
 
     def edit(known: UserList) -> UserList:
@@ -180,6 +189,16 @@ def _path(config: Path | None, data: Path | None, file: Path | None) -> Path:
     given = {"data": data, "security.users": file}
     chosen = {key: str(value) for key, value in given.items() if value is not None}
     return load_config(config, None, chosen).users_file
+
+
+def _tell_new(path: Path) -> None:
+    """Tell that a directory will be made: it may be a misspelt one, that no server looks at."""
+    if not path.parent.exists():
+        typer.echo(
+            f"{path.parent} was not there, and is made; a server that keeps its data elsewhere "
+            "does not look there",
+            err=True,
+        )
 
 
 def _password() -> bytes:

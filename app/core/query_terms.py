@@ -133,7 +133,7 @@ def _text_operand(target: Target, text: str) -> str:
 
 def _value(type_: Type, text: str, strict: bool) -> object:
     if type_ is Type.ANY:
-        return text if strict else _guess(text)
+        return text if strict else guessed(text)
     if type_ in _TEXT:
         return text if strict else _text(text)
     if text == "null":
@@ -157,7 +157,7 @@ def _text(text: str) -> str | None:
     return typed[2]
 
 
-def _guess(text: str) -> object:
+def guessed(text: str) -> object:
     """Read a value of an undeclared attribute: typed, or what JSON would take the text for."""
     typed = _TYPED.fullmatch(text)
     if typed is not None:

@@ -34,6 +34,14 @@ from app.core.tables import Table
 from app.core.values import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
+_WRITTEN: Final = {
+    "limit": "limit(10)",
+    "offset": "limit(20,30), which is ten from the twentieth on",
+    "sort": "sort(-name)",
+    "select": "select(name)",
+    "after": "after(token)",
+}
+"""How a query says what other servers take as a parameter of that name."""
 _STALE: Final = re.compile(rf"{STALE}==?(true|false)(?=&|$)")
 _FUNCTION: Final = re.compile(r"([A-Za-z-]+)(?:\(|%28)")
 _ARGUMENT: Final = re.compile(r"(.*?)(?:\)|%29)", re.DOTALL)
@@ -223,6 +231,10 @@ class _Reader:
         if before and written == "=" and self._goes_on(before, raw):
             written, raw = f"={raw}=", ""
         name = ".".join(before.path) if before and not raw else self._decode(raw)
+        if name in _WRITTEN and not self._table.open and self._table.attribute(name) is None:
+            raise Unreadable(
+                f"{self._table.name} has no attribute {shown(name)}; write {_WRITTEN[name]}"
+            )
         target = find(self._table, name, stored=True)
         self.start = symbol.start()
         operator = _SYMBOLS.get(written) or self._named(written.strip("=").lower())

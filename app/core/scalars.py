@@ -81,13 +81,13 @@ def _within(value: int, least: int, most: int) -> int:
 
 
 def to_float(value: object) -> object:
-    """Return a number: a float, or an integer of 64 bits, which is left as it is spelt."""
+    """Return a float, of an integer of 64 bits too: the store has no other kind of Float."""
     if isinstance(value, float):
         return value
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= 300:
         return float(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return _within(value, LONG_MIN, LONG_MAX)
+        return float(_within(value, LONG_MIN, LONG_MAX))
     raise Mismatch
 
 

@@ -18,6 +18,12 @@ from app.pipeline.chart import Points, svg
 
 def plot(place: Path, x: str, y: str, by: tuple[str, ...], where: dict[str, str]) -> str:
     """Return a chart of a result: ``y`` over the time ``x``, a line for each ``by``."""
+    if not place.exists():
+        raise Error(
+            Code.NOT_FOUND,
+            f"{place} is not there; name what a job has published with --out, such as "
+            "data/results/newest/rollup",
+        )
     try:
         data = ds.dataset(str(place), format="parquet")
     except (OSError, pa.ArrowInvalid) as error:

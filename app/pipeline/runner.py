@@ -127,8 +127,15 @@ def _sent(result: DataFrame, order: Order, cut: str) -> str:
         writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
         writer.mode(mode).save()
         told = json.loads(receipt.read_bytes()) if receipt.exists() else {}
+    return said_of(told, f"{target.to} of {(target.server or {}).get('url')}", cut)
+
+
+def said_of(told: Mapping[str, object], place: str, cut: str) -> str:
+    """Return a server's receipt as a sentence."""
+    if told.get("repeat"):
+        return f"{place}: the result of {cut} is there already, {told.get('rows')} rows; no change"
     words = ", ".join(f"{told.get(word)} {word}" for word in ("written", "unchanged", "removed"))
-    return f"{target.to} of {(target.server or {}).get('url')}: {told.get('rows')} rows, {words}"
+    return f"{place}: {told.get('rows')} rows, {words}"
 
 
 def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:

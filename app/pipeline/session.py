@@ -7,6 +7,7 @@ The master is the user's choice: this machine (``local[*]``), a cluster (``spark
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app.core.errors import Code, Error
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 LOCAL_MASTER: Final = "local[*]"
 LOOPBACK: Final = "127.0.0.1"
+LOGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+DRIVER: Final = "spark.driver.extraJavaOptions"
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     # With this, .option("pushdown", "true") hands filters to the format rowcast
     "spark.sql.python.filterPushdown.enabled": "true",
 }
@@ -46,7 +48,10 @@ def start_session(
         return _remote(name, master, settings or {})
     local = master.startswith("local")
     put(_needed(local))
-    chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **(settings or {})}
+    quiet = (
+        {} if "SPARK_CONF_DIR" in variables() else {DRIVER: f"-Dlog4j2.configurationFile={LOGS}"}
+    )
+    chosen = {**SETTINGS, **quiet, **(LOCAL_SETTINGS if local else {}), **(settings or {})}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)

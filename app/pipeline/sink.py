@@ -67,6 +67,16 @@ class Bringer:
             rows += len(some)
         return Brought(self._upload, tuple(parts), rows)
 
+    def check(self) -> None:
+        """Ask whether rows would be taken at all; raises in the server's words if not."""
+        place = path_of(RESULTS, self._upload, "0-0")
+        try:
+            self._remote.send("PUT", place, {"table": self._table, "rows": []})
+            self._remote.send("DELETE", path_of(RESULTS, self._upload), None)
+        except Error as error:
+            words = error.message.removeprefix(f"PUT {place}: ")
+            raise Error(error.code, f"--to {self._table}: {words}") from error
+
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
         """Have all that was brought committed."""
         brought = [cast("Brought", message) for message in messages if message is not None]

@@ -72,7 +72,7 @@ DIRECTIVES: Final = (
 """Names of directives, for the nearest to a mistaken one."""
 
 RESERVED_PATHS: Final = frozenset(
-    {"docs", "redoc", "openapi.json", "health", "mqtt", "ui", "login", "metrics"}
+    {"docs", "openapi.json", "asyncapi.json", "health", "mqtt", "ui", "login", "metrics"}
 )
 """First levels that the server itself answers at; those that begin with ``$`` are, too."""
 

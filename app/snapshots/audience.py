@@ -7,14 +7,16 @@ for a role is nobody. What the server keeps for itself, and the past of tables, 
 administrators only, and so is the schema.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, cast
 
 import pyarrow as pa
 
 from app.codecs import decode
 from app.core.callers import Grants
+from app.core.errors import Code, Error
 from app.core.events import MISSING, Event
+from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.engine.contents import Contents
 from app.engine.rights.policy import Policy
@@ -31,10 +33,23 @@ _RULES: Final = "$SYS/rules/"
 class Audience:
     """What one role sees of a cut."""
 
-    def __init__(self, role: str, tables: Sequence[Table], cut: Cut) -> None:
+    def __init__(
+        self, role: str, tables: Sequence[Table], cut: Cut, roles: Collection[str] = ()
+    ) -> None:
+        """Compile what is said; ``roles`` are those of users. Raises NOT_FOUND for no role at all.
+
+        A misspelt role would else be one that only rules for everybody are about.
+        """
         self._contents = Contents({table.name: Shape(table) for table in tables})
         subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
         policy = Policy(tables, tuple(_rules(cut)))
+        known = sorted(policy.roles.union(roles))
+        if role not in known:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no role {role}{did_you_mean(role, known)}; no @auth, rule or user names "
+                f"it, only {', '.join(known)}; add a row to $SYS/roles if it is one",
+            )
         self._sight = Sight(policy, subject, self._contents, lambda _topic: None)
 
     def sheet(self, sheet: Sheet) -> Sheet | None:

@@ -59,6 +59,8 @@ class Order:
     """Whether the past of each declared table is a table, too."""
     audience: str = ""
     """The role whose members may see the snapshot; empty for administrators."""
+    roles: Collection[str] = ()
+    """The roles that users have or that were declared: an audience is one of them, or of a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
 
 
@@ -87,7 +89,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
         if order.history:
             sheets += _histories(cut, tables, sheets)
         if order.audience:
-            audience = Audience(order.audience, tables, cut)
+            audience = Audience(order.audience, tables, cut, order.roles)
             sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
         with shelf.making() as making:
             there = _same(shelf, cut, order, sheets)

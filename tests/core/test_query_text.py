@@ -212,6 +212,11 @@ def test_undeclared_attributes_may_be_asked_for():
     assert equal("100%", "1") == where("100%=1")
 
 
+def test_an_open_table_may_have_an_attribute_called_limit():
+    """B7: only where attributes are declared, and this one is not, is it a mistake."""
+    assert equal("limit", "10") == where("limit=10", Table("Free", "Free"))
+
+
 def test_keys_within_a_nested_type():
     assert equal("home.city", "5") == where("home.city==5")
 
@@ -227,6 +232,10 @@ def test_the_records_id():
         ("nam=1", 'Cat has no attribute "nam"; did you mean "name"?', SEALED),
         ("sort(nam)", 'Cat has no attribute "nam"; did you mean "name"?', SEALED),
         ("select(nam)", 'Cat has no attribute "nam"; did you mean "name"?', SEALED),
+        ("limit=10", 'Dog has no attribute "limit"; write limit(10)', DOG),
+        ("sort=-name", 'Dog has no attribute "sort"; write sort(-name)', DOG),
+        ("select==a", 'Cat has no attribute "select"; write select(name)', SEALED),
+        ("offset=3", 'Dog has no attribute "offset"; write limit(20,30)', DOG),
         ("secret=1", 'Dog has no attribute "secret"', DOG),
         ("select(secret)", 'Dog has no attribute "secret"', DOG),
         ("sort(secret)", 'Dog has no attribute "secret"', DOG),

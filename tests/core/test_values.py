@@ -106,7 +106,7 @@ CONVERSIONS = [
     (Type.INT, 3.0, 3),
     (Type.LONG, LONG_MAX, LONG_MAX),
     (Type.LONG, -(2.0**53), -(2**53)),
-    (Type.FLOAT, 3, 3),
+    (Type.FLOAT, 3, 3.0),
     (Type.FLOAT, Decimal("1.5"), 1.5),
     (Type.DECIMAL, "12.50", Decimal("12.50")),
     (Type.DECIMAL, 0.1, Decimal("0.1")),

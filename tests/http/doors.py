@@ -165,7 +165,7 @@ class Doors:
     def counts(self):
         """What must be the same before and after a connection: tasks, filters, streams."""
         tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
-        names = sorted(t.get_coro().__qualname__ for t in tasks)
+        names = sorted(getattr(t.get_coro(), "__qualname__", "") for t in tasks)
         return (names, self.engine.bus.subscriptions, len(self.edge.watch), len(self.edge.watch))
 
     async def until(self, condition):

@@ -13,6 +13,7 @@ from app.core.errors import Error
 from app.core.pipeline_limits import RESULTS_KEPT
 from app.pipeline.chart import svg
 from app.pipeline.plotting import plot
+from app.pipeline.runner import said_of
 
 pytest.importorskip("pyspark", reason="NO SPARK: results are NOT tested here")
 
@@ -73,6 +74,14 @@ def result(place, *rows):
     pq.write_table(pa.Table.from_pylist(lines, schema=schema), place / "part.parquet")
 
 
+def test_a_repeat_says_that_nothing_changed():
+    """S14: the receipt of a repeat has the first one's figures; they are not of now."""
+    told = {"rows": 3, "written": 2, "unchanged": 1, "removed": 0, "repeat": False}
+    assert "Hourly: 3 rows, 2 written, 1 unchanged, 0 removed" == said_of(told, "Hourly", "a:1")
+    again = said_of(told | {"repeat": True}, "Hourly", "a:1")
+    assert "Hourly: the result of a:1 is there already, 3 rows; no change" == again
+
+
 def test_a_plot_has_a_line_for_each_series(tmp_path):
     """S9: a result as a picture, and sentences where there is none."""
     result(tmp_path, *((h, float(h % 5), o) for h in range(48) for o in ("JFK", "<LGA>")))
@@ -80,6 +89,8 @@ def test_a_plot_has_a_line_for_each_series(tmp_path):
     lines = [item for item in root.iter() if item.get("class") == "line"]
     assert [48, 48] == [line.get("d").count("L") + 1 for line in lines]
     assert {"JFK", "<LGA>"} <= {item.text for item in root.iter()}
+    with pytest.raises(Error, match="nowhere is not there; name what a job has published"):
+        plot(tmp_path / "nowhere", "start", "mean", ("origin",), {})
     for arguments, message in (
         (("start", "men", (), {}), 'no column men; did you mean "mean"'),
         (("mean", "mean", (), {}), "--x mean: that is double, no time"),

@@ -1,5 +1,6 @@
 """Spark writes back: a DataFrame becomes records, all or none, and once; FEATURES S14, M5."""
 
+import asyncio
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -8,8 +9,8 @@ import pytest
 
 from app.core.errors import Error
 from app.pipeline.options import Options
-from app.pipeline.sink import plain, query_of
-from serving import Server
+from app.pipeline.sink import Bringer, plain, query_of
+from serving import Server, application
 
 SCHEMA = """
 type Hourly @table @export {
@@ -35,6 +36,20 @@ def test_a_row_becomes_a_record_without_what_is_of_an_event():
         "odd": 5, "id": "a", "day": datetime(2026, 1, 2, tzinfo=UTC),
         "at": datetime(2026, 1, 2, 3, tzinfo=UTC), "in": {"x": 1}, "d": Decimal("1.10"),
     }  # fmt: skip
+
+
+async def test_a_table_is_asked_for_before_spark_is_started(tmp_path):
+    """S14: a misspelt --to is told at once, and without Spark's trace before it."""
+    async with application(tmp_path, SCHEMA) as program:
+        url = f"http://127.0.0.1:{program.http_port}"
+        wrong, right = (
+            Bringer(Options.of({"url": url, "table": name}), replace=False)
+            for name in ("Hourli", "Hourly")
+        )
+        with pytest.raises(Error, match='^--to Hourli: .* did you mean "Hourly"'):
+            await asyncio.to_thread(wrong.check)
+        await asyncio.to_thread(right.check)
+        wrong._remote._http.close()  # both have the one of this process
 
 
 def test_a_stream_is_numbered_by_what_spark_calls_it(tmp_path):

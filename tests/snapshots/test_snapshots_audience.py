@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.core.errors import Error
 from app.snapshots.verify import verify
 from snapshot_world import World
 
@@ -55,6 +56,13 @@ def test_a_role_gets_what_it_may_see(world):
     assert [row["topic"] for row in world.rows("_retained")] == ["home/hall/t"]
     assert not any(name.startswith("_sys") for name in made.manifest.tables)
     assert (made.manifest.audience, made.manifest.schema) == ("clerk", "")
+
+
+def test_a_role_that_nothing_knows_is_refused(world):
+    """S18: a misspelt one would silently be given what everybody may see."""
+    with pytest.raises(Error, match='no role clrek; did you mean "clerk"'):
+        world.export(audience="clrek")
+    world.export(audience="guest", roles=["guest"])
 
 
 def test_another_role_gets_more(world):

@@ -82,6 +82,15 @@ def test_what_cannot_be_is_said(world, words, said):
         run(world, *words)
 
 
+def test_a_snapshot_is_not_proved_by_itself(world):
+    """S6, M2: without a later one there is nothing to prove, and that is said."""
+    world.put("Dog", "1", {"name": "Rex"})
+    world.export()
+    words = ["snapshots", "prove", "newest", "--data", str(world.path)]
+    assert "nothing to prove" in CliRunner().invoke(command, words).stderr
+    assert "" == run(world, "snapshots", "prove", "newest")
+
+
 def test_without_pyarrow_it_says_what_to_install(world, monkeypatch):
     """S1: the server needs no pyarrow, and neither does any other command."""
     monkeypatch.setattr("app.commands.snapshots.find_spec", lambda _name: None)

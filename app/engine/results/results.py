@@ -21,6 +21,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, PUT, Event
 from app.core.lineage import client_of
 from app.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_ROWS_MAX, RESULT_SLICE_ROWS
+from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.values import id_text
 from app.engine.registry import VERB_OF_KIND
@@ -68,7 +69,12 @@ class Results:
         """Take a part of a result; a part that came before is replaced. Raises for a bad row."""
         shape = self._engine.registry.shapes.get(table)
         if shape is None or shape.table.path is None:
-            raise Error(Code.NOT_FOUND, f"there is no exported table {table!r} to write to")
+            shapes = self._engine.registry.shapes.values()
+            known = [item.table.name for item in shapes if item.table.path is not None]
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no exported table {table!r} to write to{did_you_mean(table, known)}",
+            )
         upload = self.uploads.opened(name, caller.user, table, self._engine.rights.policy)
         upload.drop(part)
         for start in range(0, len(rows), RESULT_SLICE_ROWS):

@@ -8,15 +8,19 @@ for those who may (``rights/rights.py``). It knows neither sessions nor any prot
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
 from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds, project
 from app.core.limits import SYSTEM_ROWS_MAX, SYSTEM_ROWS_SLICE
-from app.core.queries import Query
+from app.core.queries import Condition, Group, Operator, Query
+from app.core.query_terms import Unreadable, guessed
+from app.core.scalars import Mismatch
 from app.engine.resource import Resource
 
+_LOOSE = frozenset({Operator.EQ, Operator.NE})
 _TOO_MANY = (
     f"more than {SYSTEM_ROWS_MAX} rows would have to be sorted; add conditions, or leave sort(...) "
     "out: they come in the order in which they began"
@@ -58,12 +62,12 @@ class SystemRows(Resource):
         limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
         wanted = query.offset + limit
         found: list[Row] = []
-        seen = 0
+        seen, where = 0, loosened(query.where)
         names = iter(self.names())
         while some := list(islice(names, SYSTEM_ROWS_SLICE)):
             for name in some:
                 row = self.row(name, whole=False) if self._may_read(name) else None
-                if row is None or not holds(query.where, row, name):
+                if row is None or not holds(where, row, name):
                     continue
                 seen += 1
                 if query.sort or seen > query.offset:
@@ -75,6 +79,26 @@ class SystemRows(Resource):
             await asyncio.sleep(0)  # others get their turn of the loop
         page = answer(query, found).rows if query.sort else found[:limit]
         return [project(query.select, row, name) for name, row in page]
+
+
+def loosened(where: Condition | Group | None) -> Condition | Group | None:
+    """Return conditions for which ``disabled=false`` is true of text and of the boolean.
+
+    ``=`` compares with text, for the attributes of these rows are not declared; but whoever asks
+    sees a boolean or a number in them, and means that.
+    """
+    if isinstance(where, Group):
+        items = (loosened(item) for item in where.items)
+        return replace(where, items=tuple(item for item in items if item is not None))
+    if where is None or where.operator not in _LOOSE or not isinstance(where.value, str):
+        return where
+    try:
+        meant = guessed(where.value)
+    except (Mismatch, Unreadable):
+        return where
+    if meant == where.value:
+        return where
+    return Group((where, replace(where, value=meant)), all_of=where.operator is Operator.NE)
 
 
 def time_text(seconds: float | None) -> str | None:
