@@ -2,10 +2,13 @@
 
 import asyncio
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 LONG_PAST = datetime(2019, 1, 1, tzinfo=UTC)
@@ -26,6 +29,19 @@ class Authority:
     def expired(self, *names: str, **options: object) -> trustme.LeafCert:
         """Return a certificate whose time is over."""
         return self.ca.issue_cert(*names, not_before=LONG_PAST, not_after=PAST, **options)
+
+    def revoked(self, *leaves: trustme.LeafCert, until: datetime | None = None) -> bytes:
+        """Return the list of certificates that it has taken back, in PEM form."""
+        key = load_pem_private_key(self.ca.private_key_pem.bytes(), None)
+        authority = x509.load_pem_x509_certificate(self.ca.cert_pem.bytes())
+        now = datetime.now(UTC)
+        made = x509.CertificateRevocationListBuilder(authority.subject).last_update(LONG_PAST)
+        made = made.next_update(until or now + timedelta(days=1))
+        for leaf in leaves:
+            serial = x509.load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
+            taken = x509.RevokedCertificateBuilder(serial, LONG_PAST).build()
+            made = made.add_revoked_certificate(taken)
+        return made.sign(key, SHA256()).public_bytes(Encoding.PEM)
 
     def client(self, shown: trustme.LeafCert | None = None) -> ssl.SSLContext:
         """Return the context of a client that trusts this authority, and may show a certificate."""

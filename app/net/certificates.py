@@ -1,9 +1,11 @@
 """The certificates in use: one context for each door, all from the same files, renewed together.
 
 Each new handshake asks for the context of its door, so a renewed certificate, key or authority
-holds from the next connection on; those that are open go on as they are. A new context has session
-keys of its own, so nobody resumes what was agreed under an authority that is gone. Files that
-cannot be used are told and leave the contexts in use as they are: a failed renewal is no outage.
+holds from the next connection on; those that are open go on as they are, but for clients whose
+certificate was taken back: ``revoked`` is called when there are other lists. A new context has
+session keys of its own, so nobody resumes what was agreed under an authority that is gone. Files
+that cannot be used are told and leave the contexts in use as they are: a failed renewal is no
+outage.
 """
 
 import asyncio
@@ -18,7 +20,8 @@ from pathlib import Path
 
 from app.core.entry_limits import TLS_LOOK_SECONDS
 from app.core.errors import Error
-from app.net.identity import ClientCheck, Files, Identity, identity_of, server_context
+from app.net.identity import ClientCheck, Files, Identity, day_text, identity_of, server_context
+from app.net.revocation import SETTING, Revocations, read_revocations
 
 log = logging.getLogger("rowcast.tls")
 
@@ -46,7 +49,12 @@ class Certificates:
         self._tried: Stamp = ()
         self._identity = Identity()
         self._doubted_day = 0
+        self._warned_of = 0.0
         self._look = asyncio.Event()
+        self.revocations = Revocations()
+        """Which certificates of clients were taken back."""
+        self.revoked: Callable[[], None] | None = None
+        """Called on the loop when that has changed."""
         self.renewals = 0
         """How often other files were taken."""
         self.refusals = 0
@@ -59,6 +67,7 @@ class Certificates:
     def load(self) -> Identity:
         """Read the files, for all doors or none; blocks. Raises INVALID with what is wrong."""
         self._tried = self._stamp()  # before the files are read: what changes meanwhile is seen
+        lists = [read_revocations(path) for path in self._lists()]
         made = {
             door: server_context(self._files, wanted.check, wanted.protocols)
             for door, wanted in self._doors.items()
@@ -67,6 +76,7 @@ class Certificates:
         for context in made.values():
             identity = identity_of(context, self._files.certificate)
         self._contexts, self._identity, self._doubted_day = made, identity, 0
+        self.revocations = lists[0] if lists else Revocations()
         self._doubt()
         return identity
 
@@ -77,6 +87,13 @@ class Certificates:
         if doubt and self._doubted_day != (day := int(now // 86_400)):
             self._doubted_day = day
             log.warning("tls.certificate: %s: %s", self._files.certificate, doubt)
+        ends = self.revocations.ends
+        if ends is not None and now >= ends and self._warned_of != ends:
+            self._warned_of = ends
+            log.warning(
+                "%s: a list is over since %s; clients whose certificates it is about are refused: "
+                "renew it", SETTING, day_text(ends),
+            )  # fmt: skip
 
     def renew(self, *, anyway: bool = False) -> None:
         """Read the files again if they have changed, or ``anyway``; blocks, and never raises."""
@@ -104,7 +121,10 @@ class Certificates:
                 await asyncio.wait_for(self._look.wait(), TLS_LOOK_SECONDS)
             renew = partial(self.renew, anyway=self._look.is_set())
             self._look.clear()
+            before = self.revocations
             await loop.run_in_executor(threads, renew)
+            if self.revocations is not before and self.revoked is not None:
+                self.revoked()
 
     def _stamp(self) -> Stamp:
         """Return what changes with the files; links are followed, for some renew by a link."""
@@ -113,7 +133,12 @@ class Certificates:
     def _paths(self) -> list[Path]:
         named = [self._files.certificate, self._files.private_key]
         named += [door.check.authority for door in self._doors.values() if door.check is not None]
-        return [path for path in named if path is not None]
+        return [path for path in [*named, *self._lists()] if path is not None]
+
+    def _lists(self) -> list[Path]:
+        """Return the file of what was taken back: all doors have the same."""
+        checks = [door.check for door in self._doors.values() if door.check is not None]
+        return [check.revocation for check in checks if check.revocation is not None][:1]
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

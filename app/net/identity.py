@@ -16,6 +16,7 @@ from typing import Final
 
 from app.core.entry_limits import TLS_EXPIRY_WARNING_DAYS, TLS_FILE_BYTES_MAX
 from app.core.errors import Code, Error
+from app.net.revocation import SETTING
 
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE_KEY: Final = "PRIVATE KEY-----"
@@ -43,6 +44,8 @@ class ClientCheck:
     required: bool
     setting: str = "tls.certificateAuthority"
     """What an operator changes to name another file."""
+    revocation: Path | None = None
+    """File of lists of certificates that were taken back; then each authority needs its own."""
 
 
 def server_context(
@@ -105,6 +108,12 @@ def _load_authority(context: ssl.SSLContext, check: ClientCheck) -> None:
     except ssl.SSLError as error:
         reason = str(error.reason or error).lower().replace("_", " ")
         raise Error(Code.INVALID, f"{place}: cannot be understood ({reason})") from error
+    if check.revocation is not None:
+        try:
+            context.load_verify_locations(cafile=check.revocation)
+        except (OSError, ssl.SSLError) as error:
+            raise Error(Code.INVALID, f"{SETTING}: {check.revocation}: {error}") from error
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     context.verify_mode = ssl.CERT_REQUIRED if check.required else ssl.CERT_OPTIONAL
 
 
@@ -136,23 +145,24 @@ class Identity:
         """Return it for a person."""
         if self.refusal:
             return "a certificate that clients refuse"
-        return f"{', '.join(self.names) or 'no name'}, until {_day(self.ends)}"
+        return f"{', '.join(self.names) or 'no name'}, until {day_text(self.ends)}"
 
     def doubt(self, now: float) -> str:
         """Return why clients will refuse it, or soon; empty when nothing is wrong."""
         if self.refusal:
             return f"clients that check it will refuse it: {self.refusal}"
         if now < self.begins:
-            return f"is not valid before {_day(self.begins)}; look at the clocks"
+            return f"is not valid before {day_text(self.begins)}; look at the clocks"
         if now >= self.ends:
-            return f"has expired on {_day(self.ends)}; clients refuse it: renew it"
+            return f"has expired on {day_text(self.ends)}; clients refuse it: renew it"
         days = int((self.ends - now) / 86_400)
         if days < TLS_EXPIRY_WARNING_DAYS:
-            return f"expires in {days} days, on {_day(self.ends)}; renew it"
+            return f"expires in {days} days, on {day_text(self.ends)}; renew it"
         return ""
 
 
-def _day(seconds: float) -> str:
+def day_text(seconds: float) -> str:
+    """Return a moment as its day, for a person."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 

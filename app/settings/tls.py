@@ -33,6 +33,12 @@ class Tls(Section):
         alias="certificateAuthority",
         description="File of the authorities that sign clients' certificates.",
     )
+    revocation_list: PlaceOrNone = Field(
+        default=None,
+        alias="certificateRevocationList",
+        description="File of lists (CRL) of clients' certificates that were taken back, in PEM "
+        "form: one for each authority.",
+    )
 
 
 class MutualTls(Section):

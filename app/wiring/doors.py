@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final
 
 import uvicorn
@@ -24,6 +25,8 @@ from app.net.certificates import Certificates, DoorTls
 from app.net.handshake import Handshakes
 from app.net.identity import ClientCheck, Files, Identity
 from app.net.listener import Listener
+from app.net.revocation import SETTING as REVOCATION
+from app.wiring.revoking import end_revoked
 
 log = logging.getLogger("rowcast")
 
@@ -109,6 +112,8 @@ class Doors:
         def make() -> asyncio.Protocol:
             return TcpConnection(broker)
 
+        if self.certificates is not None:
+            self.certificates.revoked = partial(end_revoked, broker, self.certificates)
         self.mqtt_port = await self._open(MQTT, make, host, self.mqtt_port)
         self.mqtts_port = await self._open(MQTTS, make, host, self.mqtts_port)
 
@@ -175,6 +180,7 @@ def certificates_of(config: Config, now: Callable[[], float]) -> Certificates | 
         for name, is_set in (
             ("tls.privateKey", tls.private_key),
             ("tls.certificateAuthority", tls.certificate_authority),
+            (REVOCATION, tls.revocation_list),
             ("mqtt.mTLS", mtls.enabled),
         ):
             if is_set:
@@ -188,7 +194,12 @@ def certificates_of(config: Config, now: Callable[[], float]) -> Certificates | 
             raise Error(
                 Code.INVALID, f"mqtt.mTLS needs {AUTHORITY}: the file of those who sign for clients"
             )
-        check = ClientCheck(authority, mtls.required, setting)
+        check = ClientCheck(authority, mtls.required, setting, tls.revocation_list)
+    elif tls.revocation_list is not None:
+        raise Error(
+            Code.INVALID,
+            f"{REVOCATION} is about certificates of clients: set mqtt.mTLS too, or leave it out",
+        )
     files = Files(tls.certificate, tls.private_key, tls.private_key_password)
     return Certificates(
         files, {MQTTS: DoorTls(("mqtt",), check), HTTPS: DoorTls(("http/1.1",))}, now

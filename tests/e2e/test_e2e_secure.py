@@ -25,6 +25,7 @@ from house import ROOT
 from securing import Authority, RawTls, ServerFiles, shake
 from serving import PATIENCE_SECONDS, application
 
+LISTS = "tls.certificateRevocationList"
 SECURE = {"http.securePort": 0, "mqtt.network.securePort": 0}
 
 
@@ -270,6 +271,31 @@ async def test_https_asks_nobody_for_a_certificate(tmp_path):
         assert 200 == answer.status_code
 
 
+async def test_l4_who_is_here_with_a_certificate_that_is_taken_back_is_ended(tmp_path):
+    """Without a restart; others go on, and whoever has the key now does not come back."""
+    lists = tmp_path / "lists.pem"
+    given = {"mqtt.mTLS.required": "true", LISTS: lists}
+    lists.write_bytes(Authority(tmp_path, "before").revoked())
+    async with secured(tmp_path, **given) as server:
+        authority = server.authority
+        ann, ben = (authority.issue(name, common_name=name) for name in ("ann", "ben"))
+        lists.write_bytes(authority.revoked())
+        certificates = server.program.doors.certificates
+        certificates.renew()
+        first = await server.mqtt(authority.client(ann), "ann")
+        other = await server.mqtt(authority.client(ben), "ben")
+        lists.write_bytes(authority.revoked(ann))
+        certificates.look_now()
+        ended = await first.hear()
+        assert (0x87, True) == (ended.reason, "taken back" in ended.properties["reason_string"])
+        with pytest.raises((OSError, AssertionError)):
+            await server.mqtt(authority.client(ann), "ann")
+        other.send(Publish("Dog/1", b'{"name": "Rex"}', 1, True, False, 7))
+        assert 7 == (await other.hear()).packet_id
+        for client in (first, other):
+            await client.close()
+
+
 # -- renewal ---------------------------------------------------------------------------------------
 
 
@@ -388,6 +414,8 @@ async def test_plain_mqtt_on_the_secure_port(tmp_path, caplog):
     ("settings", "said"),
     [
         ({"tls.privateKey": "x"}, "tls.privateKey is for secure ports: set tls.certificate too"),
+        ({LISTS: "x"}, f"{LISTS} is for secure ports: set tls.certificate too"),
+        ({"tls.certificate": "x", LISTS: "x"}, f"{LISTS} is about certificates of clients: set"),
         ({"mqtt.mTLS": "yes"}, "mqtt.mTLS is for secure ports: set tls.certificate too"),
         ({"tls.certificate": "x", "mqtt.mTLS": "yes"}, "mqtt.mTLS needs tls.certificateAuthority"),
         ({"tls.certificate": "absent.pem"}, "tls.certificate: absent.pem: cannot be read"),
