@@ -32,7 +32,8 @@ def chromium():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("server")) as running:
+    settings = {"slow_subscriptions.threshold_ms": 1}
+    with Server(tmp_path_factory.mktemp("server"), settings=settings) as running:
         yield running
 
 

@@ -7,7 +7,8 @@ import { recordsPage } from './records.js'
 import { consolePage } from './console.js'
 import { serverPage } from './server.js'
 import { apiPage } from './api.js'
-import { clientsPage, gatewayPage, snapshotsPage } from './system.js'
+import { clientsPage } from './clients.js'
+import { gatewayPage, snapshotsPage } from './system.js'
 import { messagesPage } from './messages.js'
 import { schemaPage } from './schema.js'
 import { peoplePage } from './people.js'
@@ -81,6 +82,7 @@ async function show() {
   leave?.()
   leave = null
   nav.classList.remove('all')
+  nav.lastChild.setAttribute('aria-expanded', 'false')
   for (const link of nav.querySelectorAll('a')) {
     if (link.dataset.page === known) link.setAttribute('aria-current', 'page')
     else link.removeAttribute('aria-current')
@@ -157,7 +159,8 @@ nav.append(...GROUPS.map(([title, pages]) => h('div.group', { role: 'group', 'ar
   Object.entries(pages).map(([name, [icon, label]]) =>
     h(FIRST.includes(name) ? 'a.first' : 'a', { href: `#/${name}`, 'data-page': name },
       h('span.icon', { 'aria-hidden': 'true' }, icon), h('span', {}, label))))),
-h('button.more', { type: 'button', onclick: () => nav.classList.toggle('all') },
+h('button.more', { type: 'button', 'aria-expanded': 'false', onclick: ({ currentTarget }) =>
+  currentTarget.setAttribute('aria-expanded', String(nav.classList.toggle('all'))) },
   h('span.icon', { 'aria-hidden': 'true' }, '☰'), h('span', {}, 'More')))
 document.getElementById('theme').onclick = () =>
   theme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark')

@@ -29,9 +29,9 @@ export async function serverPage(app, main) {
   const box = h('div.tablebox')
   const table = () => {
     const rows = [...values].filter(([topic]) => topic.includes(find.value)).sort()
-    clear(box, h('table', {}, h('tbody', {}, rows.map(([topic, value]) => h('tr.may', { onclick: () => {
-      location.hash = `#/topics/${encodeURIComponent(topic)}`
-    } }, h('td', {}, topic.replace('$SYS/broker/', '')), h('td.num', {}, brief(value)))))))
+    clear(box, h('table', {}, h('tbody', {}, rows.map(([topic, value]) => h('tr', {},
+      h('td', {}, h('a', { href: `#/topics/${encodeURIComponent(topic)}` },
+        topic.replace('$SYS/broker/', ''))), h('td.num', {}, brief(value)))))))
   }
   clear(main, h('h1', {}, 'Server'), cards, h('h2', {}, 'All figures'), find, box)
   const hear = ({ topic, value, kind, version }) => {

@@ -1,58 +1,12 @@
-/** Clients, bridges, dead letters and snapshots: rows of the server, with what one may do to them. */
+/** Bridges, dead letters and snapshots: rows of the server, with what one may do to them. */
 import { ask } from './ask.js'
-import { amount, calmly, clear, clock, command, confirmed, h, toast, when } from './dom.js'
-import { badge, refusal, rowsTable, section } from './rows.js'
+import { amount, clear, command, confirmed, h, toast, when } from './dom.js'
+import { badge, rowsTable, section } from './rows.js'
 
-const MQTT = { 3: '3.1', 4: '3.1.1', 5: '5.0' }
 const FIGURES_MS = 5000 // what is counted changes without being told
-const EVENTS_KEPT = 100
-const DRAW_MS = 200
-
-export function clientsPage(app, main) {
-  const { hostname } = new URL(app.rows.url)
-  const sessions = rowsTable(app, '$SYS/sessions', {
-    key: (row) => row.client_id,
-    every: FIGURES_MS,
-    columns: [['Client', 'client_id'],
-      ['', (row) => badge(row.connected ? 'connected' : 'away', row.connected)],
-      ['User', 'user'], ['Address', 'peer'],
-      ['Over', (row) => row.transport && `${row.transport}, MQTT ${MQTT[row.version] ?? row.version}`],
-      ['Subscriptions', (row) => row.subscriptions?.map((one) => one.filter).join('  ')],
-      ['Behind by', (row) => String(row.lag ?? '')], ['Waiting', (row) => String(row.queued ?? '')],
-      ['Received', (row) => amount(row.counters?.received ?? 0)],
-      ['Sent', (row) => amount(row.counters?.sent ?? 0)],
-      ['Dropped', (row) => amount(row.counters?.dropped ?? 0)],
-      ['Gaps', (row) => Object.entries(row.counters?.gaps ?? {}).map((pair) => pair.join(' ')).join(', ')]],
-    actions: [{ label: 'End', bad: true, may: () => app.may('administer'), act: async (row) => {
-      const said = `End the session of ${row.client_id}? What waits for it is forgotten.`
-      if (!await confirmed(said, 'End the session')) return
-      await app.rows.delete(`$SYS/sessions/${row.client_id}`)
-      toast(`The session of ${row.client_id} is ended`)
-    } }],
-    none: h('span', {}, 'Nobody is connected over MQTT. Try: ',
-      command(`mosquitto_sub -h ${hostname} -c -i dashboard -q 1 -t '#' -v`)),
-  })
-  const events = []
-  const list = h('ul.log')
-  const draw = calmly(() => clear(list, events.toReversed().map(({ value }) => h('li', {},
-    h('time', {}, clock(Date.parse(value.at))), h('span.kind', {}, value.event),
-    h('span.body', {}, h('span.at', {}, value.client_id || value.user || ''), ' ',
-      [value.door, value.peer, value.reason].filter(Boolean).join(' · '))))), DRAW_MS)
-  const heard = app.rows.subscribe('$SYS/events/#', (event) => {
-    if (!event.value?.event) return
-    events.push(event)
-    events.splice(0, Math.max(0, events.length - EVENTS_KEPT))
-    draw()
-  }, { last: 50, onState: (now, problem) => {
-    if (now === 'refused') clear(list, h('li', {}, h('span.body', {}, refusal(problem))))
-    else app.told(now)
-  } })
-  clear(main, h('h1', {}, 'Clients'), section('Sessions and connections', sessions.node),
-    section('What happened', h('div.card', {}, list)))
-  return () => { sessions.end(); heard.close() }
-}
 
 export function gatewayPage(app, main) {
+  const may = () => app.may('administer')
   const bridges = rowsTable(app, '$SYS/brokers', {
     key: (row) => row.broker_name,
     news: '$SYS/gateway/+/+',
@@ -66,12 +20,17 @@ export function gatewayPage(app, main) {
       ['Received', (row) => amount(row.messages_received ?? 0)],
       ['Dropped', (row) => amount(row.messages_dropped ?? 0)],
       ['Failed', (row) => amount(row.messages_failed ?? 0)], ['Last error', 'last_error']],
+    actions: [{ label: 'Remove', bad: true, may: (row) => may() && !row.configured, act: async (row) => {
+      const said = `Remove the bridge ${row.broker_name}? What waits for it is forgotten.`
+      if (!await confirmed(said, 'Remove')) return
+      await app.rows.delete(`$SYS/brokers/${row.broker_name}`)
+      toast(`The bridge ${row.broker_name} is ended`)
+    } }],
     none: h('span', {}, 'No bridges. Carry a table to another broker: ',
       command(`curl -X PUT '${app.rows.url}/$SYS/brokers/cloud' -H 'Content-Type: application/json' \\\n` +
         `  -d '{"host": "127.0.0.1", "port": 1884, "out": [{"filter": "Weather/#"}]}'`)),
   })
   const at = (row) => `$SYS/dead_letters/${row.broker}/${row.id}`
-  const may = () => app.may('administer')
   const dead = rowsTable(app, '$SYS/dead_letters', {
     key: (row) => `${row.broker}/${row.id}`,
     news: '$SYS/gateway/+/dead_letters/+',
@@ -91,8 +50,29 @@ export function gatewayPage(app, main) {
     ],
     none: 'No dead letters: whatever a bridge took was delivered, or is still tried.',
   })
-  clear(main, h('h1', {}, 'Gateway'), section('Bridges', bridges.node), section('Dead letters', dead.node))
+  clear(main, h('div.row.head', {}, h('h1.wide', {}, 'Gateway'), may()
+    ? h('button.main', { type: 'button', onclick: () => newBridge(app) }, 'New bridge') : null), section('Bridges', bridges.node), section('Dead letters', dead.node))
   return () => { bridges.end(); dead.end() }
+}
+
+/** Make a bridge of the usual kind; the rest of what one may be is written by PUT. */
+function newBridge(app) {
+  return ask('New bridge', [
+    { name: 'name', label: 'Name', required: true },
+    { name: 'host', label: 'Host', required: true },
+    { name: 'port', label: 'Port', value: '1883' },
+    { name: 'tls', label: 'TLS', kind: 'switch' },
+    { name: 'username', label: 'User there' },
+    { name: 'password', label: 'Password there', kind: 'password' },
+    { name: 'out', label: 'Carried there', kind: 'names', value: ['Weather/#'], help: 'Filters.' },
+    { name: 'into', label: 'Carried here', kind: 'names' },
+  ], async ({ name, into, out, username, password, port, ...plan }) => {
+    const filters = (all) => all.map((filter) => ({ filter }))
+    Object.assign(plan, { port: Number(port), out: filters(out), in: filters(into) },
+      username ? { username, password } : {})
+    await app.rows.put(`$SYS/brokers/${name}`, plan)
+    toast(`The bridge ${name} begins`)
+  }, { action: 'Make' })
 }
 
 /** Send a dead letter as it should have been. */
