@@ -135,17 +135,18 @@ class Edge:
         *,
         of_known_page: bool = False,
     ) -> None:
-        if scope["path"] in FIXED_PATHS:
+        path = scope["path"]
+        if path in FIXED_PATHS:
             await self.fixed(scope, receive, send)
             return
         streams = (
             scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
         )
         try:
-            if pages.is_page(scope["path"]):
+            if path.startswith(pages.ROOT) and pages.is_page(path):
                 await pages.serve(headers, scope, send)
                 return
-            if scope["path"] in entrance.PATHS and scope["method"] != "OPTIONS":
+            if path in entrance.PATHS and scope["method"] != "OPTIONS":
                 await entrance.enter(self, headers, scope, receive, send)
                 return
             if shows_something(headers, scope):
@@ -155,7 +156,7 @@ class Edge:
         except Error as error:
             await send_problem(self.engine, error, headers, scope, send)
             return
-        if scope["path"] == METRICS_PATH and self.exposition is not None:
+        if path == METRICS_PATH and self.exposition is not None:
             await self._expose(self.exposition, headers, scope, send)
             return
         if streams:

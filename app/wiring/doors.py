@@ -7,12 +7,13 @@ when a certificate is set.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.broker.broker import Broker
 from app.broker.connections.tcp import TcpConnection
@@ -20,6 +21,7 @@ from app.config import Config
 from app.core.errors import Code, Error
 from app.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from app.http.edge import Edge
+from app.http.messages.asgi import ASGIApp, Receive, Scope, Send
 from app.http.messages.heads import BoundedHeads
 from app.net.certificates import Certificates, DoorTls
 from app.net.handshake import Handshakes
@@ -232,10 +234,28 @@ class HttpServer(uvicorn.Server):
         return BoundedHeads(config=self.config, server_state=self.server_state, app_state={})
 
 
+def behind_proxies(edge: ASGIApp, trusted: list[str] | str) -> ASGIApp:
+    """Return an application that believes trusted proxies for whom they ask.
+
+    So does uvicorn, around each request; here nothing is around one that no proxy has touched.
+    """
+    trusting = ProxyHeadersMiddleware(edge, trusted)  # type: ignore[arg-type]
+
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        for name, _ in scope["headers"]:
+            if name.startswith(b"x-forwarded-"):
+                return trusting(scope, receive, send)  # type: ignore[arg-type]
+        return edge(scope, receive, send)
+
+    return app
+
+
 def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
     heartbeat = config.websocket.heartbeat_seconds
-    return uvicorn.Config(
+    server = uvicorn.Config(
         edge,
+        interface="asgi3",
+        proxy_headers=False,
         http=BoundedHeads,
         ws="websockets-sansio",
         ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
@@ -249,3 +269,5 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
         date_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
     )
+    server.app = behind_proxies(edge, server.forwarded_allow_ips)
+    return server

@@ -8,6 +8,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from app.http.messages import heads
+from app.wiring.doors import behind_proxies
 
 
 async def hello(_scope, _receive, send):
@@ -16,8 +17,10 @@ async def hello(_scope, _receive, send):
 
 
 @asynccontextmanager
-async def connected():
-    config = uvicorn.Config(hello, http=heads.BoundedHeads, log_config=None, lifespan="off")
+async def connected(**settings):
+    config = uvicorn.Config(
+        hello, http=heads.BoundedHeads, log_config=None, lifespan="off", **settings
+    )
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
@@ -64,6 +67,36 @@ async def test_an_idle_connection_between_requests_is_left_to_keep_alive(hurried
             answer = await reader.readuntil(b"0\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 200 ")
             await asyncio.wait_for(asyncio.shield(_passes(0.1)), 5)
+
+
+async def test_a_connection_that_nobody_uses_any_more_is_closed():
+    async with connected(timeout_keep_alive=0.05) as (reader, writer):
+        for _ in range(2):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert b"" == await asyncio.wait_for(reader.read(), 5)
+
+
+@pytest.mark.parametrize(
+    ("peer", "named", "found"),
+    [
+        ("127.0.0.1", [(b"x-forwarded-for", b"192.0.2.7")], "192.0.2.7"),
+        ("127.0.0.1", [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")], "s"),
+        ("192.0.2.9", [(b"x-forwarded-for", b"192.0.2.7")], "192.0.2.9"),
+        ("127.0.0.1", [(b"host", b"a")], "127.0.0.1"),
+    ],
+    ids=["proxy", "scheme", "stranger", "none"],
+)
+async def test_whom_a_request_is_from_a_trusted_proxy_says(peer, named, found):
+    """A stranger's words about it are not believed."""
+    heard = []
+
+    async def note(scope, _receive, _send):
+        heard.append(scope)
+
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": named}
+    await behind_proxies(note, "127.0.0.1")(scope, None, None)
+    assert found == ("s" if heard[0]["scheme"] == "https" else heard[0]["client"][0])
 
 
 async def _passes(seconds):

@@ -231,7 +231,7 @@ class Rights:
 
     def check_writer(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may write anything at or below a topic: a body will tell what."""
-        sight = self.sight(caller)
+        sight = self.sight(caller) if self.active else None
         if sight is None or topic[:1] == "$":
             self.check_write(topic or "/", caller)
         elif not sight.writes_below(topic):

@@ -1,8 +1,9 @@
-"""Request heads: bounded in time and size, which uvicorn leaves open.
+"""Request heads, bounded in time and size, which uvicorn leaves open; and the time between them.
 
 A client that sends its request line and headers a byte at a time, or without end, is told so and
-cut off; bodies have their own bounds (``bodies.py``). One timer serves a connection for its life,
-and looks at most once in HTTP_HEAD_SECONDS_MAX.
+cut off; bodies have their own bounds (``bodies.py``). One timer serves a connection for its life:
+it looks now and then, where uvicorn makes and cancels one for each answer. So a connection that
+nobody uses any more is closed when its time is over or up to HTTP_HEAD_SECONDS_MAX later.
 """
 
 import asyncio
@@ -26,15 +27,17 @@ class BoundedHeads(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self._head_since = self.loop.time()
         self._head_bytes = 0
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first head."""
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HTTP_HEAD_SECONDS_MAX, self._look)
+        self._look_in(min(HTTP_HEAD_SECONDS_MAX, self.timeout_keep_alive))
 
     def data_received(self, data: bytes) -> None:
         """Count what comes before the end of a head."""
+        self._idle_since = 0.0
         super().data_received(data)
         if self._head_since:
             self._head_bytes += len(data)
@@ -54,16 +57,36 @@ class BoundedHeads(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop looking."""
-        if self._head_timer is not None:
-            self._head_timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        """Wait for the next request, without a timer of its own."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._idle_since = self.loop.time()
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._look)
+
     def _look(self) -> None:
-        waited = self.loop.time() - self._head_since if self._head_since else 0.0
-        if waited >= HTTP_HEAD_SECONDS_MAX:
+        if self.transport.is_closing():
+            return
+        now, left = self.loop.time(), float(HTTP_HEAD_SECONDS_MAX)
+        if self._idle_since:
+            left = self.timeout_keep_alive - (now - self._idle_since)
+        elif self._head_since:
+            left -= now - self._head_since
+        if left > 0:
+            self._look_in(left)
+        elif self._idle_since:
+            self.timeout_keep_alive_handler()
+        else:
             self._refuse(*TOO_LATE)
-        elif not self.transport.is_closing():
-            self._head_timer = self.loop.call_later(HTTP_HEAD_SECONDS_MAX - waited, self._look)
 
     def _refuse(self, status: str, sentence: str) -> None:
         """Say why, if anything was asked at all, and close."""
