@@ -153,6 +153,17 @@ function theme(next) {
   if (next) localStorage.setItem('theme', next)
 }
 
+/** The page's mark, three rows, where tabs show it. */
+function icon() {
+  const canvas = h('canvas', { width: 22, height: 22 })
+  const pen = canvas.getContext('2d')
+  pen.fillStyle = '#0f766e'
+  pen.fillRect(0, 0, 22, 22)
+  pen.fillStyle = '#fff'
+  for (const [y, wide] of [[5, 5], [10, 9], [15, 12]]) pen.fillRect(5, y, wide, 2)
+  document.querySelector('link[rel=icon]').href = canvas.toDataURL()
+}
+
 const nav = document.getElementById('nav')
 nav.append(...GROUPS.map(([title, pages]) => h('div.group', { role: 'group', 'aria-label': title },
   title ? h('span.title', { 'aria-hidden': 'true' }, title) : null,
@@ -165,5 +176,6 @@ h('button.more', { type: 'button', 'aria-expanded': 'false', onclick: ({ current
 document.getElementById('theme').onclick = () =>
   theme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark')
 theme()
+icon()
 addEventListener('hashchange', show)
 renew()
