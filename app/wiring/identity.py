@@ -13,6 +13,8 @@ from app.core.callers import Caller
 from app.core.entry_limits import USERS_FILE_LOOK_SECONDS
 from app.core.errors import Error
 from app.directory.audit import Audit
+from app.directory.control import PATH as CONTROL
+from app.directory.control import control_rows
 from app.directory.directory import ROLES, USERS, Directory
 from app.directory.people_rows import role_rows, user_rows
 from app.directory.refusals import Refusals
@@ -52,6 +54,7 @@ class Identity:
         engine.committer.denied = engine.hooks.refused
         engine.registry.add(USERS, user_rows(self.directory))
         engine.registry.add(ROLES, role_rows(self.directory))
+        engine.registry.add(CONTROL, control_rows())
 
     async def person(self, name: str) -> Caller | None:
         """Return a user as the caller that it would be; None if there is none of that name."""

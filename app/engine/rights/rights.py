@@ -44,6 +44,7 @@ ADMINISTERED: Final = (
     "$SYS/snapshots/",
     "$SYS/users/",
     "$SYS/roles/",
+    "$CONTROL/dynamic-security/",
 )
 """Below these, what the server keeps may be ended by an administrator."""
 
@@ -52,7 +53,7 @@ BROUGHT: Final = "$SYS/results/"
 
 PRIVATE: Final = (
     "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
-    REFUSALS,
+    REFUSALS, "$CONTROL",
 )  # fmt: skip
 """What only administrators read; a user may read its own row."""
 
