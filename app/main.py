@@ -371,6 +371,7 @@ class Application:
             revoke=self.identity.directory.revoke,
             banned=self.broker.guard.seconds_banned,
             offended=self.broker.guard.failed,
+            ports=lambda: self.doors.ports,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
         fixed = make_fixed(self.engine, settings)

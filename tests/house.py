@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
 PARTS = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
-LEFT_OUT = {"__pycache__", "node_modules"}
+LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 
 FLOORS = {

@@ -5,7 +5,7 @@ data-driven and hot, so it does not pass through a framework (DESIGN, section 9)
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,7 +36,9 @@ from app.http.streams.outlet import Flusher
 from app.http.streams.rows import STREAMS, stream_rows
 from app.http.streams.watch import Watch
 
-FIXED_PATHS: Final = frozenset({"/docs", "/openapi.json", "/health", "/health/ready"})
+FIXED_PATHS: Final = frozenset(
+    {"/docs", "/openapi.json", "/asyncapi.json", "/health", "/health/ready"}
+)
 MQTT_PATH: Final = "/mqtt"
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
@@ -71,6 +73,8 @@ class HttpSettings:
     """Counts an address and a name that failed to sign in."""
     allowed_hosts: tuple[str, ...] = ()
     """Names under which callers without a name are served, besides those that are safe."""
+    ports: Callable[[], Mapping[str, int]] = dict
+    """Gives the ports that are open, by protocol: http, https, mqtt, mqtts."""
     readiness: Readiness = field(default_factory=Readiness)
     """Says whether requests should be sent here."""
 

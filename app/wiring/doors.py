@@ -143,6 +143,12 @@ class Doors:
         self.open[door] = host, listener.port
         return listener.port
 
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that are open, as protocols are named in addresses."""
+        names = {HTTP: "http", HTTPS: "https", MQTT: "mqtt", MQTTS: "mqtts"}
+        return {names[door]: port for door, (_, port) in self.open.items()}
+
     def close(self) -> None:
         """Take no more connections; those that are there end later, each at its edge."""
         self.closed = True

@@ -46,7 +46,7 @@ async def test_a_table_is_asked_for_before_spark_is_started(tmp_path):
             Bringer(Options.of({"url": url, "table": name}), replace=False)
             for name in ("Hourli", "Hourly")
         )
-        with pytest.raises(Error, match='^--to Hourli: .* did you mean "Hourly"'):
+        with pytest.raises(Error, match=r'^--to Hourli: .* did you mean "Hourly"'):
             await asyncio.to_thread(wrong.check)
         await asyncio.to_thread(right.check)
         wrong._remote._http.close()  # both have the one of this process

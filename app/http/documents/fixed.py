@@ -3,15 +3,18 @@
 from typing import Final
 
 import orjson
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from app.core.overload_limits import READY_RETRY_SECONDS
 from app.engine.engine import Engine
+from app.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
 from app.http.documents.entrance import ENTRANCE
-from app.http.documents.openapi import Document, openapi_document
+from app.http.documents.openapi import openapi_document
+from app.http.documents.schemas import Document
+from app.http.documents.servers import servers_at
 from app.http.edge import HttpSettings
 
 OPENAPI_PATH: Final = "/openapi.json"
@@ -78,6 +81,15 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
     @app.get(OPENAPI_PATH, include_in_schema=False)
     async def openapi() -> Response:
         return Response(document, media_type="application/json")
+
+    watched = AsyncDocument(engine.registry, settings.title, settings.version)
+
+    @app.get(ASYNCAPI_PATH, include_in_schema=False)
+    async def asyncapi(request: Request) -> Response:
+        """Tell what is watched and said, seen from whoever asks."""
+        host = request.headers.get("host", "localhost")
+        servers = servers_at(request.url.scheme, host, settings.ports())
+        return Response(orjson.dumps(watched.made(servers)), media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> RedirectResponse:

@@ -1,45 +1,14 @@
 """The schema as an OpenAPI 3.1 document (FEATURES B15): data from data, no route per table."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, cast
 
 from app.codecs import CBOR, JSON, MSGPACK
-from app.core.tables import Attribute, Role, Table, Type
-from app.core.topic_tables import Branch, TopicTable, row_table
+from app.core.tables import Table
 from app.engine.branches.topic_rows import LogView
 from app.engine.registry import Entry, Registry
+from app.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from app.http.messages.asgi import path_of
 
-Document = dict[str, object]
-
-_TYPES: Final[Mapping[Type, Document]] = {
-    Type.ID: {"type": "string"},
-    Type.STRING: {"type": "string"},
-    Type.INT: {"type": "integer", "format": "int32"},
-    Type.LONG: {"type": "integer", "format": "int64"},
-    Type.FLOAT: {"type": "number", "format": "double"},
-    Type.DECIMAL: {"type": "string", "format": "decimal"},
-    Type.BOOLEAN: {"type": "boolean"},
-    Type.DATE: {"type": "string", "format": "date-time"},
-    Type.BYTES: {"type": "string", "contentEncoding": "base64"},
-    Type.ANY: {},
-}
-_ROWS: Final = replace(row_table(TopicTable("TopicRow", Branch(None))), path="mqtt_{level}")
-"""What stands for every topic table."""
-_PROBLEM: Final[Document] = {
-    "type": "object",
-    "description": "Problem details (RFC 9457).",
-    "required": ["type", "title", "status", "detail", "code"],
-    "properties": {
-        "type": {"type": "string", "format": "uri"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "code": {"type": "string"},
-    },
-}
 _OUTCOMES: Final[Document] = {
     "type": "array",
     "description": "One outcome for each record of a batch, in its order.",
@@ -134,7 +103,7 @@ _HEADERS: Final[Document] = {
 
 def openapi_document(registry: Registry, title: str, version: str) -> Document:
     """Return the document of everything that a schema and resource classes export."""
-    schemas: Document = {"Problem": _PROBLEM, "Outcomes": _OUTCOMES}
+    schemas: Document = {"Problem": PROBLEM, "Outcomes": _OUTCOMES}
     paths: Document = {}
     tags = []
     for entry in registry.entries:
@@ -145,12 +114,12 @@ def openapi_document(registry: Registry, title: str, version: str) -> Document:
         if "rest" in table.hidden_from or isinstance(entry.view, LogView):
             continue
         tags.append({"name": table.name, "description": table.description})
-        _add_schemas(table, schemas)
+        add_schemas(table, schemas)
         paths |= _table_paths(table) if entry.view is None else _row_paths(table, entry.path, ())
     if registry.logged:  # once for all topic tables: they come and go, and look alike
-        tags.append({"name": _ROWS.name, "description": "The messages at undeclared topics."})
-        _add_schemas(_ROWS, schemas)
-        paths |= _row_paths(_ROWS, "mqtt_{level}", (_parameter("level"),))
+        tags.append({"name": ROWS.name, "description": "The messages at undeclared topics."})
+        add_schemas(ROWS, schemas)
+        paths |= _row_paths(ROWS, "mqtt_{level}", (_parameter("level"),))
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
@@ -163,77 +132,6 @@ def openapi_document(registry: Registry, title: str, version: str) -> Document:
             "responses": {"Problem": _problem_response()},
         },
     }
-
-
-# -- schemas ---------------------------------------------------------------------------------------
-
-
-def _add_schemas(table: Table, schemas: Document) -> None:
-    schemas[table.name] = _object(
-        table.attributes, table.sealed, table.description, schemas, whole=True
-    )
-    schemas[f"{table.name}Patch"] = _object(
-        table.attributes, table.sealed, "A merge patch (RFC 7396).", schemas, whole=False
-    )
-
-
-def _object(
-    attributes: tuple[Attribute, ...],
-    sealed: bool,
-    description: str,
-    schemas: Document,
-    *,
-    whole: bool,
-) -> Document:
-    seen = [item for item in attributes if not item.hidden and item.relationship is None]
-    made: Document = {
-        "type": "object",
-        "properties": {item.name: _schema(item, schemas) for item in seen},
-    }
-    required = [item.name for item in seen if item.required and _is_written(item)]
-    if required and whole:
-        made["required"] = required
-    if sealed:
-        made["additionalProperties"] = False
-    if description:
-        made["description"] = description
-    return made
-
-
-def _is_written(attribute: Attribute) -> bool:
-    """Tell whether a client must give the value: not what the server sets or the path says."""
-    times = {Role.CREATED_TIME, Role.UPDATED_TIME}
-    return attribute.stored and attribute.role not in times and not attribute.primary_key
-
-
-def _schema(attribute: Attribute, schemas: Document) -> Document:
-    made = _bare(attribute, schemas)
-    if not attribute.required and not attribute.primary_key:
-        made = _or_null(made)
-    if attribute.description:
-        made["description"] = attribute.description
-    if not attribute.stored or attribute.role in {Role.CREATED_TIME, Role.UPDATED_TIME}:
-        made["readOnly"] = True
-    return made
-
-
-def _bare(attribute: Attribute, schemas: Document) -> Document:
-    if attribute.type is Type.LIST and attribute.items is not None:
-        return {"type": "array", "items": _schema(attribute.items, schemas)}
-    if attribute.type is Type.OBJECT:
-        name = attribute.type_name
-        if name not in schemas:
-            schemas[name] = {}  # a type may hold itself
-            schemas[name] = _object(attribute.fields, attribute.sealed, "", schemas, whole=True)
-        return {"$ref": f"#/components/schemas/{name}"}
-    return dict(_TYPES[attribute.type])
-
-
-def _or_null(schema: Document) -> Document:
-    kind = schema.get("type")
-    if kind is not None:
-        return schema | {"type": [kind, "null"]}
-    return {"anyOf": [schema, {"type": "null"}]} if schema else schema
 
 
 # -- paths -----------------------------------------------------------------------------------------
@@ -278,7 +176,7 @@ _EXAMPLE: Final = "price=gt=100&select(id,price)&sort(-price)&limit(20)"
 
 
 def _list(table: Table, example: str = _EXAMPLE) -> Document:
-    rows: Document = {"type": "array", "items": _ref(table.name)}
+    rows: Document = {"type": "array", "items": ref(table.name)}
     operation = _operation(
         "list", table, {"200": _answer("The records that the query selects.", rows)}
     )
@@ -289,14 +187,14 @@ def _list(table: Table, example: str = _EXAMPLE) -> Document:
 
 def _create(table: Table) -> Document:
     made: Document = {"type": "object", "properties": {"id": {}}, "required": ["id"]}
-    many: Document = {"oneOf": [_ref(table.name), {"type": "array", "items": _ref(table.name)}]}
+    many: Document = {"oneOf": [ref(table.name), {"type": "array", "items": ref(table.name)}]}
     operation = _operation(
         "create",
         table,
         {
             "201": _answer("The new record's id; Location is its path.", made),
-            "200": _answer("A batch was written.", _ref("Outcomes")),
-            "207": _answer("A batch of which not all was written.", _ref("Outcomes")),
+            "200": _answer("A batch was written.", ref("Outcomes")),
+            "207": _answer("A batch of which not all was written.", ref("Outcomes")),
         },
     )
     return operation | {"requestBody": _body(many), "parameters": [_parameter("atomic")]}
@@ -307,30 +205,30 @@ def _put_batch(table: Table) -> Document:
         "putAll",
         table,
         {
-            "200": _answer("All was written.", _ref("Outcomes")),
-            "207": _answer("Not all was written.", _ref("Outcomes")),
+            "200": _answer("All was written.", ref("Outcomes")),
+            "207": _answer("Not all was written.", ref("Outcomes")),
         },
     )
-    body = _body({"type": "array", "items": _ref(table.name)})
+    body = _body({"type": "array", "items": ref(table.name)})
     return operation | {"requestBody": body, "parameters": [_parameter("atomic")]}
 
 
 def _get(table: Table) -> Document:
-    operation = _operation("get", table, {"200": _answer("The record.", _ref(table.name))})
+    operation = _operation("get", table, {"200": _answer("The record.", ref(table.name))})
     operation["parameters"] = [*map(_parameter, ("meta", "ifNoneMatch", *_PAST))]
     return operation
 
 
 def _put(table: Table) -> Document:
     return _operation("put", table, _written()) | {
-        "requestBody": _body(_ref(table.name)),
+        "requestBody": _body(ref(table.name)),
         "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch")],
     }
 
 
 def _patch(table: Table) -> Document:
-    body = _body(_ref(f"{table.name}Patch"))
-    body["content"] = {"application/merge-patch+json": {"schema": _ref(f"{table.name}Patch")}} | (
+    body = _body(ref(f"{table.name}Patch"))
+    body["content"] = {"application/merge-patch+json": {"schema": ref(f"{table.name}Patch")}} | (
         dict(body["content"]) if isinstance(body["content"], dict) else {}
     )
     return _operation("patch", table, _written()) | {
@@ -350,7 +248,7 @@ def _message(table: Table) -> Document:
         "202": {"description": "Sent to who listens now."},
     }
     return _operation("message", table, answers) | {
-        "requestBody": _body(_ref(f"{table.name}Patch")),
+        "requestBody": _body(ref(f"{table.name}Patch")),
         "parameters": [_parameter("retain")],
     }
 
@@ -383,10 +281,6 @@ def _operation(verb: str, table: Table, answers: Document) -> Document:
         "tags": [table.name],
         "responses": answers | {"default": _ref_response()},
     }
-
-
-def _ref(name: str) -> Document:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _ref_response() -> Document:
@@ -427,5 +321,5 @@ def _written() -> Document:
 def _problem_response() -> Document:
     return {
         "description": "Why it was refused.",
-        "content": {"application/problem+json": {"schema": _ref("Problem")}},
+        "content": {"application/problem+json": {"schema": ref("Problem")}},
     }

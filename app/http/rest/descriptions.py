@@ -86,6 +86,8 @@ async def send_index(request: Request) -> None:
             "version": settings.version,
             "position": request.engine.head,
             "documentation": "/docs",
+            "openapi": "/openapi.json",
+            "asyncapi": "/asyncapi.json",
             "resources": [
                 {"path": path_of(entry.path), "kind": "table" if entry.shape else "resource"}
                 for entry in entries

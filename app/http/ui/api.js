@@ -13,7 +13,8 @@ export async function apiPage(app, main, [chosen]) {
     .map(([path, item]) => pathOf(document, app.rows.url, path, item)))
   clear(main, h('h1', {}, 'API'),
     h('p', {}, document.info.description || '', ' The document itself: ',
-      h('a', { href: '/openapi.json' }, '/openapi.json')), find, list)
+      h('a', { href: '/openapi.json' }, '/openapi.json'), '; what can be watched and sent by MQTT, SSE ',
+      'and WebSocket: ', h('a', { href: '/asyncapi.json' }, '/asyncapi.json')), find, list)
   find.style.marginBottom = '12px'
   draw()
 }
