@@ -22,6 +22,19 @@ QUICK = 40
 ALL = 300
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
+NOTICED_BY = {
+    "forget_topic_tables_with_the_process": 4,
+    "keep_facts_after_their_write": 3,
+    "forget_facts_that_are_tried_alone": 3,
+    "forward_what_a_durable_session_wants": 8,
+    "ignore_evictions": 26,
+    "split_groups": 16,
+    "do_not_notice_the_trimmed_log": 13,
+    "let_one_failing_write_fail_them_all": 3,
+    "send_connack_before_the_session_is_on_disk": 4,
+    "use_identifiers_twice": 8,
+}
+"""The seeds that noticed a mistake when it was last looked for, tried first: all others did not."""
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
@@ -61,7 +74,7 @@ def test_a_seed_is_a_replay_in_another_process():
 def test_a_planted_mistake_is_noticed(monkeypatch, plant):
     plant(monkeypatch)
     with pytest.raises(Failed, match=r"^seed \d+: "):
-        for seed in range(SEEDS_TO_NOTICE):
+        for seed in (NOTICED_BY.get(plant.__name__, 0), *range(SEEDS_TO_NOTICE)):
             run(seed)
 
 
