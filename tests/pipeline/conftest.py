@@ -7,7 +7,11 @@ import pytest
 from app.core.errors import Error
 
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
-SETTINGS = {"spark.sql.shuffle.partitions": "2"}
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Here nothing lives long enough to repay what the second compiler costs: half of all time
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 PATIENCE_SECONDS = 600
 """On a machine that has other work, Spark alone may take minutes to start."""
 
