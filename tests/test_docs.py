@@ -32,8 +32,8 @@ MANUAL = [README, *CHAPTERS]
 DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR)]
 
 OUTSIDE = {
-    "curl", "mosquitto_pub", "mosquitto_sub", "mosquitto_ctrl", "docker", "git", "cd", "echo", "cat",
-    "node", "npm",
+    "curl", "mosquitto_pub", "mosquitto_sub", "mosquitto_ctrl", "docker", "git", "cd", "echo",
+    "cat", "node", "npm",
     "python", "python3", "jq", "sqlite3", "openssl", "export", "kill", "source", "mkdir",
 }  # fmt: skip
 """Commands of other programs that a reader may be asked to type."""
