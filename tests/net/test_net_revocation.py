@@ -106,5 +106,5 @@ def test_l4_a_file_that_is_none_is_told_and_the_lists_stay(room, data, said, cap
     assert f"tls.certificateRevocationList: {room.list}: " in caplog.text
     assert said in caplog.text
     assert (True, "certificate revoked") == (room.has(room.ann), room.refusal(room.ann))
-    with pytest.raises(Error, match="tls.certificateRevocationList"):
+    with pytest.raises(Error, match=r"tls\.certificateRevocationList"):
         read_revocations(room.list)
