@@ -66,18 +66,23 @@ def environment() -> dict[str, str]:
 
 
 def rowcast(
-    *arguments: object, folder: Path | None = None, stdin: str = ""
+    *arguments: object,
+    folder: Path | None = None,
+    stdin: str = "",
+    patience: float = PATIENCE_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command to its end, or kill it and raise subprocess.TimeoutExpired."""
     command = [str(x) for x in (ROWCAST, *arguments)]
     with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         given.write(stdin)
         given.seek(0)
         process = STARTER.start(command, folder or Path.cwd(), environment(), (given, out, err))
         try:
-            code = process.wait(PATIENCE_SECONDS)
-        finally:
+            code = process.wait(patience)
+        except subprocess.TimeoutExpired:
             process.kill()
+            process.wait(PATIENCE_SECONDS)
+            raise
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(command, code, out.read(), err.read())

@@ -27,7 +27,7 @@ from app.snapshots.catalogue import Catalogue
 from app.snapshots.fold import differences
 from app.snapshots.shelf import Shelf
 from app.snapshots.verify import verify
-from serving import PATIENCE_SECONDS, ROWCAST, Server, environment
+from serving import PATIENCE_SECONDS, Server, rowcast
 from talking import Mqtt
 
 # ruff: noqa: T201 - a program that talks to people
@@ -152,20 +152,13 @@ def prove(world: World) -> int:
 
 def export(folder: Path, kill_after: float | None, *options: object) -> bool:
     """Run one export; tell whether it came to its end."""
-    command = [ROWCAST, "export", "--data", folder / "data", "--schema", folder / "schema.graphql"]
-    process = subprocess.Popen(
-        [*map(str, command), *map(str, options)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(),
-    )  # fmt: skip
-    with process:
-        try:
-            _, said = process.communicate(timeout=kill_after or 5 * PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            assert kill_after, "an export took too long"
-            return False
-    assert process.returncode == 0, said.decode()
+    places = ("--data", folder / "data", "--schema", folder / "schema.graphql")
+    try:
+        done = rowcast("export", *places, *options, patience=kill_after or 5 * PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        assert kill_after, "an export took too long"
+        return False
+    assert done.returncode == 0, done.stderr
     return True
 
 

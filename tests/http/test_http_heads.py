@@ -47,6 +47,18 @@ async def test_a_head_that_never_ends_is_answered_408_and_closed(hurried):
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
+@pytest.mark.parametrize("more", [b"", b"Connection: Upgrade\r\nUpgrade: websocket\r\n"])
+async def test_a_head_that_drips_is_answered_408_and_closed(hurried, more):
+    """The whole head has a time limit: each further byte gives no more of it."""
+    async with connected() as (reader, writer):
+        writer.write(b"GET /Dog/1 HTTP/1.1\r\nHost: a\r\n" + more + b"X-Slow: ")
+        answer = asyncio.ensure_future(reader.read())
+        while not answer.done():
+            writer.write(b"x")
+            await asyncio.wait([answer], timeout=0.005)
+    assert answer.result().startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
 async def test_a_connection_that_says_nothing_is_closed(hurried):
     async with connected() as (reader, _writer):
         assert b"" == await reader.read()
