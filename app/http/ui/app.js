@@ -15,11 +15,14 @@ import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
 import { note } from './rows.js'
 
+// each with what it needs: a grant, or rows that may be read
 const GROUPS = [
   ['', { topics: ['⌘', 'Topics', topicsPage], records: ['▤', 'Records', recordsPage],
-    messages: ['✉', 'Messages', messagesPage], console: ['»', 'Console', consolePage] }],
-  ['Traffic', { clients: ['◉', 'Clients', clientsPage], gateway: ['⇄', 'Gateway', gatewayPage] }],
-  ['Server', { server: ['∿', 'Figures', serverPage], snapshots: ['❐', 'Snapshots', snapshotsPage],
+    messages: ['✉', 'Messages', messagesPage, '$SYS/topic_tables/'], console: ['»', 'Console', consolePage] }],
+  ['Traffic', { clients: ['◉', 'Clients', clientsPage, '$SYS/sessions/'],
+    gateway: ['⇄', 'Gateway', gatewayPage, '$SYS/brokers/'] }],
+  ['Server', { server: ['∿', 'Figures', serverPage, '$SYS/broker/uptime'],
+    snapshots: ['❐', 'Snapshots', snapshotsPage, '$SYS/snapshots/'],
     schema: ['◫', 'Schema', schemaPage], api: ['{}', 'API', apiPage] }],
   ['Access', { users: ['☻', 'Users', peoplePage, 'administer'],
     rules: ['⚖', 'Rules', rulesPage, 'administer'] }],
@@ -78,7 +81,7 @@ async function show() {
   const mine = ++turn
   const [name, ...rest] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent)
   const known = PAGES[name] ? name : 'topics'
-  const [, title, page, grant] = PAGES[known]
+  const [, title, page] = PAGES[known]
   leave?.()
   leave = null
   nav.classList.remove('all')
@@ -91,9 +94,9 @@ async function show() {
   const box = h('div')
   box.style.height = '100%'
   clear(main, box)
-  if (!app.me || (grant && !app.may(grant))) {
-    clear(box, h('h1', {}, title), note(app.me ? `${app.me.user} may not ${grant} here: ask somebody` +
-      ' who may, or sign in as another user.' : 'Sign in to see this.'))
+  if (!app.me || refused.has(known)) {
+    clear(box, h('h1', {}, title), note(app.me ? `${refused.get(known)}: ask somebody who may, or sign` +
+      ' in as another user.' : 'Sign in to see this.'))
     return
   }
   const end = await trying(() => page(app, box, rest.length ? [rest.join('/')] : []))
@@ -115,12 +118,27 @@ async function who() {
   const named = app.me && app.me.user !== 'anonymous'
   button.textContent = named ? `${app.me.user} · sign out` : 'Sign in'
   button.onclick = named ? signOut : signIn
-  for (const link of nav.querySelectorAll('a')) {
-    const grant = PAGES[link.dataset.page][3]
-    link.hidden = !app.me || Boolean(grant && !app.may(grant))
-  }
+  refused.clear()
+  if (app.me) await Promise.all(Object.entries(PAGES).map(([name, [,,, needs]]) => look(name, needs)))
+  for (const link of nav.querySelectorAll('a')) link.hidden = !app.me || refused.has(link.dataset.page)
   for (const group of nav.querySelectorAll('.group')) {
     group.hidden = !group.querySelector('a:not([hidden])')
+  }
+}
+
+const refused = new Map() // the pages that this user is not offered, and why
+
+/** Find out whether a page would show anything: its rows are asked for, but not sent. */
+async function look(name, needs) {
+  if (!needs || app.me.roles.includes('admin')) return
+  if (!needs.startsWith('$')) {
+    if (!app.may(needs)) refused.set(name, `${app.me.user} may not ${needs} here`)
+    return
+  }
+  try {
+    await app.rows.request('HEAD', `/${needs}`)
+  } catch ({ status }) {
+    if (status === 401 || status === 403) refused.set(name, `${app.me.user} may not read ${needs}`)
   }
 }
 

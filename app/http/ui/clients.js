@@ -126,7 +126,7 @@ function events(app, list) {
     kept.splice(0, Math.max(0, kept.length - EVENTS_KEPT))
     draw()
   }, { last: 50, onState: (now, problem) => {
-    if (now === 'refused') clear(list, h('li', {}, h('span.body', {}, refusal(problem))))
+    if (now === 'refused') list.replaceWith(h('p', {}, refusal(problem)))
     else app.told(now)
   } })
 }

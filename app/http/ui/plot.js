@@ -60,7 +60,7 @@ function paint(canvas, { points, range, at }, height) {
   const seen = points.filter((point) => point.t >= from)
   pen.fillStyle = colour('--soft')
   if (!seen.length) {
-    pen.fillText('Nothing in this time; what comes is drawn here.', LEFT, height / 2)
+    pen.fillText('Nothing in this time yet', LEFT, height / 2)
     return
   }
   const [low, high] = bounds(seen)

@@ -46,6 +46,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
   function told(now, problem) {
     if (now === 'refused') {
       state.problem = problem
+      app.told('ready')
       draw()
     } else app.told(now, problem)
     if (now !== 'live') return
