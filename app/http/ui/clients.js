@@ -102,8 +102,8 @@ function streams(app) {
 /** Who is given messages late, the latest first. */
 function slow(app) {
   return rowsTable(app, SLOW, {
-    key: (row) => row.id,
-    news: `${SLOW}/#`,
+    key: (row) => `${row.client_id ?? `${row.door}/${row.user}`}/${row.topic}`,
+    news: `${SLOW}/#`, // the order is another, too
     columns: [['Reader', (row) => row.client_id || `${row.door}, ${row.user}`], ['Topic', 'topic'],
       ['Filter', 'filter'], ['Late by', (row) => `${amount(row.latency_ms)} ms`],
       ['Worst', (row) => `${amount(row.worst_ms)} ms`], ['Times', (row) => amount(row.count)],
