@@ -2,7 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
@@ -43,6 +45,9 @@ class Rowcast:
         self._chance = chance
         options = http_options(url, user, password, token, authority)
         self._http = httpx.AsyncClient(transport=transport, **options)
+        self._streams: set[AsyncGenerator[Event, None]] = set()
+        """Those of subscriptions; kept here, so that none is closed behind our back."""
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,6 +57,11 @@ class Rowcast:
 
     async def close(self) -> None:
         """Close every connection; subscriptions end."""
+        streams, self._streams = self._streams, set()
+        for events in streams:
+            with suppress(RuntimeError):  # somebody reads it just now, and is told below
+                await events.aclose()
+        await asyncio.gather(*self._ending)
         await self._http.aclose()
 
     async def request(
@@ -120,32 +130,73 @@ class Rowcast:
             patient=patient,
             chance=self._chance,
         )
-        return Subscription(self._http, self.url, follow, self._wait, on_state)
+        events = self._watch(follow, on_state or (lambda _: None))
+        self._streams.add(events)
+        subscription = Subscription(events, follow)
+        weakref.finalize(subscription, self._abandon, events).atexit = False
+        return subscription
+
+    def _abandon(self, events: AsyncGenerator[Event, None]) -> None:
+        """End the stream of a subscription that nobody has any more."""
+        if events in self._streams:
+            with suppress(RuntimeError):  # without a loop it is ended with the others
+                task = asyncio.get_running_loop().create_task(self._end(events))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+
+    async def _end(self, events: AsyncGenerator[Event, None]) -> None:
+        self._streams.discard(events)
+        await events.aclose()
 
     async def _ask(self, call: Call[T]) -> T:
         return call.read(await self.request(call.method, call.path, call.body, call.headers))
 
+    async def _watch(self, follow: Following, tell: State) -> AsyncGenerator[Event, None]:
+        while not self._http.is_closed:
+            problem = None
+            tell(CONNECTING)
+            try:
+                async with self._http.stream(
+                    "GET",
+                    f"{self.url}/",
+                    params=follow.params,
+                    headers=follow.headers,
+                    timeout=TIMEOUT,
+                ) as answer:
+                    if answer.is_error:
+                        await answer.aread()
+                    for event in follow.opened(check(answer).headers):
+                        yield event
+                    tell(LIVE)
+                    async for chunk in answer.aiter_bytes():
+                        for event in follow.take(chunk):
+                            yield event
+            except httpx.TransportError as error:
+                problem = nobody(self.url, error)
+            except Problem as refusal:
+                problem = refusal
+            if self._http.is_closed:
+                return
+            pause = follow.ended(problem)
+            tell(WAITING)
+            await self._wait(pause)
+
 
 class Subscription:
-    """The events of some filters, to be read with ``async for``."""
+    """The events of some filters, to be read with ``async for``; it may be left and gone on with.
 
-    def __init__(
-        self,
-        http: httpx.AsyncClient,
-        url: str,
-        follow: Following,
-        wait: Callable[[float], Awaitable[None]],
-        on_state: State | None,
-    ) -> None:
-        self._http = http
-        self._url = url
+    It ends with its client, with ``aclose``, or when nobody has it any more.
+    """
+
+    def __init__(self, events: AsyncGenerator[Event, None], follow: Following) -> None:
+        self._events = events
         self._follow = follow
-        self._wait = wait
-        self._tell = on_state or (lambda _: None)
-        self._events = self._watch()
 
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._events
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
 
     @property
     def cursor(self) -> str:
@@ -155,32 +206,3 @@ class Subscription:
     async def aclose(self) -> None:
         """End it, and its connection."""
         await self._events.aclose()
-
-    async def _watch(self) -> AsyncGenerator[Event, None]:
-        follow = self._follow
-        while True:
-            problem = None
-            self._tell(CONNECTING)
-            try:
-                async with self._http.stream(
-                    "GET",
-                    f"{self._url}/",
-                    params=follow.params,
-                    headers=follow.headers,
-                    timeout=TIMEOUT,
-                ) as answer:
-                    if answer.is_error:
-                        await answer.aread()
-                    for event in follow.opened(check(answer).headers):
-                        yield event
-                    self._tell(LIVE)
-                    async for chunk in answer.aiter_bytes():
-                        for event in follow.take(chunk):
-                            yield event
-            except httpx.TransportError as error:
-                problem = nobody(self._url, error)
-            except Problem as refusal:
-                problem = refusal
-            pause = follow.ended(problem)
-            self._tell(WAITING)
-            await self._wait(pause)

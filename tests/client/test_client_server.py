@@ -184,6 +184,29 @@ async def test_a_cursor_of_another_log_is_a_reset_and_then_the_records(rows):
     assert ["reset", "snapshot", "current"] == kinds
 
 
+async def test_a_loop_may_be_left_and_a_client_closed_at_any_moment(program, caplog):
+    """O10: no connection stays, and nothing is reported to the loop."""
+    async with Rowcast(url_of(program)) as rows:
+        await rows.put("Dog/1", {"name": "Rex"})
+        async for event in rows.subscribe("Dog/#"):
+            assert "snapshot" == event.kind
+            break
+        second = rows.subscribe("Dog/2", start="new")
+        assert "current" == (await anext(second)).kind
+        async with Rowcast(url_of(program)) as other:  # the one that was left is gone already
+            while len((await other.query("$SYS/streams")).rows) > 1:
+                pass
+        reading = asyncio.create_task(anext(second, None))
+        await asyncio.sleep(0)
+    assert await reading is None
+    async with Rowcast(url_of(program)) as other:
+        while (await other.query("$SYS/streams")).rows:
+            pass
+    with pytest.raises(StopAsyncIteration):
+        await anext(second)
+    assert [] == [record for record in caplog.records if record.name == "asyncio"]
+
+
 async def test_a_gap_is_told(rows):
     """O10, M4: what the server did not pass on stands in the stream with its count."""
     first, *_ = [await rows.put("Meter/1", {"n": n}) for n in range(5)]
