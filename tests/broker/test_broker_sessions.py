@@ -160,3 +160,16 @@ async def test_nothing_is_left_of_many(world):
         await peer.subscribe("a/#", f"b/{number}")
         peer.lose()
     assert (0, 0) == (len(world.broker.sessions), world.engine.bus.subscriptions)
+
+
+async def test_the_end_of_a_session_that_waited_is_told(world):
+    """O6: with how long its client was away; one that ends with its connection tells of that."""
+    told = []
+    world.engine.hooks.witness = lambda what, caller, **facts: told.append(
+        (what, caller.client_id, facts.get("away_seconds"))
+    )
+    lasting = {"properties": {"session_expiry_interval": 60}}
+    for client_id, options in (("gone", {}), ("waits", lasting)):
+        (await world.connected(client_id, **options)).lose()
+    await world.pass_time(61)
+    assert [("session_ended", "waits", 61)] == [item for item in told if item[0] == "session_ended"]

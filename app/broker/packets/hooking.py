@@ -145,6 +145,8 @@ def ended(broker: "Broker", session: "Session") -> None:
     if session.sharing is not None:
         for share, _ in session.sharing.shares.values():
             hooks.unsubscribed(caller, share.topics.text)
+    if session.left_at is not None:  # else its connection ends with it, and tells of that
+        hooks.tell("session_ended", caller, away_seconds=round(broker.now() - session.left_at))
     hooks.session_ended(session.client_id)
     for text in _filters(session):
         broker.observer.on_unsubscribe(session.client_id, text)
