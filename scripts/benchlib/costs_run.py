@@ -1,0 +1,198 @@
+"""Measures what features cost: all servers run, and the features take turns, a round each.
+
+Of each message it is the server's CPU time, all threads, and the bytes that the database grew by,
+both over bursts; and the time until its reader has it, of messages one at a time.
+"""
+
+import base64
+import json
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+
+import trustme
+
+from benchlib.costs import FEATURES, PASSWORD, RULES, SERVERS, Feature, Setup
+from benchlib.costs_links import DONE, Mqtt, Place, Reader, open_reader, open_writer
+from benchlib.proc import BenchError, Process, free_port
+from benchlib.servers import ROOT
+from benchlib.stats import percentile
+
+BURST = 32
+"""Messages that are written together, each to a topic of its own."""
+SETTLE_SECONDS = 0.05
+"""After the last burst: until a bridge has carried it on."""
+QUICK_SHARE = 0.1
+"""Of single messages: so many were as quick or quicker. The others tell more of the machine."""
+PAYLOAD = json.dumps({"name": "Rex", "weight": 23.5, "note": "0123456789" * 3}).encode()
+SERVE = "from app.cli import main; main()"
+HOOK = Path(__file__).parent / "features" / "hook"
+MEGA = 1_000_000
+
+Figures = dict[str, float]
+"""What was measured of a feature: ``cpu`` and ``latency`` in microseconds, ``disk`` in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much is measured."""
+
+    rounds: int = 7
+    bursts: int = 40
+    singles: int = 100
+
+
+class Running:
+    """A server that runs."""
+
+    def __init__(self, name: str, setup: Setup, folder: Path, remote: "Running | None") -> None:
+        folder.mkdir()
+        self._data = folder / "data"
+        schema, authority = folder / "schema.graphql", folder / "authority.pem"
+        schema.write_text(setup.schema)
+        settings = {"mqtt.sys_interval": 0, "events.enabled": "false"} | setup.settings
+        tls_port = free_port() if name == "tls" else 0
+        if tls_port:
+            settings |= _certificate(folder, authority) | {"mqtt.network.securePort": tls_port}
+            settings |= {"http.securePort": "off"}
+        if remote is not None:
+            broker = {"name": "there", "host": "127.0.0.1", "port": remote.place.mqtt_port}
+            settings |= {"gateway.brokers": json.dumps([broker | {"out": [{"filter": "bench/#"}]}])}
+        self.place = Place(free_port(), free_port(), tls_port, authority)
+        ports = [self.place.http_port, self.place.mqtt_port]
+        settings |= dict(zip(("http.port", "mqtt.network.port"), ports, strict=True))
+        command = [sys.executable, "-c", SERVE, "serve", "--data", self._data, "--schema", schema]
+        command += ["--resources", HOOK if setup.hook else folder / "none"]
+        command += [f"--set={key}={value}" for key, value in settings.items()]
+        env = {"PYTHONPATH": str(ROOT)}
+        self.process = Process(command, folder / "server.log", env=env)
+        self._waits_for = [*ports, *([tls_port] if tls_port else [])]
+
+    def ready(self, setup: Setup) -> None:
+        """Wait until it answers; make users and rules."""
+        self.process.wait_ready(self._waits_for)
+        if setup.users:
+            self._put("users/root", {"password": PASSWORD, "roles": ["admin"]})
+            self._put("users/ann", {"password": PASSWORD, "roles": ["member"]})
+        for number in range(RULES if setup.rules else 0):
+            rule = {"filter": f"home/{number}/#", "effect": "deny", "actions": ["publish"]}
+            self._put(f"rules/r{number}", rule)
+
+    def _put(self, path: str, value: dict[str, object]) -> None:
+        connection = HTTPConnection("127.0.0.1", self.place.http_port, timeout=30)
+        token = base64.b64encode(f"root:{PASSWORD}".encode()).decode()
+        headers = {"Content-Type": "application/json"}
+        if path != "users/root":
+            headers |= {"Authorization": f"Basic {token}"}
+        connection.request("PUT", f"/$SYS/{path}", json.dumps(value), headers)
+        answer = connection.getresponse()
+        if answer.status >= 300:
+            raise BenchError(f"PUT {path}: {answer.status} {answer.read().decode()}")
+        connection.close()
+
+    def cpu_us(self) -> float:
+        """Return the CPU time of all its threads."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1000
+
+    def disk_bytes(self) -> int:
+        """Return how much of its database is in use."""
+        database = sqlite3.connect(f"file:{self._data / 'rowcast.db'}?mode=ro", uri=True)
+        try:
+            read = [database.execute(f"pragma {name}").fetchone()[0] for name in _PAGES]
+        finally:
+            database.close()
+        return (read[0] - read[1]) * read[2]
+
+
+_PAGES = ("page_count", "freelist_count", "page_size")
+
+
+def _certificate(folder: Path, authority: Path) -> dict[str, object]:
+    made = trustme.CA()
+    shown, key = folder / "server.pem", folder / "server.key"
+    leaf = made.issue_cert("localhost")
+    made.cert_pem.write_to_path(authority)
+    leaf.cert_chain_pems[0].write_to_path(shown)
+    leaf.private_key_pem.write_to_path(key)
+    return {"tls.certificate": shown, "tls.privateKey": key}
+
+
+class Measured:
+    """A feature, its two clients, and what each round gave."""
+
+    def __init__(self, feature: Feature, server: Running, closing: ExitStack) -> None:
+        self.feature = feature
+        self._server = server
+        had = feature.had
+        self._place = f"{had.topic}/{feature.name}"
+        self._reader: Reader = open_reader(server.place, feature.name, had, self._place, closing)
+        self._writer: Mqtt = open_writer(server.place, feature.name, had, closing)
+        self.rounds: list[Figures] = []
+
+    def round(self, amount: Amount) -> None:
+        """Measure once."""
+        topics = [f"{self._place}/{number}" for number in range(BURST)]
+        self._burst(topics)
+        disk, cpu = self._server.disk_bytes(), self._server.cpu_us()
+        for _ in range(amount.bursts):
+            self._burst(topics)
+        time.sleep(SETTLE_SECONDS)
+        count = amount.bursts * BURST
+        figures = {"cpu": (self._server.cpu_us() - cpu) / count}
+        figures["disk"] = (self._server.disk_bytes() - disk) / count
+        times: list[float] = []
+        for number in range(amount.singles):
+            begin = time.perf_counter()
+            self._writer.publish(topics[number % BURST :][:1], PAYLOAD, self.feature.had)
+            self._reader.take(1)
+            times.append(time.perf_counter() - begin)
+            self._acknowledged(1)
+        self.rounds.append(figures | {"latency": percentile(sorted(times), QUICK_SHARE) * MEGA})
+
+    def _burst(self, topics: Sequence[str]) -> None:
+        self._writer.publish(topics, PAYLOAD, self.feature.had)
+        self._acknowledged(len(topics))  # first: a refusal says why
+        self._reader.take(len(topics))
+
+    def _acknowledged(self, count: int) -> None:
+        if self.feature.had.qos:
+            self._writer.take(count, DONE)
+
+    @property
+    def figures(self) -> Figures:
+        """The least of all rounds, in which the machine did least besides; of disk the median."""
+        figures = {name: min(item[name] for item in self.rounds) for name in ("cpu", "latency")}
+        return figures | {"disk": median(item["disk"] for item in self.rounds)}
+
+
+def measure(folder: Path, amount: Amount) -> dict[str, Figures]:
+    """Return the figures of every feature, by name."""
+    with ExitStack() as closing:
+        servers: dict[str, Running] = {}
+        for name, setup in SERVERS.items():
+            remote = servers["plain"] if setup.bridge else None
+            servers[name] = Running(name, setup, folder / name, remote)
+            closing.callback(servers[name].process.stop)
+        for name, setup in SERVERS.items():
+            servers[name].ready(setup)
+        subjects = [Measured(item, servers[item.server], closing) for item in FEATURES]
+        for _ in range(amount.rounds):
+            for subject in subjects:
+                with _named(subject.feature):
+                    subject.round(amount)
+        return {item.feature.name: item.figures for item in subjects}
+
+
+@contextmanager
+def _named(feature: Feature) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, BenchError) as error:
+        raise BenchError(f"{feature.name}: {error}") from error

@@ -1,0 +1,44 @@
+"""What features cost: measured one by one, and declared in docs/costs.md. No time is asserted."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+from benchlib.costs import FEATURES, SERVERS
+from benchlib.costs_cli import BEGIN, END, HEADINGS, PAGE, SMALLEST, table
+from benchlib.costs_run import measure
+
+NAMES = [feature.name for feature in FEATURES]
+
+
+def declared(text: str) -> list[list[str]]:
+    """Return the rows of the table between the markers."""
+    between = text.partition(BEGIN)[2].partition(END)[0]
+    lines = [line for line in between.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in lines]
+
+
+def test_the_document_names_the_features_that_are_measured() -> None:
+    """O17: neither one that is not measured, nor one that is not declared."""
+    heads, _, *rows = declared(PAGE.read_text(encoding="utf-8"))
+    assert list(HEADINGS) == heads
+    assert [feature.title for feature in FEATURES] == [row[0] for row in rows]
+
+
+def test_each_feature_is_beside_one_that_is_measured() -> None:
+    """O17: one difference at a time, down to the bare case."""
+    assert len(set(NAMES)) == len(NAMES)
+    assert ["bare"] == [feature.name for feature in FEATURES if feature.base not in NAMES]
+    assert set(SERVERS) == {feature.server for feature in FEATURES}
+
+
+@pytest.mark.slow
+def test_every_feature_can_be_measured(tmp_path: Path) -> None:
+    """O17: in its smallest form; that the server has what is measured, its answers show."""
+    found = measure(tmp_path, SMALLEST)
+    assert NAMES == list(found)
+    assert all(figures["cpu"] > 0 < figures["latency"] for figures in found.values())
+    assert 2 + len(NAMES) == len(table(found))
