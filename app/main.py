@@ -370,7 +370,8 @@ class Application:
             token_seconds=config.security.token_seconds,
             revoke=self.identity.directory.revoke,
             banned=self.broker.guard.seconds_banned,
-            offended=self.broker.guard.failed,
+            offended=self.broker.guard.guessed,
+            succeeded=self.broker.guard.succeeded,
             ports=lambda: self.doors.ports,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None

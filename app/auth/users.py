@@ -112,6 +112,14 @@ def user_name(text: str) -> str:
     return name
 
 
+def tried_name(text: str) -> str:
+    """Return what tries to sign in are counted under: any spelling of a name is the same user."""
+    try:
+        return f"user {user_name(text)}"
+    except Error:  # nobody's
+        return f"user {text}"
+
+
 def password_text(data: bytes) -> str:
     """Return a password as it is hashed. Raises INVALID."""
     if len(data) > PASSWORD_BYTES_MAX:

@@ -343,6 +343,8 @@ RATE_BURST_SECONDS = 1
 """How much of a rate may come at once: what a client saved up while it was silent."""
 GUARD_ENTRIES_MAX = 16_384
 """Peers and client ids remembered for each purpose: some megabytes, however many strangers call."""
+GUARD_KNOWN_SECONDS = 7 * 24 * 3600
+"""An address from which somebody signed in is known for it so long: who comes every week."""
 GUARD_NAME_CHARS_MAX = 128
 """Of a longer client id only its beginning and a digest are remembered: an id may have 64 KiB."""
 BAN_PEER_FACTOR = 10

@@ -71,6 +71,8 @@ class HttpSettings:
     """Says for how many seconds an address and a name are still refused; 0 is not at all."""
     offended: Callable[[str, str], None] | None = None
     """Counts an address and a name that failed to sign in."""
+    succeeded: Callable[[str, str], None] | None = None
+    """Remembers an address and a name that signed in with a password."""
     allowed_hosts: tuple[str, ...] = ()
     """Names under which callers without a name are served, besides those that are safe."""
     ports: Callable[[], Mapping[str, int]] = dict

@@ -203,3 +203,58 @@ def test_a_ban_is_told_to_the_operator(clock, caplog):
     """D56: visible."""
     Guard(GuardSettings(drops=1), clock).dropped("10.0.0.1", "flapper")
     assert "client flapper is banned for 300 s" in caplog.text
+
+
+GUESSING = GuardSettings(failed_logins=3, within_seconds=60, ban_seconds=300)
+
+
+def tries(guard, clock, address, seconds):
+    """Return how many tries as ann are let through in so many seconds."""
+    let = 0
+    for _ in range(seconds):
+        clock.now += 1
+        if not guard.seconds_banned(address, "user ann"):
+            guard.guessed(address, "user ann")
+            let += 1
+    return let
+
+
+def test_l11_at_an_address_that_is_known_for_a_user_it_is_slowed_down_and_not_banned(clock):
+    """Whoever guesses beside ann gets no more tries than by waiting for bans, and ann some."""
+    guard = Guard(GUESSING, clock)
+    guard.succeeded("10.0.0.1", "user ann")
+    assert 4 <= tries(guard, clock, "10.0.0.1", 300) <= 7
+    assert [] == [ban for ban in guard.bans if ban.kind == "at"]
+    clock.now += 200
+    assert 0 == guard.seconds_banned("10.0.0.1", "user ann")
+    assert 3 == tries(guard, clock, "10.0.0.2", 300)  # which is not known: a ban
+    assert ["at"] == [ban.kind for ban in guard.bans]
+
+
+def test_l11_who_guesses_from_everywhere_does_not_keep_the_user_out(clock):
+    guard = Guard(GUESSING, clock)
+    guard.succeeded("10.0.0.1", "user ann")
+    for number in range(3 * BAN_PEER_FACTOR):
+        guard.guessed(f"192.0.2.{number}", "user ann")
+    fresh = [f"198.51.100.{number}" for number in range(100)]
+    let = [address for address in fresh if not guard.seconds_banned(address, "user ann")]
+    assert fresh[:1] == let
+    assert 100 == round(guard.seconds_banned(fresh[1], "user ann"))
+    clock.now += 100
+    assert 0 == guard.seconds_banned(fresh[1], "user ann")
+    assert [0] * 9 == [guard.seconds_banned("10.0.0.1", "user ann") for _ in range(9)]
+    assert 0 == guard.seconds_banned(fresh[2], "user ben")
+
+
+def test_l11_what_is_known_of_users_is_bounded(clock):
+    guard = Guard(GUESSING, clock)
+    for number in range(GUARD_ENTRIES_MAX + 500):
+        guard.succeeded(f"10.0.{number >> 8}.{number & 255}", "user ann")
+        guard.guessed_as(f"user {number}")
+    brakes = guard._brakes
+    assert GUARD_ENTRIES_MAX == len(brakes._known) == len(brakes._failures)
+    never = Guard(GuardSettings(), clock)
+    never.succeeded("10.0.0.1", "user ann")
+    for _ in range(1_000):
+        never.guessed("10.0.0.1", "user ann")
+    assert 0 == never.seconds_banned("10.0.0.1", "user ann")

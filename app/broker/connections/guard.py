@@ -7,7 +7,8 @@ a fixed amount of memory. An IPv6 peer is its /64 network: that is what one cust
 Connections that ended without a goodbye and failed logins are *offences*, counted from the first
 one on for a fixed time. A client id is banned for its drops only; for failed logins it is banned at
 the peer that tried, or anybody could lock out anybody. Many clients may share an address, so a peer
-is banned for BAN_PEER_FACTOR times as many.
+is banned for BAN_PEER_FACTOR times as many. Users are slowed down rather than banned where they are
+known (``brakes``).
 """
 
 import logging
@@ -17,6 +18,7 @@ from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
+from app.broker.connections.brakes import Brakes
 from app.broker.connections.fading import Fading
 from app.core.buckets import Bucket
 from app.core.limits import (
@@ -88,6 +90,8 @@ class Guard:
         self._drops: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
         self._failures: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
         self._bans: Fading[_Who, str] = Fading(settings.ban_seconds, GUARD_ENTRIES_MAX)
+        limits = settings.failed_logins, settings.within_seconds, settings.ban_seconds
+        self._brakes = Brakes(*limits)
         self.refusals: dict[Reason, int] = {}
         """Connections refused, by reason."""
         self.banned = 0
@@ -160,12 +164,16 @@ class Guard:
 
     def seconds_banned(self, address: str, name: str) -> float:
         """Return for how long somebody of this name at this address is still refused; 0 is not."""
-        if not len(self._bans):
-            return 0
         peer, who = _network(address), _short(name)
+        if not len(self._bans):
+            return self._brakes.wait(peer, who, self._now())
         mine = {("peer", peer), ("at", peer, who)}
         left = [seconds for ban, _, seconds in self._bans.left(self._now()) if ban in mine]
-        return max(left, default=0)
+        return max(left, default=0) or self._brakes.wait(peer, who, self._now())
+
+    def seconds_braked(self, address: str, user: str) -> float:
+        """Return how long a try as a user has to wait at this address; 0 lets it through."""
+        return self._brakes.wait(_network(address), _short(user), self._now())
 
     def identify(self, address: str, client_id: str) -> Refusal | None:
         """Return why a client that says who it is is refused: it is banned."""
@@ -195,20 +203,46 @@ class Guard:
         self._offend(self._failures, ("at", peer, _short(client_id)), most, _GUESSES)
         self._offend(self._failures, ("peer", peer), most * BAN_PEER_FACTOR, _GUESSES)
 
-    def _offend(self, offences: "_Offences", who: "_Who", most: int, why: str) -> None:
-        if not most or who == ("peer", ""):
+    def guessed(self, address: str, user: str) -> None:
+        """Count a failed login as a user, whatever client it was."""
+        peer, who, now = _network(address), _short(user), self._now()
+        self._brakes.failed(who, now)
+        if not self._brakes.knows(peer, who, now):
+            self.failed(address, user)
             return
+        most = self.settings.failed_logins
+        self._offend(self._failures, ("peer", peer), most * BAN_PEER_FACTOR, _GUESSES)
+        if self._counts(self._failures, ("at", peer, who), most):
+            self._brakes.brake((peer, who), now)
+
+    def guessed_as(self, user: str) -> None:
+        """Count it for the user alone: the client and its peer have been counted."""
+        self._brakes.failed(_short(user), self._now())
+
+    def succeeded(self, address: str, user: str) -> None:
+        """Remember where a user has signed in."""
+        self._brakes.succeeded(_network(address), _short(user), self._now())
+
+    def _offend(self, offences: "_Offences", who: "_Who", most: int, why: str) -> None:
+        if self._counts(offences, who, most):
+            self._bans.put(who, why, self._now())
+            self.banned += 1
+            log.warning("%s is banned for %g s: %s", " ".join(who), self.settings.ban_seconds, why)
+
+    def _counts(self, offences: "_Offences", who: "_Who", most: int) -> bool:
+        """Count an offence; tell whether there were so many that something is done about it."""
+        if not most or who == ("peer", ""):
+            return False
         now = self._now()
         count = offences.get(who, now)
         if count is None:
             count = [0]
             offences.put(who, count, now)
         count[0] += 1
-        if count[0] >= most:
-            offences.drop(who)
-            self._bans.put(who, why, now)
-            self.banned += 1
-            log.warning("%s is banned for %g s: %s", " ".join(who), self.settings.ban_seconds, why)
+        if count[0] < most:
+            return False
+        offences.drop(who)
+        return True
 
     # -- bans --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.auth.authenticator import Credentials, is_same
 from app.auth.exchange import Exchange, Step
-from app.auth.users import User
+from app.auth.users import User, tried_name
 from app.broker.connections.transport import certificate_of
 from app.broker.delivery.forms import DOOR
 from app.core.callers import NONE, Caller
@@ -40,12 +40,22 @@ async def authenticate(
     if method is not None:
         client.dialogue = Dialogue(client, str(method), shown)
         return await client.dialogue.connect(_data(packet.properties))
+    guard, name = client.broker.guard, tried_name(shown.username or "")
+    if shown.username and (seconds := guard.seconds_braked(client.peer, name)):
+        raise Error(
+            Code.BUSY,
+            f"too many fail to sign in as this user; try again in {round(seconds)} seconds, or "
+            "from where it signs in usually",
+        )
     try:
-        return await client.broker.settings.authenticator.identify(shown), {}
+        caller = await client.broker.settings.authenticator.identify(shown)
     except Error as error:
         guessed = shown.username is not None or shown.password is not None
         _refused(client, shown.username or "", shown, error, guessed=guessed)
         raise
+    if shown.username and shown.password is not None:
+        guard.succeeded(client.peer, name)
+    return caller, {}
 
 
 def _refused(
@@ -54,6 +64,8 @@ def _refused(
     """Note that somebody could not prove who it is."""
     if guessed and error.code in {Code.UNAUTHENTICATED, Code.DENIED}:
         client.broker.guard.failed(client.peer, shown.client_id)  # D56
+        if name:
+            client.broker.guard.guessed_as(tried_name(name))
     caller = Caller(name or "anonymous", NONE, DOOR, shown.client_id, shown.peer)
     client.broker.engine.hooks.auth_failed(caller, error.message)
 

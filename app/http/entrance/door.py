@@ -19,7 +19,7 @@ from app.core.callers import NONE, Caller
 from app.core.entry_limits import LOGIN_BODY_BYTES_MAX, LOGIN_BODY_SECONDS_MAX
 from app.core.errors import Code, Error
 from app.engine.rows.system_rows import time_text
-from app.http.entrance.offenders import check_offender
+from app.http.entrance.offenders import check_offender, note_success
 from app.http.entrance.signing_in import COOKIE, LOGIN, SIGNED_IN, sign_in, told_failed
 from app.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send
 from app.http.messages.bodies import read_body
@@ -84,10 +84,12 @@ async def _with_password(edge: "Edge", scope: Scope, asked: dict[str, object]) -
     try:
         check_offender(edge, peer, user)
         shown = Credentials(user, password.encode(errors="replace"), peer=peer, door="http")
-        return await edge.settings.authenticator.identify(shown)
+        caller = await edge.settings.authenticator.identify(shown)
     except Error as error:
         told_failed(edge, Caller(user, NONE, "http", peer=peer), error)
         raise
+    note_success(edge, peer, user)
+    return caller
 
 
 async def _logout(

@@ -5,7 +5,7 @@ The counting is the guard's, which the wiring passes in. It must not know why so
 
 from typing import TYPE_CHECKING
 
-from app.auth.users import user_name
+from app.auth.users import tried_name
 from app.core.errors import Code, Error
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_offender(edge: "Edge", peer: str, name: str) -> None:
     """Raise BUSY, which is told as 429, for a name at an address that failed too often."""
     banned = edge.settings.banned
-    seconds = banned(peer, _user(name)) if banned is not None else 0
+    seconds = banned(peer, tried_name(name)) if banned is not None else 0
     if seconds:
         raise Error(
             Code.BUSY,
@@ -28,12 +28,10 @@ def check_offender(edge: "Edge", peer: str, name: str) -> None:
 def count_offender(edge: "Edge", peer: str, name: str) -> None:
     """Count a name at an address that failed."""
     if edge.settings.offended is not None:
-        edge.settings.offended(peer, _user(name))
+        edge.settings.offended(peer, tried_name(name))
 
 
-def _user(name: str) -> str:
-    """Return whom a name means: in another spelling it is the same user, with the same tries."""
-    try:
-        return f"user {user_name(name)}"
-    except Error:  # nobody's
-        return f"user {name}"
+def note_success(edge: "Edge", peer: str, name: str) -> None:
+    """Remember that a name has signed in from an address."""
+    if edge.settings.succeeded is not None:
+        edge.settings.succeeded(peer, tried_name(name))

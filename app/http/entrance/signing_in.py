@@ -14,7 +14,7 @@ from urllib.parse import unquote_plus
 from app.auth.authenticator import Credentials
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
-from app.http.entrance.offenders import check_offender, count_offender
+from app.http.entrance.offenders import check_offender, count_offender, note_success
 from app.http.messages.asgi import Headers, Scope
 from app.http.messages.cors import SAFE
 from app.http.messages.problems import FACES
@@ -54,6 +54,8 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
             name, shown = credentials(headers[b"authorization"], peer, door)
             check_offender(edge, peer, name)
             scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
+            if name:
+                note_success(edge, peer, name)
         elif ticket is not None:
             caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
             scope[SIGNED_IN] = edge.engine.access.current(caller)
