@@ -137,16 +137,15 @@ class Rowcast:
         return subscription
 
     def _abandon(self, events: AsyncGenerator[Event, None]) -> None:
-        """End the stream of a subscription that nobody has any more."""
-        if events in self._streams:
-            with suppress(RuntimeError):  # without a loop it is ended with the others
-                task = asyncio.get_running_loop().create_task(self._end(events))
-                self._ending.add(task)
-                task.add_done_callback(self._ending.discard)
-
-    async def _end(self, events: AsyncGenerator[Event, None]) -> None:
-        self._streams.discard(events)
-        await events.aclose()
+        """End the stream of a subscription that nobody has any more, and only here."""
+        if events not in self._streams:
+            return
+        with suppress(RuntimeError):  # without a loop it is ended with the others
+            loop = asyncio.get_running_loop()
+            self._streams.discard(events)
+            task = loop.create_task(events.aclose())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     async def _ask(self, call: Call[T]) -> T:
         return call.read(await self.request(call.method, call.path, call.body, call.headers))

@@ -186,6 +186,14 @@ async def test_a_cursor_of_another_log_is_a_reset_and_then_the_records(rows):
 
 async def test_a_loop_may_be_left_and_a_client_closed_at_any_moment(program, caplog):
     """O10: no connection stays, and nothing is reported to the loop."""
+
+    async def first():
+        async with Rowcast(url_of(program)) as rows:
+            async for event in rows.subscribe("Dog/#"):
+                return event.kind
+        return None
+
+    assert "current" == await first()
     async with Rowcast(url_of(program)) as rows:
         await rows.put("Dog/1", {"name": "Rex"})
         async for event in rows.subscribe("Dog/#"):
