@@ -69,7 +69,12 @@ def test_users_and_roles_are_made_here_and_hold(opened, server):
     has(page, "[data-row=ben]", "active")
     server.request("PATCH", "/$SYS/users/ben", json={"roles": ["guest", "vet"]}, auth=ANN)
     has(page, "[data-row=ben]", "vet")  # told by the server, not asked for
-    page.get_by_role("button", name="What may they do? ben").click()
+    for n in range(12):
+        server.request("PUT", f"/$SYS/users/x{n}", json={"password": None}, auth=ANN)
+    page.get_by_role("searchbox", name="Find a row").fill("X11")
+    expect(page.locator("[data-row^=x]")).to_have_count(1)
+    page.get_by_role("searchbox", name="Find a row").fill("")
+    page.get_by_role("button", name="Rights ben").click()
     has(page, "h1", "Rules")
     assert "ben" == page.get_by_label("User").input_value()
     page.locator("#who").click()

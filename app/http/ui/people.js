@@ -23,7 +23,7 @@ export function peoplePage(app, main) {
     ],
     actions: [
       { label: 'Edit', act: (row) => editUser(app, row, words()) },
-      { label: 'What may they do?', act: (row) => {
+      { label: 'Rights', act: (row) => {
         location.hash = `#/rules/${encodeURIComponent(row.name)}`
       } },
       { label: (row) => (row.disabled ? 'Enable' : 'Disable'), act: async (row) => {

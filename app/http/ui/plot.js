@@ -6,11 +6,11 @@ const LEFT = 52
 const BOTTOM = 22
 const TOP = 8
 
-/** `plot.set(points, from, to)`, `plot.push(point)`; a point is `{ t, v, min, max }`. */
-export function plot(height = 180, label = 'Numbers over time') {
+/** `steps`: a number holds until the next. `plot.set(points, range)`, `plot.push(point)`; a point is `{ t, v, min, max }`. */
+export function plot(height = 180, label = 'Numbers over time', steps = false) {
   const canvas = h('canvas', { role: 'img', 'aria-label': label, tabIndex: 0 })
   canvas.style.height = `${height}px`
-  const state = { points: [], range: 3_600_000, at: null, due: false }
+  const state = { points: [], range: 3_600_000, at: null, due: false, steps }
   const draw = () => {
     state.due = false
     if (canvas.isConnected) paint(canvas, state, height)
@@ -45,7 +45,7 @@ export function plot(height = 180, label = 'Numbers over time') {
   }
 }
 
-function paint(canvas, { points, range, at }, height) {
+function paint(canvas, { points, range, at, steps }, height) {
   const width = canvas.clientWidth
   const ratio = devicePixelRatio || 1
   canvas.width = width * ratio
@@ -76,7 +76,11 @@ function paint(canvas, { points, range, at }, height) {
   pen.lineWidth = 1.8
   pen.lineJoin = 'round'
   pen.beginPath()
-  for (const point of seen) pen.lineTo(x(point.t), y(point.v))
+  seen.forEach((point, index) => {
+    if (steps && index) pen.lineTo(x(point.t), y(seen[index - 1].v)) // it was so until then
+    pen.lineTo(x(point.t), y(point.v))
+  })
+  if (steps) pen.lineTo(x(to), y(seen.at(-1).v))
   pen.stroke()
   if (seen.length < 60) {
     for (const point of seen) {

@@ -4,25 +4,32 @@ import { brief, calmly, clear, h, trying } from './dom.js'
 const DRAW_MS = 200
 const NEWS_MS = 700 // between two looks, however much is told
 const ROWS_DRAWN = 500 // others are counted
+const ROWS_FOUND = 12 // from so many on there is something to find
 
 /**
  * A table of the rows at a path; gives `{ node, look, end }`. Rows that are not told of are looked
  * at anew when something happens at `news`, and `every` so many milliseconds while the page is seen.
  */
-export function rowsTable(app, path, { columns, key, actions = [], none, news, every, rows: given }) {
+export function rowsTable(app, path, { columns, key, actions = [], none, news, every }) {
   const box = h('div.tablebox')
+  const find = h('input', { type: 'search', placeholder: 'Find', hidden: true, 'aria-label': 'Find a row',
+    oninput: () => paint() })
   const rows = new Map()
   const state = { asked: 0, known: false, problem: null, heard: false }
   const draw = calmly(paint, DRAW_MS)
   const later = calmly(() => look(), NEWS_MS)
 
-  async function look() {
+  /** Read the rows; where others are told of they are only `renewed`, for an answer has not all. */
+  async function look(renewed = false) {
     const mine = ++state.asked
     try {
-      const found = await (given ? given() : app.rows.query(path).then((answer) => answer.rows))
+      const { rows: found } = await app.rows.query(path)
       if (mine !== state.asked) return
-      rows.clear()
-      for (const row of found) rows.set(String(key(row)), row)
+      if (!renewed) rows.clear()
+      for (const row of found) {
+        const name = String(key(row))
+        if (!renewed || rows.has(name)) rows.set(name, row) // else it is gone: that was told before
+      }
       Object.assign(state, { known: true, problem: null })
     } catch (error) {
       if (mine === state.asked) state.problem = error
@@ -56,6 +63,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
 
   function paint() {
     const held = box.contains(document.activeElement) ? document.activeElement.dataset.held : null
+    find.hidden = rows.size < ROWS_FOUND
     if (state.problem && state.problem.status !== 404) clear(box, note(refusal(state.problem)))
     else if (rows.size) clear(box, tableOf())
     else clear(box, note(state.known || state.problem ? none : '…'))
@@ -63,8 +71,10 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
   }
 
   function tableOf() {
-    const shown = [...rows].slice(0, ROWS_DRAWN)
-    const rest = rows.size - shown.length
+    const wanted = find.value.toLowerCase()
+    const all = [...rows].filter(([, row]) => !wanted || JSON.stringify(row).toLowerCase().includes(wanted))
+    const shown = all.slice(0, ROWS_DRAWN)
+    const rest = all.length - shown.length
     return [h('table.stacked', {}, h('thead', {}, h('tr', {}, columns.map(([name]) => h('th', {}, name)),
       actions.length ? h('th', {}, '') : null)),
     h('tbody', {}, shown.map(([name, row]) => line(name, row)))),
@@ -77,7 +87,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
       return h(one.bad ? 'button.bad' : 'button', { type: 'button', 'data-held': `${name} ${label}`,
         'aria-label': `${label} ${name}`, onclick: () => trying(async () => {
           await one.act(row)
-          look()
+          look(!news)
         }) }, label)
     })
     return h('tr', { 'data-row': name }, columns.map(([title, read]) => cell(title, read, row)),
@@ -87,9 +97,9 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
   const heard = (news ? [news].flat() : [`${path}/#`]).map((filter) =>
     app.rows.subscribe(filter, hear, { ...(news ? { start: 'new' } : {}), onState: told }))
   if (news) look()
-  const beat = every && setInterval(() => { if (!document.hidden) look() }, every)
+  const beat = every && setInterval(() => { if (!document.hidden) look(!news) }, every)
   return {
-    node: box, look, rows,
+    node: h('div', {}, find, box), look, rows,
     end() {
       clearInterval(beat)
       for (const one of heard) one.close()
@@ -100,10 +110,10 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
 function cell(title, read, row) {
   const value = typeof read === 'function' ? read(row) : row[read]
   const isNode = value instanceof Node
-  const text = isNode ? '' : brief(value ?? '', 160)
-  return h(text.length > 40 ? 'td.long' : 'td', { title: isNode ? '' : brief(value ?? '', 400),
+  const text = isNode ? value.textContent : brief(value ?? '', 160)
+  return h(!isNode && text.length > 40 ? 'td.long' : 'td', { title: isNode ? '' : brief(value ?? '', 400),
     'data-label': title,
-    'data-none': !isNode && text === '' }, isNode ? value : text)
+    'data-none': text === '' }, isNode ? value : text)
 }
 
 /** Why something is not shown, for somebody who did nothing wrong. */

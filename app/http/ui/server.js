@@ -19,7 +19,7 @@ export async function serverPage(app, main) {
   const values = new Map()
   const cards = h('div.cards', {}, FIGURES.map(([name, title]) => {
     const topic = `$SYS/broker/${name}`
-    const chart = plot(110, `${title} over time`)
+    const chart = plot(110, `${title} over time`, true)
     const figure = h('div.figure', {}, '–')
     plots.set(topic, { chart, figure })
     return h('section.card', { 'data-topic': topic }, h('div.soft', {}, title), figure, chart.node)
