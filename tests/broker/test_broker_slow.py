@@ -183,6 +183,23 @@ async def test_the_list_is_bounded_and_has_the_worst():
     assert len(here.slow._least) <= 8
 
 
+async def test_a_storm_leaves_no_more_to_tell_than_there_is():
+    """O7: what comes and goes between two looks is told to nobody, and not kept."""
+    here = world(top=2)
+    watcher = await here.subscribed(f"{PATH}/#", client_id="w")
+    peer = await here.subscribed("a/#", qos=1)
+    for number in range(9):  # each is slower than those before, and all within one look
+        await here.say(f"a/{number}", b"x")
+        sent = await peer.hear()
+        here.now += 0.6 + number / 10
+        await answer(peer, sent)
+        assert len(here.slow._news) <= 4
+    await here.pass_time(1)
+    assert ["s/a/7", "s/a/8"] == [
+        name.removeprefix(f"{PATH}/") for name in topics(await watcher.hear())
+    ]
+
+
 async def test_no_list_measures_nothing():
     """O7: `top: 0`."""
     here = world(top=0)

@@ -110,7 +110,9 @@ class SlowSubscriptions:
         self._least: list[tuple[float, str]] = []
         """A heap of how late they were once; what is out of date is left out in its turn."""
         self._news: dict[str, str] = {}
-        """What happened to rows since watchers were told."""
+        """What happened to rows since watchers were told; twice as many as there are, at most."""
+        self._told: set[str] = set()
+        """The rows that watchers know."""
         self._looks = False
         self.total = 0
         """How often anything was slow."""
@@ -202,7 +204,10 @@ class SlowSubscriptions:
 
     def _forget(self, name: str) -> None:
         del self._entries[name]
-        self._news[name] = "forgotten"
+        if name in self._told:
+            self._news[name] = "forgotten"
+        else:  # it came and went between two looks
+            self._news.pop(name, None)
 
     def names(self) -> list[str]:
         """Return the names of all entries, the latest first."""
@@ -239,6 +244,7 @@ class SlowSubscriptions:
         self._looks = False
         self._expire()
         news, self._news = self._news, {}
+        self._told = set(self._entries)
         for name, happened in news.items():
             self._changed(name, happened)
         self._look_later()
