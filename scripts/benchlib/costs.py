@@ -49,7 +49,7 @@ class Had:
     qos: int = 1
     retain: bool = False
     door: str = "mqtt"
-    """Where the reader is: mqtt, sse, ws, or ws-deflate."""
+    """Where the reader is: mqtt, sse or ws."""
     transport: str = "tcp"
     """How both speak MQTT: tcp, tls or websocket."""
     accept: str = ""
@@ -150,7 +150,6 @@ FEATURES = (
     ),
     Feature("sse", "a reader at SSE", "logged", "tables", Had(door="sse")),
     Feature("ws", "a reader at a WebSocket", "logged", "tables", Had(door="ws")),
-    Feature("deflate", "compression for it (deflate)", "ws", "tables", Had(door="ws-deflate")),
     Feature("unlisted", "history, without slow subscriptions", "qos1", "unlisted", Had()),
     Feature("slow", "slow subscriptions listed", "unlisted", "history", Had()),
     Feature("users", "users that signed in", "logged", "users", Had(user="ann")),

@@ -168,10 +168,9 @@ class Stream:
 class Socket:
     """A reader at a WebSocket."""
 
-    def __init__(self, place: Place, topics: str, closing: ExitStack, *, deflate: bool) -> None:
+    def __init__(self, place: Place, topics: str, closing: ExitStack) -> None:
         url = f"ws://127.0.0.1:{place.http_port}/{topics}/"
-        compression = "deflate" if deflate else None
-        self._connection = closing.enter_context(connect(url, compression=compression))
+        self._connection = closing.enter_context(connect(url, compression=None))
         self.take(1)
 
     def take(self, count: int) -> None:
@@ -184,7 +183,7 @@ def open_reader(place: Place, name: str, had: Had, topics: str, closing: ExitSta
     if had.door == "sse":
         return Stream(place, topics, closing)
     if had.door != "mqtt":
-        return Socket(place, topics, closing, deflate=had.door == "ws-deflate")
+        return Socket(place, topics, closing)
     client = Mqtt(place.wire(had.transport, closing), f"reader-{name}", had)
     wanted = f"$share/group/{topics}/#" if had.share else f"{topics}/#"
     properties = {"user_property": (("accept", had.accept),)} if had.accept else None
