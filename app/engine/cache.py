@@ -62,11 +62,13 @@ class RecordCache:
     def put(self, topic: str, record: Record | None) -> None:
         """Note what was committed: called by the writer only."""
         with self._lock:
-            self._forget(topic)
+            known = self._records.pop(topic, None)  # it goes to the end, as the newest
             self._records[topic] = record
-            self._bytes += _size(record)
+            self._bytes += _size(record) - _size(known)
             if record is not None and (record.table is not None or record.kind == PATCH):
                 self._written.add(topic)
+            else:
+                self._written.discard(topic)
             while len(self._records) > self._records_max or self._bytes > self._bytes_max:
                 self.evictions += 1
                 self._forget(next(iter(self._records)))

@@ -33,9 +33,9 @@ from app.core.limits import (
 )
 from app.core.tables import Table
 from app.core.topic_tables import Source
-from app.engine.batch import Batch, take, units
+from app.engine.batch import Batch, take
 from app.engine.cache import RecordCache, Unknown
-from app.engine.decide import decide
+from app.engine.decide import decide_all
 from app.engine.stamps import is_stamped, places_of_tombstones, stamp_in
 from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from app.store.store import Change, Keep, Store
@@ -217,18 +217,22 @@ class Committer:
             self._wake(self._idle)
 
     def _finish(self, batch: Batch, future: "Future[list[Outcome]]") -> None:
-        """Announce and answer, in order; then start the next batch."""
+        """Announce and answer, in order; then start the next batch, when this turn ends.
+
+        Not before: the writer would contend for the interpreter with what is announced, and take
+        half a batch, because who is answered now writes again.
+        """
         self._running = None
         outcomes = future.result()
-        if self._waiting:
-            self._start()  # the disk works while we announce
         for write, outcome in zip(batch.writes, outcomes, strict=True):
             self._answer(write, outcome)
         if self.told is not None and outcomes:
             self.told(outcomes)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
-        if not self._waiting and self._running is None:
+        if self._waiting:
+            self._schedule()
+        else:
             self._wake(self._idle)
         if not self.crowded and self._relieved:
             relieved, self._relieved = self._relieved, []
@@ -315,8 +319,7 @@ class Committer:
         events: list[Event] = []
         changes: list[Change] = []
         for writes, keeping in batch.stretches():
-            for unit in units(writes):
-                outcomes += decide(unit, current, events, changes, self._next_seq)
+            outcomes += decide_all(writes, current, events, changes, self._next_seq)
             if keeping is not None:
                 changes += keeping.changes
         existed = iter(self._write(events, changes) if events or changes else ())

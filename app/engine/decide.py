@@ -22,6 +22,32 @@ from app.engine.write import Condition, Current, Outcome, Receipt, Write
 from app.store.store import Change
 
 
+def decide_all(
+    writes: list[Write],
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
+) -> list[Outcome]:
+    """Decide writes in order, those of a group together; most are alone and depend on nothing."""
+    outcomes: list[Outcome] = []
+    index, end = 0, len(writes)
+    while index < end:
+        write = writes[index]
+        group = write.group
+        if group is not None or write.depends:
+            size = 1 if group is None else len(group.writes)
+            outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
+            index += size
+            continue
+        if current:
+            _note(write, current)
+        _accept(write, current, events, changes, next_seq)
+        outcomes.append(Receipt(write.event))
+        index += 1
+    return outcomes
+
+
 def decide(
     unit: list[Write],
     current: Current,
@@ -33,19 +59,6 @@ def decide(
 
     ``current`` is brought up to date as if they were written.
     """
-    first = unit[0]
-    if len(unit) == 1 and not first.depends:  # most writes: there is nothing to decide
-        if first.logged:
-            first.event.seq = next_seq()
-            events.append(first.event)
-            if first.event.kind == DELETE:
-                changes.append(tombstone(first.event, current.epoch, current.now))
-        if first.changes:
-            changes += first.changes
-        if first.mark is not None:
-            changes.append(Change(*first.mark, first.event.seq.to_bytes(8, "big")))
-        _note(first, current)
-        return [Receipt(first.event)]
     before = {write.event.topic: current.get(write.event.topic) for write in unit}
     gone = dict(current.gone)
     receipts: list[Outcome] = []
@@ -63,17 +76,34 @@ def decide(
         together = Error(error.code, f"nothing was written, because: {error.message}")
         return [error if item is write else together for item in unit]
     for item, receipt in zip(unit, receipts, strict=True):
-        if item.logged and not cast("Receipt", receipt).late:
-            item.event.seq = next_seq()
-            events.append(item.event)
-            if item.event.kind == DELETE:
-                changes.append(tombstone(item.event, current.epoch, current.now))
-        changes += item.changes
-        if item.mark is not None:
-            changes.append(Change(*item.mark, item.event.seq.to_bytes(8, "big")))
-    if first.group is not None and first.group.conclude is not None:
-        changes += first.group.conclude(receipts)
+        late = cast("Receipt", receipt).late
+        _accept(item, current, events, changes, next_seq, late=late > 0)
+    group = unit[0].group
+    if group is not None and group.conclude is not None:
+        changes += group.conclude(receipts)
     return receipts
+
+
+def _accept(
+    write: Write,
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
+    *,
+    late: bool = False,
+) -> None:
+    """Append what a write asks for that was decided."""
+    event = write.event
+    if write.logged and not late:
+        event.seq = next_seq()
+        events.append(event)
+        if event.kind == DELETE:
+            changes.append(tombstone(event, current.epoch, current.now))
+    if write.changes:
+        changes += write.changes
+    if write.mark is not None:
+        changes.append(Change(*write.mark, event.seq.to_bytes(8, "big")))
 
 
 def _note(write: Write, current: Current) -> None:

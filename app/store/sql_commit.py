@@ -90,6 +90,10 @@ class Share:
     mixed: bool = False
 
 
+_Place = tuple[Share, Tally, int, bool]
+"""Where an event goes: its share, its part, the length of its prefix, and is its key a number?"""
+
+
 def split(
     events: Sequence[Event],
     part_of: Callable[[Table | None], Part],
@@ -98,17 +102,15 @@ def split(
     """Divide a batch among its tables; the branches with a table of their own have ``by_level``."""
     shares: dict[int, Share] = {}
     # By identity, because hashing a table is slow; undeclared topics by their first level.
-    known: dict[int | str | None, tuple[Share, Tally, int, bool]] = {}
-    for index, event in enumerate(events):
-        table, topic = event.table, event.topic
-        of: int | str | None
+    known: dict[int | str | None, _Place] = {}
+
+    def place(table: Table | None, topic: str) -> _Place:
+        of: int | str | None = id(table)
         if table is None and by_level:
             cut = topic.find("/")
             of = topic[:cut] if cut >= 0 else None
             if of in DIVIDED:
                 of = branch_of(topic).level
-        else:
-            of = id(table)
         found = known.get(of)
         if found is None:
             part = part_of(table)
@@ -117,6 +119,14 @@ def split(
             layout = part.rows.layout
             tally = share.parts.setdefault(owner.table_id, Tally(owner))
             found = known[of] = (share, tally, len(layout.prefix), layout.integer)
+        return found
+
+    last: Table | None = None
+    found: _Place | None = None
+    for index, event in enumerate(events):
+        table, topic = event.table, event.topic
+        if found is None or table is not last or (table is None and by_level):
+            last, found = table, place(table, topic)
         share, tally, prefix, integer = found
         share.keys.append(share.part.rows.layout.key(topic) if integer else topic[prefix:])
         share.indexes.append(index)

@@ -37,7 +37,8 @@ async def _put_record(request: Request) -> None:
 
 async def _write(request: Request, event: Event) -> None:
     """Carry out a write that makes a record, and say whether it is a new one."""
-    receipt = await request.engine.write(event, request.caller, await _condition(request))
+    condition = await _condition(request) if is_conditional(request.headers) else None
+    receipt = await request.engine.write(event, request.caller, condition)
     extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
     status = HTTPStatus.NO_CONTENT
     if receipt.event.seq and not receipt.existed:
@@ -61,7 +62,8 @@ async def delete(request: Request) -> None:
     if not request.parameters.retain:
         raise Error(Code.INVALID, "a message cannot be deleted; leave retain=false out")
     event = request.event(DELETE, b"", None)
-    condition = await _condition(request) or A_RECORD
+    asked = await _condition(request) if is_conditional(request.headers) else None
+    condition = asked or A_RECORD
     if condition.exists is None:
         condition = Condition(True, condition.seqs, condition.not_seqs, strict=True)
     receipt = await request.engine.write(event, request.caller, condition)
@@ -120,10 +122,8 @@ async def _send_message(request: Request) -> None:
 
 
 async def _condition(request: Request) -> Condition | None:
-    """Return the request's condition, if it has one."""
+    """Return the condition of a request that has one."""
     headers = request.headers
-    if not is_conditional(headers):
-        return None
     current: Record | None = None
     if b"if-unmodified-since" in headers and b"if-match" not in headers:
         current = await request.engine.reader.get(request.route.table, request.topic)
