@@ -221,7 +221,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
     """D64: 1,000 subscribers, one frame for each version, form and QoS."""
     made, encoded = [], []
     monkeypatch.setattr(world, "turn", world.short_turn)
-    watch(monkeypatch, forms, "publish_head_tail", made)
+    watch(monkeypatch, world.broker.forms, "_make", made)
     watch(monkeypatch, world.engine.contents, "payload", encoded)
     peers = await crowd(world, 1_000, qos, version=version)
     await world.put("Dog/1", json.dumps(RECORD).encode(), JSON)
@@ -240,7 +240,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
 async def test_what_few_share_is_made_once_too(world, monkeypatch, options):
     """D64: clients that use the same identifier, or hear of the same expiry."""
     made = []
-    watch(monkeypatch, forms, "publish_head_tail", made)
+    watch(monkeypatch, world.broker.forms, "_make", made)
     peers = await crowd(world, 20, 1, **options)
     await world.put("Dog/1", b"{}", JSON, expires_at=0.0 if options else world.now + 60)
     for peer in peers:
