@@ -301,6 +301,8 @@ MQTT_TOPIC_ALIAS_MAXIMUM = 32
 life."""
 MQTT_SUBSCRIPTIONS_MAX = 10_000
 """Filters of one client; a stranger's filters cost memory on the server."""
+MQTT_SUBSCRIBE_TURN_FILTERS = 200
+"""Filters that one client begins before others get a turn of the loop: some milliseconds."""
 MQTT_FLUSH_EVENTS = 1_024
 """Messages encoded for one client before others get a turn of the loop."""
 MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024

@@ -6,9 +6,9 @@ in the reason string.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from app.broker.delivery.forms import Form, media_type_wanted, meta_wanted
 from app.broker.delivery.sharing import Share, Sharing, share_of
@@ -27,6 +27,7 @@ from app.broker.packets.offsets import (
 from app.broker.sessions.subscription_rows import tell_subscription
 from app.core.callers import Caller
 from app.core.errors import Code, Error
+from app.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
 from app.core.topics import TopicFilter
 from app.engine.past.places import Place
 from app.engine.watch.subscription import Interest
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rowcast.mqtt")
 
+Item = TypeVar("Item")
 
 _REASONS: dict[Code, Reason] = {
     Code.DENIED: Reason.NOT_AUTHORIZED,
@@ -104,12 +106,14 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
+    if session.subscription_count + len(packet.subscriptions) > MQTT_SUBSCRIBE_TURN_FILTERS:
+        _later(wish, packet, None)
+        return
     plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
     engine = client.broker.engine
     streams = any(isinstance(plan, Plan) and plan.begins_in_log for plan in plans)
     if streams or engine.hooks.subscribe_waits:
-        client.behind = True  # packets that come meanwhile are held
-        session.asking = asyncio.get_running_loop().create_task(_ask(wish, packet, plans))
+        _later(wish, packet, plans)
         return
     for plan in plans:
         if isinstance(plan, Plan):
@@ -120,19 +124,44 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
 
 
-async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error]) -> None:
-    """Ask hooks and the log about all filters, then begin them; packets wait meanwhile."""
-    client = wish.client
+def _later(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None) -> None:
+    """Carry out a SUBSCRIBE in a task; packets that come meanwhile are held."""
+    wish.client.behind = True
+    task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
+    wish.session.asking = asyncio.get_running_loop().create_task(task)
+
+
+async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None = None) -> None:
+    """Ask hooks and the log about all filters, then begin them; packets wait meanwhile.
+
+    Without plans there are so many filters that others get a turn now and then. What begins before
+    SUBACK is sent may come before it, as MQTT 5, 3.8.4 allows.
+    """
+    client, session = wish.client, wish.session
     try:
-        for plan in plans:
+        if plans is None:
+            await asyncio.sleep(0)  # a client with many filters may send them one at a time
+            plans = [_understood(wish, wanted) async for wanted in _in_turns(packet.subscriptions)]
+        async for plan in _in_turns(plans):
             if isinstance(plan, Plan):
                 await _authorise(wish, plan)
-        if client.session is wish.session:
-            _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
+        outcomes = [
+            _carry_out(wish, plan) async for plan in _in_turns(plans) if client.session is session
+        ]
+        if client.session is session:
+            _answer(client, packet, outcomes)
     except Exception:
         log.exception("a SUBSCRIBE of %s failed", client.name)
         client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
     client.opened()
+
+
+async def _in_turns(items: Sequence[Item]) -> AsyncIterator[Item]:
+    """Give the items; if there are many, others get a turn of the loop after some of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % MQTT_SUBSCRIBE_TURN_FILTERS == 0:
+            await asyncio.sleep(0)
 
 
 async def _authorise(wish: Wish, plan: Plan) -> None:
@@ -356,9 +385,8 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
 
 def _check_count(broker: "Broker", session: "Session") -> None:
     """Raise when a client has as many subscriptions as it may."""
-    count = len(session.interests) + (len(session.sharing.shares) if session.sharing else 0)
     most = broker.settings.subscriptions_max
-    if count >= most:
+    if session.subscription_count >= most:
         raise Error(Code.BUSY, f"a client may have {most} subscriptions")
 
 

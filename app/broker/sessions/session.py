@@ -146,7 +146,8 @@ class Session:
     @property
     def subscription_count(self) -> int:
         """How many filters it has, shared ones too."""
-        return len(self.interests) + (len(self.sharing.shares) if self.sharing is not None else 0)
+        own = self.filters if self.subscription is None else self.subscription.interests
+        return len(own) + (len(self.sharing.shares) if self.sharing is not None else 0)
 
     @property
     def place(self) -> int:
