@@ -12,6 +12,8 @@ from broker_world import (  # fmt: skip
     Pingresp,
     Puback,
     Publish,
+    Subscribe,
+    Subscription,
     World,
     payloads,
     topics,
@@ -21,7 +23,7 @@ from app.broker.connections.guard import GuardSettings
 from app.broker.connections.rates import RateSettings
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
-from app.core.limits import BAN_PEER_FACTOR
+from app.core.limits import BAN_PEER_FACTOR, MQTT_SUBSCRIBE_TURN_FILTERS
 from app.mqtt.encode import encode
 from app.mqtt.reasons import Reason
 
@@ -280,6 +282,42 @@ async def test_subscriptions_of_one_client(make):
     peer = await world.connected("p")
     assert (0, 0, Reason.QUOTA_EXCEEDED) == await peer.subscribe("a", "b", "c")
     assert (1,) == await peer.subscribe("a", qos=1)
+
+
+async def turns_until_answered(peer, answers):
+    """Return the answers, and how many turns of the loop, which others have too, they took."""
+    turns, heard = 0, []
+    while len(heard) < answers:
+        await asyncio.sleep(0)
+        turns += 1
+        heard += peer.heard()
+    return turns, [answer.reasons for answer in heard]
+
+
+async def test_k6_many_filters_leave_others_their_turns(make):
+    """L11: in one SUBSCRIBE or in many, they are begun some at a time, and answered as asked."""
+    world = make(subscriptions_max=1_450)
+    peer = await world.connected("p")
+    wanted = tuple(Subscription(f"a/{n}") for n in range(1_000))
+    peer.send(Subscribe(1, wanted))
+    turns, reasons = await turns_until_answered(peer, 1)
+    assert (True, [(0,) * 1_000]) == (turns > 1_000 / MQTT_SUBSCRIBE_TURN_FILTERS, reasons)
+    peer.send(*(Subscribe(n, (Subscription(f"b/{n}"),)) for n in range(1, 501)))
+    turns, reasons = await turns_until_answered(peer, 500)
+    assert [(0,)] * 450 + [(Reason.QUOTA_EXCEEDED,)] * 50 == reasons
+    assert (True, 1_450) == (turns >= 500, world.engine.bus.subscriptions)
+
+
+async def test_a_client_that_goes_while_its_filters_begin_leaves_none(make):
+    world = make()
+    peer = await world.connected("p")
+    peer.send(Subscribe(1, tuple(Subscription(f"a/{n}") for n in range(1_000))))
+    for _ in range(12):
+        await asyncio.sleep(0)
+    assert 0 < world.engine.bus.subscriptions < 1_000
+    peer.lose()
+    await world.turn()
+    assert 0 == world.engine.bus.subscriptions
 
 
 async def test_messages_on_their_way(make):
