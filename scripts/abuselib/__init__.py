@@ -1,0 +1,1 @@
+"""Attacks on a running server, each beside a client that behaves well and is measured."""
