@@ -35,6 +35,7 @@ from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Sec
 from app.settings.security import Security
 from app.settings.slow import SlowSection
 from app.settings.snapshots import SnapshotSettings
+from app.settings.texts import composed, is_writable, read, value_of
 from app.settings.tls import MutualTls, Tls
 from app.settings.topics import Topics
 
@@ -357,15 +358,17 @@ def _read_file(file: Path | None) -> Iterator[_Given]:
     if file is None and not path.exists():
         return
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = composed(path.read_text(encoding="utf-8"))
         if isinstance(root, yaml.MappingNode):
             yield from _walk(root, "", str(path))
         elif root is not None:
             raise Error(Code.INVALID, f"{path}: should hold settings, such as 'http: {{port: 80}}'")
     except OSError as error:
         raise Error(Code.INVALID, f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a tag on nonsense
-        raise Error(Code.INVALID, f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+    except UnicodeDecodeError as error:
+        raise Error(Code.INVALID, f"{path}: is not YAML: {error}") from error
+    except ValueError as error:
+        raise Error(Code.INVALID, f"{path}: {error}") from error
 
 
 _DEPTH_MAX: Final = 4
@@ -381,8 +384,7 @@ def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
         if section and key.count(".") < _DEPTH_MAX:
             yield from _walk(value_node, f"{key}.", path)
         else:
-            value = yaml.SafeLoader("").construct_document(value_node)
-            yield _Given(key, value, where)
+            yield _Given(key, value_of(value_node), where)
 
 
 def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
@@ -408,7 +410,9 @@ def _renamed(given: _Given, short: Mapping[str, str]) -> _Given:
 
 
 def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
-    """Say what is wrong with the name; empty when nothing is."""
+    """Say what is wrong with the name, or what no value may hold; empty when nothing is."""
+    if not is_writable(given.value):
+        return f"{given.where}: {given.key} holds NUL or half of a character; write it anew"
     if given.key in known:
         return ""
     inside = [key for key in known if key.startswith(f"{given.key}.")]
@@ -448,8 +452,8 @@ def _split(value: object) -> object:
 def _items(text: str) -> object:
     """Read sections in YAML, or JSON, which is YAML."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return read(text)
+    except ValueError:
         return text
 
 

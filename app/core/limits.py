@@ -386,6 +386,18 @@ RECONNECT_SECONDS_MIN = 0.5
 RECONNECT_SECONDS_MAX = 30
 """Longest pause between two tries; it doubles up to here."""
 
+# Configuration ------------------------------------------------------------------------------------
+CONFIG_DEPTH_MAX = 32
+"""Nesting of values in a file of settings: none has more than a handful."""
+CONFIG_NODES_MAX = 100_000
+"""Values in it, with those that references repeat: thousands of rules."""
+CONFIG_NUMBER_MAX = 10**15
+"""Largest number of things or bytes: sums of them stay within 64 bits."""
+CONFIG_SECONDS_MAX = 10 * 365 * 86_400
+"""Longest wait: ten years; timers of the loop take no number beyond 64 bits."""
+CONFIG_SHOWN_CHARS_MAX = 200
+"""Of a wrong value in the sentence about it."""
+
 # Schema ------------------------------------------------------------------------------------------
 SCHEMA_CHARS_MAX = 4 * 1024 * 1024
 """A schema file: thousands of tables; a file beyond is not a schema."""

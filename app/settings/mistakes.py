@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from app.core.limits import CONFIG_SHOWN_CHARS_MAX
 from app.core.suggestions import did_you_mean
 
 _SECTIONS: Final = ("gateway", "brokers")
@@ -33,7 +34,17 @@ def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> st
     message = message.removeprefix("Input ")
     if secret or _hides(loc, details["input"]):
         return message
-    return f"{message}, not {details['input']!r}"
+    return f"{message}, not {_shown(details['input'])}"
+
+
+def _shown(given: object) -> str:
+    """Return a value as a person wrote it, cut where it is long."""
+    try:
+        text = repr(given)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of so many digits"
+    most = CONFIG_SHOWN_CHARS_MAX
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _hides(loc: Sequence[int | str], given: object) -> bool:

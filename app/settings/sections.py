@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from app.core.limits import CONFIG_NUMBER_MAX, CONFIG_SECONDS_MAX
+
 
 def not_a_switch(value: object) -> object:
     """Refuse what YAML reads as a switch where a number is meant."""
@@ -30,8 +32,8 @@ def host_name(value: str) -> str:
 
 
 Number = Annotated[int, BeforeValidator(not_a_switch)]
-Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[Number, Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_SECONDS_MAX)]
+Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
 Place = Annotated[Path, AfterValidator(Path.expanduser)]
 PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]

@@ -132,10 +132,11 @@ class Doors:
         listener = Listener(make, host, port)
         try:
             await listener.start()
-        except OSError as error:
+        except (OSError, TypeError, UnicodeError) as error:  # the last two: it is no host's name
+            why = error.strerror if isinstance(error, OSError) else "no name of a host is like that"
             raise Error(
                 Code.BUSY,
-                f"{door} cannot listen on {host}:{port} ({error.strerror}); end what uses it, or "
+                f"{door} cannot listen on {host}:{port} ({why}); end what uses it, or "
                 f"choose another port with --set {SETTINGS[door]}=...",
             ) from error
         self._listeners.append(listener)

@@ -71,8 +71,8 @@ def main() -> None:
         print(*PLANS, "revoked", sep="\n")
         return
     raise_descriptors()
-    if given.attacks == ["revoked"]:
-        revoked.main(given.count)
+    if given.attacks[:1] == ["revoked"]:
+        revoked.main(given.count, given.attacks[1:])
         return
     chosen = [n for n in PLANS if not given.attacks or n.startswith(tuple(given.attacks))]
     print(HEAD)

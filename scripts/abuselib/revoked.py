@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchlib import frames
+from benchlib.proc import cpu_seconds
 
 from abuselib.talk import connected, unique, websocket
 from abuselib.victim import Target, Usage, Victim
@@ -178,11 +179,13 @@ def _measure(name: str, victim: Victim, crowd: Crowd, change: Callable[[], float
     writer = Writer(target)
     ready = sum(reader.ready for reader in crowd.readers)
     before: Usage = victim.usage()
+    spent = cpu_seconds(target.pid)
     begun = change()
     limit = begun + WAIT_SECONDS
     while any(not reader.ended for reader in crowd.readers) and time.time() < limit:
         writer.write()
         crowd.turn(0.01)
+    spent = cpu_seconds(target.pid) - spent
     ended = sorted(reader.ended - begun for reader in crowd.readers if reader.ended)
     times = ", ".join(
         f"{ended[min(len(ended) - 1, int(step * len(ended)))]:.2f}" if ended else "-"
@@ -198,22 +201,22 @@ def _measure(name: str, victim: Victim, crowd: Crowd, change: Callable[[], float
         reader.sock.close()
     told = ", ".join(f"{word} {count}" for word, count in sorted(reasons.items()))
     return (
-        f"| {name} | {ready} | {len(ended)} | {times} | {late} | {then.longest * 1e3:.0f} "
-        f"| {before.rss / 1e6:.0f} | {told} |"
+        f"| {name} | {ready} | {len(ended)} | {times} | {spent:.2f} | {late} "
+        f"| {then.longest * 1e3:.0f} | {before.rss / 1e6:.0f} | {told} |"
     )
 
 
-def main(count: int) -> None:
-    """End all readers in each of the ways, and print how long it took."""
+def main(count: int, ways: list[str]) -> None:
+    """End all readers in some of the ways, or in all, and print how long it took."""
     print(
-        "| way | live | ended | s until half, 99 %, all are told | given something after 1 s "
-        "| longest call in the loop ms | RSS MB | how they were told |"
+        "| way | live | ended | s until half, 99 %, all are told | server CPU s "
+        "| given something after 1 s | longest call in the loop ms | RSS MB | how they were told |"
     )
-    print("|" + " --- |" * 8, flush=True)
+    print("|" + " --- |" * 9, flush=True)
     with tempfile.TemporaryDirectory(prefix="rowcast-revoked-") as folder:
         victim = Victim(Path(folder), SETTINGS, {ADMIN: PASSWORD})
         try:
-            for name in (*WAYS, TOKEN):
+            for name in ways or (*WAYS, TOKEN):
                 print(_one(name, victim, count), flush=True)
         except OSError as failure:
             sys.exit(f"the server failed: {failure!r}\n{victim.process.tail()}")
