@@ -7,7 +7,10 @@ import json
 import re
 import shutil
 import subprocess
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -127,6 +130,47 @@ def test_a_cursor_of_another_log_is_a_reset(client, server):
     client.do("subscribe", filter="Counter/s", options={"since": "0badcafe:1"})
     kinds = [event["kind"] for event in client.events(3)]
     assert ["reset", "snapshot", "current"] == kinds
+
+
+class Cut(BaseHTTPRequestHandler):
+    """Answers a stream with the next of some pieces, and ends it."""
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        piece = self.server.pieces.pop(0)
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for kind, cursor in piece:
+            mark = f"id: {cursor}\n" if kind == "current" else ""
+            data = json.dumps({"kind": kind, "cursor": cursor, "topic": "Dog/1"})
+            self.wfile.write(f"{mark}data: {data}\n\n".encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def test_a_cut_among_the_records_begins_anew_and_says_so():
+    """O10: one that was shown may be gone; and a reset that was cut off is not taken for done."""
+    with HTTPServer(("127.0.0.1", 0), Cut) as server:
+        server.asked = []
+        server.pieces = [
+            [("snapshot", "a:1")],
+            [("snapshot", "a:1"), ("current", "a:5")],
+            [("reset", "b:1"), ("snapshot", "b:1")],
+            [("reset", "b:1"), ("current", "b:2")],
+            [],
+        ]
+        thread = Thread(target=lambda: [server.handle_request() for _ in range(5)])
+        thread.start()
+        with Client(f"http://127.0.0.1:{server.server_port}") as client:
+            client.do("subscribe", filter="Dog/#", options={})
+            kinds = [event["kind"] for event in client.events(8)]
+            thread.join()
+    again = ["reset", "snapshot", "current", "reset", "snapshot", "reset", "current"]
+    assert ["snapshot", *again] == kinds
+    places = [parse_qs(urlsplit(path).query).get("since") for path in server.asked]
+    assert [None, None, ["a:5"], ["a:5"], ["b:2"]] == places
 
 
 def test_what_is_refused_for_good_is_not_tried_again(client):

@@ -14,9 +14,9 @@
 const PAUSE_MIN_MS = 250
 const PAUSE_MAX_MS = 30_000
 const PING_MS = 20_000 // how often a connection is asked whether it is there
-const SILENCE_MS = 60_000 // after which it is taken for lost
+const QUIET_MS = 60_000 // after which it is taken for lost
 const LINGER_MS = 1000 // how long it stays for another subscription
-const FAILURES_UNTIL_SSE = 2 // WebSockets that never opened
+const WS_TRIES = 2 // WebSockets that never opened
 
 /** What was refused: `status`, `code`, `message`, and `problems` with a path for each. */
 export class Problem extends Error {
@@ -95,12 +95,12 @@ export class Rowcast {
     return this.write('POST', `${pathOf(table)}/`, value, options)
   }
 
-  async write(method, path, value, { ifMatch, ifNoneMatch, type = JSON_TYPE, headers } = {}) {
+  async write(method, path, value, { ifMatch, ifNoneMatch, type = AS_JSON, headers } = {}) {
     const all = { ...headers }
     if (ifMatch) all['if-match'] = ifMatch === '*' ? '*' : `"${ifMatch}"`
     if (ifNoneMatch) all['if-none-match'] = ifNoneMatch
     if (value !== undefined) all['content-type'] = type
-    const body = type === JSON_TYPE ? JSON.stringify(value) : value
+    const body = type === AS_JSON ? JSON.stringify(value) : value
     const answer = await this.request(method, path, { body, headers: all })
     const told = await valueOf(answer).catch(() => null)
     return { status: answer.status, cursor: cursorOf(answer), id: told?.id }
@@ -136,10 +136,17 @@ class Subscription {
 
   hear(event) {
     if (this.closed) return
-    // a snapshot has the cursor of its record, which is no place to go on from
-    if (event.kind === 'reset') this.cursor = null
-    else if (event.cursor && event.kind !== 'snapshot') this.cursor = event.cursor
+    const { kind, cursor } = event
+    this.anew = kind !== 'current' && (this.anew || /snap|reset/.test(kind))
+    // a snapshot's cursor is its record's; until all came there is no place to go on from
+    if (cursor && !this.anew) this.cursor = cursor
     this.onEvent(event)
+  }
+
+  live() {
+    this.onState('live')
+    // of what was shown in part, something may be gone meanwhile
+    if (this.anew && !this.cursor) this.hear({ kind: 'reset' })
   }
 
   refuse(problem) {
@@ -160,7 +167,7 @@ class Subscription {
     let silence
     const heard = () => {
       clearTimeout(silence)
-      silence = setTimeout(() => abort.abort(), SILENCE_MS)
+      silence = setTimeout(() => abort.abort(), QUIET_MS)
     }
     try {
       const words = new URLSearchParams({ topic: this.filter, ...this.words })
@@ -169,7 +176,7 @@ class Subscription {
       const { signal } = abort
       const answer = await this.client.request('GET', `/?${words}`, { headers, signal })
       this.failures = 0
-      this.onState('live')
+      this.live()
       await readEvents(answer.body, heard, (name, data) => {
         if (name === 'problem') throw new Problem(data)
         this.hear(data)
@@ -231,7 +238,7 @@ class Socket {
     const { client } = this
     this.ws = null
     this.failures += 1
-    if (!opened && this.failures >= FAILURES_UNTIL_SSE && !client.transport) {
+    if (!opened && this.failures >= WS_TRIES && !client.transport) {
       client.transport = 'sse'
       client.socket = null
       for (const member of this.members.values()) member.connect()
@@ -246,7 +253,7 @@ class Socket {
   }
 
   look() {
-    if (Date.now() - this.heard > SILENCE_MS) this.ws.close()
+    if (Date.now() - this.heard > QUIET_MS) this.ws.close()
     else this.send({ op: 'ping' })
   }
 
@@ -272,7 +279,7 @@ class Socket {
     else if (error) member?.refuse(new Problem(error))
     else if (member) {
       this.numbers.set(subscription, member)
-      member.onState('live')
+      member.live()
     } else if (subscription && ack) this.send({ op: 'unsubscribe', subscription })
   }
 
@@ -314,7 +321,7 @@ async function readEvents(body, heard, take) {
   }
 }
 
-const JSON_TYPE = 'application/json'
+const AS_JSON = 'application/json'
 const pause = (failures) =>
   PAUSE_MIN_MS + Math.random() * Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** failures)
 const typeOf = (answer) => (answer.headers.get('content-type') || '').split(';')[0]
