@@ -153,7 +153,9 @@ BYTES = {"content-type": "application/octet-stream"}
 
 def test_the_console_goes_on_over_gaps_and_restarts(opened, server):
     """O8, O10: what was not passed on is said; a restart of the server loses no event."""
-    page = opened("console", script=INTERRUPTED)
+    page = opened("topics/Counter%2Fc", script=INTERRUPTED)
+    has(page, ".detail", f"mosquitto_sub -h 127.0.0.1 -p {server.mqtt_port} -v -t 'Counter/c'")
+    turn_to(page, "console")
     page.get_by_label("Filter", exact=True).fill("Counter/#")
     page.get_by_role("button", name="Subscribe").click()
     has(page, "#state", "live")

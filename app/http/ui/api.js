@@ -10,7 +10,7 @@ export async function apiPage(app, main, [chosen]) {
   const list = h('div')
   const draw = () => clear(list, Object.entries(document.paths)
     .filter(([path]) => path.toLowerCase().includes(find.value.toLowerCase()))
-    .map(([path, item]) => pathOf(document, app.rows.url, path, item)))
+    .map(([path, item]) => pathOf(document, app, path, item)))
   clear(main, h('h1', {}, 'API'),
     h('p', {}, document.info.description || '', ' The document itself: ',
       h('a', { href: '/openapi.json' }, '/openapi.json'), '; what can be watched and sent by MQTT, SSE ',
@@ -19,14 +19,14 @@ export async function apiPage(app, main, [chosen]) {
   draw()
 }
 
-function pathOf(document, url, path, item) {
+function pathOf(document, app, path, item) {
   const verbs = VERBS.filter((verb) => item[verb])
   return h('details.card', {}, h('summary', {}, h('b.mono', {}, path), '  ',
     h('span.soft', {}, verbs.join(' ').toUpperCase())),
-  verbs.map((verb) => operation(document, url, path, verb, item)))
+  verbs.map((verb) => operation(document, app, path, verb, item)))
 }
 
-function operation(document, url, path, verb, item) {
+function operation(document, app, path, verb, item) {
   const said = item[verb]
   const own = [...(item.parameters || []), ...(said.parameters || [])]
     .map((one) => follow(document, one))
@@ -37,7 +37,7 @@ function operation(document, url, path, verb, item) {
     h('p', {}, said.summary || '', ' ', said.description || ''),
     own.length ? h('ul', {}, own.map((one) => h('li', {}, h('code', {}, one.name),
       h('span.soft', {}, ` ${one.in}${one.required ? ', required' : ''} `), one.description || ''))) : null,
-    command(`curl -X ${verb.toUpperCase()} '${url}${path}'${data}`),
+    command(app.curl(`-X ${verb.toUpperCase()} '${app.rows.url}${path}'${data}`)),
     body ? h('details', {}, h('summary', {}, 'What is sent'), pre(body)) : null,
     answer ? h('details', {}, h('summary', {}, 'What comes back'), pre(answer)) : null)
 }

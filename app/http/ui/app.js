@@ -67,6 +67,14 @@ const app = {
     app.known ||= app.rows.request('GET', '/openapi.json').then((answer) => answer.json())
     return (await app.known).components.schemas
   },
+  /** A command of mosquitto's clients, as this user has to say it here. */
+  mosquitto(verb, words) {
+    const { hostname } = new URL(app.rows.url)
+    return [`mosquitto_${verb} -h ${hostname}`, app.port && app.port !== 1883 && `-p ${app.port}`,
+      app.named() && `-u ${app.me.user} -P '…'`, words].filter(Boolean).join(' ')
+  },
+  curl: (words) => `curl ${app.named() ? `-u ${app.me.user} ` : ''}${words}`,
+  named: () => Boolean(app.me && app.me.user !== 'anonymous'),
   /** The tables that there are now. */
   async tables() {
     const { value } = await app.rows.get('')
@@ -115,11 +123,16 @@ async function who() {
     if (error.status !== 401) toast(error.message, true)
     signIn()
   }
-  const named = app.me && app.me.user !== 'anonymous'
+  const named = app.named()
   button.textContent = named ? `${app.me.user} · sign out` : 'Sign in'
   button.onclick = named ? signOut : signIn
   refused.clear()
-  if (app.me) await Promise.all(Object.entries(PAGES).map(([name, [,,, needs]]) => look(name, needs)))
+  if (app.me) {
+    const offered = Object.entries(PAGES).map(([name, [,,, needs]]) => look(name, needs))
+    await Promise.all([...offered, app.rows.get('$SYS/listeners/MQTT').then(({ value }) => {
+      app.port = value.port
+    }, () => {})])
+  }
   for (const link of nav.querySelectorAll('a')) link.hidden = !app.me || refused.has(link.dataset.page)
   for (const group of nav.querySelectorAll('.group')) {
     group.hidden = !group.querySelector('a:not([hidden])')

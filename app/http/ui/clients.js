@@ -25,7 +25,6 @@ const gapsOf = (gaps) => Object.entries(gaps ?? {}).map((pair) => pair.join(' ')
 const moment = (text) => (text ? when(Date.parse(text)) : '')
 
 function sessions(app) {
-  const { hostname } = new URL(app.rows.url)
   return rowsTable(app, SESSIONS, {
     key: (row) => row.client_id,
     every: FIGURES_MS,
@@ -48,7 +47,7 @@ function sessions(app) {
         toast(`The session of ${row.client_id} is ended`)
       } }],
     none: h('span', {}, 'Nobody is connected over MQTT. Try: ',
-      command(`mosquitto_sub -h ${hostname} -c -i dashboard -q 1 -t '#' -v`)),
+      command(app.mosquitto('sub', "-c -i dashboard -q 1 -t '#' -v"))),
   })
 }
 

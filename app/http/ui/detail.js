@@ -132,8 +132,8 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     h('p.soft', {}, 'Numbers are drawn as they come; the past is read from the log.'),
     plots, h('h2', {}, 'What happened'), writes ? say : null, list,
     h('h2', {}, 'From a terminal'),
-    command(`curl '${app.rows.url}${decodeURI(pathOf(topic))}?last=10'`),
-    command(`mosquitto_sub -v -t '${topic}'`))
+    command(app.curl(`'${app.rows.url}${decodeURI(pathOf(topic))}?last=10'`)),
+    command(app.mosquitto('sub', `-v -t '${topic}'`)))
   draw()
   past()
   const heard = app.rows.subscribe(topic, hear, {

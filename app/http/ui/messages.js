@@ -133,9 +133,8 @@ function retainedList(app, chosen) {
 }
 
 function none(app) {
-  const { hostname } = new URL(app.rows.url)
   return note('Nothing is retained here. Try: ',
-    command(`mosquitto_pub -h ${hostname} -t home/kitchen/temperature -r -m 21.5`))
+    command(app.mosquitto('pub', '-t home/kitchen/temperature -r -m 21.5')))
 }
 
 /** One message with its whole payload, in its format. */

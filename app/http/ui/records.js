@@ -175,9 +175,9 @@ async function showTable(app, main, table, picker) {
   function empty() {
     const node = h('div', {}, h('h2', {}, state.conditions ? 'No record is like that' : 'No records yet'),
       state.conditions || readOnly ? null : h('p', {}, 'Make one with “New record”, or from a terminal:'),
-      state.conditions || readOnly ? null : command(
-        `curl -X PUT ${app.rows.url}/${table}/1 -H 'Content-Type: application/json' \\\n` +
-        `  -d '${JSON.stringify(example(schema))}'`))
+      state.conditions || readOnly ? null : command(app.curl(
+        `-X PUT ${app.rows.url}/${table}/1 -H 'Content-Type: application/json' \\\n` +
+        `  -d '${JSON.stringify(example(schema))}'`)))
     node.style.padding = '4px 16px 12px'
     return node
   }

@@ -27,8 +27,8 @@ export function gatewayPage(app, main) {
       toast(`The bridge ${row.broker_name} is ended`)
     } }],
     none: h('span', {}, 'No bridges. Carry a table to another broker: ',
-      command(`curl -X PUT '${app.rows.url}/$SYS/brokers/cloud' -H 'Content-Type: application/json' \\\n` +
-        `  -d '{"host": "127.0.0.1", "port": 1884, "out": [{"filter": "Weather/#"}]}'`)),
+      command(app.curl(`-X PUT '${app.rows.url}/$SYS/brokers/cloud' -H 'Content-Type: application/json' \\\n` +
+        `  -d '{"host": "127.0.0.1", "port": 1884, "out": [{"filter": "Weather/#"}]}'`))),
   })
   const at = (row) => `$SYS/dead_letters/${row.broker}/${row.id}`
   const dead = rowsTable(app, '$SYS/dead_letters', {

@@ -240,13 +240,12 @@ function found(root, wanted) {
 }
 
 function empty(app, filter) {
-  const { hostname } = new URL(app.rows.url)
   const node = h('div', {}, h('h2', {}, 'No topics yet'),
     h('p', {}, filter === '#' ? 'Write the first one from a terminal; it appears here at once:'
       : `Nothing at ${filter} yet; what comes is shown here.`),
-    command(`mosquitto_pub -h ${hostname} -t home/kitchen/temperature -r -m 21.5`),
-    command(`curl -X PUT ${app.rows.url}/home/kitchen/light -d '"on"' ` +
-      "-H 'Content-Type: application/json'"))
+    command(app.mosquitto('pub', '-t home/kitchen/temperature -r -m 21.5')),
+    command(app.curl(`-X PUT ${app.rows.url}/home/kitchen/light -d '"on"' ` +
+      "-H 'Content-Type: application/json'")))
   node.style.padding = '4px 16px'
   return node
 }
