@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 OWNERS = ("ann", "ben", "cem")
 SITES = ("north", "south", "east")
 ROLES = ("keeper", "vet", "hr")
-FIELDS = ("owner", "site", "level", "phone", "salary")
+FIELDS = ("owner", "site", "level", "phone", "salary", "team")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def rule_text(rule):
     kind = rule[0]
     if kind in {"and", "or"}:
         return "(" + f" {kind} ".join(map(rule_text, rule[1])) + ")"
+    if kind == "has":
+        return f"{_operand_text(rule[2])} in {rule[1]}"
     sign = {"eq": "==", "ne": "!=", "le": "<=", "gt": ">", "in": "in"}[kind]
     return f"{rule[1]} {sign} {_operand_text(rule[2])}"
 
@@ -86,6 +88,8 @@ def true_of(rule, person, value):
         if wanted is None:
             return False
     found = value.get(rule[1])
+    if kind == "has":
+        return isinstance(found, list) and not isinstance(wanted, list) and wanted in found
     if kind == "in":
         return found is not None and found in (wanted if isinstance(wanted, list) else [wanted])
     if isinstance(wanted, list):
@@ -132,7 +136,7 @@ class Policy:
         lines = [f"type Doc @table @export {' '.join(item.text() for item in self.auth)} {{"]
         lines.append("  id: ID @primaryKey")
         for name in FIELDS:
-            kind = "Int" if name in {"level", "salary"} else "String"
+            kind = {"level": "Int", "salary": "Int", "team": "[String]"}.get(name, "String")
             said = " ".join(item.text(on_field=True) for item in self.fields.get(name, ()))
             lines.append(f"  {name}: {kind} {said}")
         return "\n".join([*lines, "}", "type Open @table @export { id: ID @primaryKey }"])
@@ -356,6 +360,9 @@ def random_rule(dice, depth=0):
             ("gt", "level", ("claim", "rank")),
             ("ne", "owner", ("claim", "rival")),
             ("ne", "site", dice.choice(SITES)),
+            ("has", "team", ("user",)),
+            ("has", "team", ("claim", "rival")),
+            ("has", "team", dice.choice(OWNERS)),
         )
     )
 
@@ -414,6 +421,7 @@ def random_value(dice):
     """A random record of Doc, without its id."""
     value = {"owner": dice.choice(OWNERS), "site": dice.choice(SITES), "level": dice.randrange(5)}
     value |= {"phone": str(dice.randrange(10**8)), "salary": dice.randrange(100)}
+    value["team"] = dice.sample(OWNERS, dice.randrange(3))
     for name in FIELDS:
         if dice.random() < 0.15:
             del value[name]

@@ -1,12 +1,13 @@
 """The command ``rowcast policy``: who may do what, as the server decides it."""
 
 from typing import Annotated, Final
+from urllib.parse import quote
 
 import typer
 
 from app.commands.server import UrlOption, client_of
 from app.core.errors import Code, Error
-from app.engine.rights.explain import ACTIONS, PATH
+from app.engine.rights.explain import ACTIONS, PATH, is_filter
 from rowcast_client.calls import topic_path
 
 REFUSED: Final = 3
@@ -26,7 +27,7 @@ def _common() -> None:
 def explain(
     user: Annotated[str, typer.Argument(help="The user's name.")],
     action: Annotated[str, typer.Argument(help=f"One of {', '.join(ACTIONS)}.")],
-    topic: Annotated[str, typer.Argument(help="A topic.")],
+    topic: Annotated[str, typer.Argument(help="A topic, or a filter.")],
     url: UrlOption = None,
 ) -> None:
     """Say whether a user may do something, and which rule decides; exit code 3 means no.
@@ -34,7 +35,10 @@ def explain(
     Example: rowcast policy explain ben read Dog/1
     """
     with client_of(url) as client:
-        answer = client.request("GET", topic_path(f"{PATH}/{user}/{action}/{topic}")).json()
+        path = topic_path(f"{PATH}/{user}/{action}" + ("" if is_filter(topic) else f"/{topic}"))
+        if is_filter(topic):
+            path += f"?filter={quote(topic, safe='')}"
+        answer = client.request("GET", path).json()
     if not isinstance(answer, dict):
         raise Error(Code.INTERNAL, "the server's answer is none; is it a Rowcast of this version?")
     print(f"{'yes' if answer['allowed'] else 'no'}: {answer['because']}")

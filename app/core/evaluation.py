@@ -77,6 +77,8 @@ def _compare(operator: Operator, found: object, wanted: object) -> bool:
         case Operator.IN:
             choices = wanted if isinstance(wanted, tuple) else (wanted,)
             return any(_equal(found, choice) for choice in choices)
+        case Operator.HAS:
+            return isinstance(found, list | tuple) and any(_equal(one, wanted) for one in found)
         case Operator.STARTS_WITH | Operator.ENDS_WITH | Operator.CONTAINS:
             return _text_holds(operator, found, wanted)
         case _:

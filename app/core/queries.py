@@ -22,6 +22,8 @@ class Operator(StrEnum):
     ENDS_WITH = "ew"
     CONTAINS = "ct"
     IN = "in"
+    HAS = "has"
+    """The list at the path has the value as an item; only rules say so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ _SYMBOLS: Final = {
     ">": Operator.GT,
     ">=": Operator.GE,
 }
+_NAMED: Final = {item.value: item for item in Operator if item is not Operator.HAS}
+"""Operators by the names that a query may give them."""
 _STRICT: Final = frozenset({"=", "===", "!=="})
 _PAIRS: Final = {")": "(", "]": "["}
 
@@ -290,9 +292,9 @@ class _Reader:
 
     def _named(self, word: str) -> Operator:
         try:
-            return Operator(word)
-        except ValueError:
-            known = [item.value for item in Operator]
+            return _NAMED[word]
+        except KeyError:
+            known = list(_NAMED)
             raise Unreadable(
                 f"there is no operator ={word}={did_you_mean(word, known)};"
                 " write %3D for an equals sign in a value"

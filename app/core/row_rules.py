@@ -151,6 +151,8 @@ class _Parser:
             right: object = self._list()
         else:
             right = self._operand(*self._next("a value"))
+        if isinstance(right, Target) and operator is Operator.IN and not isinstance(left, Target):
+            return _membership(left, right)
         if isinstance(left, Claim) and isinstance(right, Target):
             if operator not in {Operator.EQ, Operator.NE}:
                 raise Unreadable(f"write {right.name} to the left of the operator")
@@ -207,6 +209,15 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         found = match[kind]
         yield kind, found[1:-1] if kind == "text" else found
         at = match.end()
+
+
+def _membership(left: "Claim | tuple[str, str]", right: Target) -> Comparison:
+    """Return that a list attribute has a fact of the caller, or a text, as an item."""
+    if right.type not in {Type.LIST, Type.ANY}:
+        raise Unreadable(f"{right.name} is no list: 'in' goes with a list on its right")
+    if isinstance(left, Claim):
+        return Comparison(right, Operator.HAS, left)
+    return Comparison(right, Operator.HAS, _literal(_ANYTHING, Operator.EQ, *left))
 
 
 def _claim(text: str) -> Claim:
@@ -294,6 +305,8 @@ def _operand(target: Target, operator: Operator, value: object, *, claimed: bool
         items = value if isinstance(value, list | tuple) else [value]
         fitting = [_fitted(target, item) for item in items[:RULE_CLAIM_ITEMS_MAX]]
         return tuple(item for item in fitting if item is not _UNFIT) or _UNFIT
+    if operator is Operator.HAS:  # a claim with several values is no one item
+        return value if isinstance(value, _SCALARS) else _UNFIT
     fitted = _fitted(target, value)
     if operator in TEXT_OPERATORS and not isinstance(fitted, str):
         return _UNFIT

@@ -94,6 +94,8 @@ class Conditions:
             return _joined(choices, all_of=False)
         operator = Operator.EQ if where.operator is Operator.IN else where.operator
         term = self._terms.get(where.path)
+        if where.operator is Operator.HAS:
+            return _having(term, where.value)
         if term is None:
             return self._within(where.path, operator, where.value)
         if where.value is None:
@@ -121,6 +123,16 @@ class Conditions:
         # and what JSON lacks, such as {"$decimal": "1.5"}.
         other = f"instr({column},'\\')>0 OR instr({column},'\"$')>0"
         return Filter(f"({narrow.text} OR {other})", values, exact=False)
+
+
+def _having(term: Term | None, value: object) -> Filter:
+    """Select at least the rows whose list has a text: it stands in their JSON, or escaped."""
+    if term is None or term.type not in _JSON or not isinstance(value, str):
+        return _UNKNOWN
+    if not value.isascii() or not value.replace("-", "").replace("_", "").isalnum():
+        return _UNKNOWN
+    text = f"(instr({term.text},?)>0 OR instr({term.text},'\\')>0)"
+    return Filter(text, (value,), exact=False)
 
 
 def _narrowed(found: str, operator: Operator, value: object) -> Filter:

@@ -54,6 +54,13 @@ def holds(text, **value):
         ("true", {}, True),
         ("false or owner != 'x'", {"owner": "y"}, True),
         ("$id == $user", {"id": "ann"}, True),
+        ("$user in tags", {"tags": ["ben", "ann"]}, True),
+        ("$user in tags", {"tags": ["anna"]}, False),
+        ("$user in tags", {"tags": "ann"}, False),
+        ("$user in tags", {}, False),
+        ("'x' in tags or $user.rank in tags", {"tags": ["x"]}, True),
+        ("$user.sites in tags", {"tags": ["north"]}, False),  # several values are no one item
+        ("$user.nothing in tags", {"tags": [None]}, False),
     ],
 )
 def test_a_rule_is_read_and_bound(text, value, expected):
@@ -91,6 +98,7 @@ def test_what_is_not_known_of_a_caller_allows_nothing(text):
         ("owner == 'x' site == 'y'", "expected 'and' or 'or'"),
         ("owner is 'x'", "no operator"),
         ("owner in 'x'", "goes with a list"),
+        ("$user in owner", "owner is no list"),
         ("owner == ['x']", "goes with 'in'"),
         ("level == 'x'", "level"),
         ("'x' == owner", "to the left"),

@@ -9,11 +9,11 @@ from rights_world import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 from app.core.callers import Grants
 from app.core.errors import Code, Error
 from app.core.events import DELETE, PATCH
-from app.core.queries import Query
+from app.core.queries import Condition, Operator, Query
 from app.core.topics import TopicFilter
 from app.engine.rights.access import stay
 from app.engine.rights.explain import PATH as POLICY
-from app.engine.rights.explain import policy_rows
+from app.engine.rights.explain import is_filter, policy_rows
 from app.engine.rights.rule_rows import OWNER, PATH, RuleTable
 
 
@@ -192,8 +192,9 @@ async def test_the_policy_explains_itself(world):
     await world.write("Dog/1", {"owner": "ann"})
     await world.rule("no", filter="a/#", effect="deny", actions=["write"])
 
-    async def ask(question, caller=ROOT):
-        return await world.engine.resource(f"{POLICY}/{question}", caller).get()
+    async def ask(question, text="", caller=ROOT):
+        where = Condition(("filter",), Operator.EQ, text) if text else None
+        return await world.engine.resource(f"{POLICY}/{question}", caller).get(Query(where))
 
     answers = {
         "ann/read/Dog/1": (True, '@auth(read: "owner == $user") of Dog'),
@@ -202,12 +203,21 @@ async def test_the_policy_explains_itself(world):
         "vi/write/Dog/1": (True, "@auth of Dog"),
         "ben/subscribe/a/b": (True, "has 'read'"),
         "ben/administer/$SYS/x": (False, "has not 'administer'"),
+        "ben/read/$SYS/users/ann": (False, "this is for administrators"),
+        "ben/subscribe/a/#": (True, "has 'read'"),
+        "ben/read/$SYS/users/#": (False, "this is for administrators"),
+        "vi/subscribe/secret/#": (False, "the rule 'shut' denies it"),
+        "vi/read/+/x": (True, "has 'read'"),
     }
+    await world.rule("shut", filter="secret/#", effect="deny", actions=["read"])
     for question, (allowed, words) in answers.items():
-        row = await ask(question)
+        user, action, text = question.split("/", 2)
+        row = await ask(question) if not is_filter(text) else await ask(f"{user}/{action}", text)
         assert allowed is row["allowed"], question
         assert words in row["because"], question
-    assert Code.DENIED == await refusal(ask("ann/read/Dog/1", ANN))
+    assert Code.DENIED == await refusal(ask("ann/read/Dog/1", caller=ANN))
+    assert Code.INVALID == await refusal(ask("ann/write", "Dog/#"))
+    assert Code.INVALID == await refusal(ask("ann/read", "#/a"))
     assert Code.NOT_FOUND == await refusal(ask("eve/read/Dog/1"))
     assert Code.INVALID == await refusal(ask("ann/raed/Dog/1"))
 

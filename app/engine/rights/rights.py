@@ -60,6 +60,7 @@ PRIVATE: Final = (
 
 _SERVER_S: Final = ("$", "mqtt_sys_")
 """What the server's own topics begin with, and the tables of what it tells of itself."""
+_PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
 _ADMIN: Final = Decision(True, "the role 'admin' may do everything")
 
 
@@ -159,9 +160,14 @@ class Rights:
     # -- topics ------------------------------------------------------------------------------------
 
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
-        """Answer a question, and say what decided it."""
+        """Answer a question about a topic or a filter, and say what decided it."""
         sight = self.sight_of(caller)
-        return _ADMIN if sight.admin else sight.decide(action, topic)
+        if sight.admin:
+            return _ADMIN
+        asked = "read" if action == "subscribe" else action
+        if topic.startswith(PRIVATE) and not self._may(caller, asked, topic):
+            return _PRIVATE
+        return sight.decide_filter(topic, action)
 
     def _may(self, caller: Caller, action: str, topic: str) -> bool:
         if topic.startswith(PRIVATE) and not caller.grants.administer:
