@@ -155,6 +155,32 @@ async def test_conditions_tell_nothing_of_a_hidden_record(world, condition, kind
     assert hidden == absent is not None
 
 
+OWN_IDS = """
+type Dog @table @export @auth(read: "owner == $user", write: "$id sw $user") {
+  id: ID @primaryKey
+  owner: String
+}
+"""
+
+
+@pytest.mark.parametrize("kind", [PUT, PATCH, DELETE, MESSAGE])
+@pytest.mark.parametrize("condition", [None, Condition(exists=False)])
+async def test_l13_where_ids_say_whose_they_are_a_write_does_not_tell_which_are_taken(
+    kind, condition
+):
+    """Else a PUT does, as any key that several writers share: the refusal has the same words."""
+    world, words = Rightful(OWN_IDS), []
+    for topic, owner in (("Dog/ann-1", "ann"), ("Dog/ben-1", "ben")):
+        await world.write(topic, {"owner": owner})
+    value = None if kind == DELETE else {"owner": "ben"}
+    for topic in ("Dog/ann-1", "Dog/ann-2"):
+        with pytest.raises(Error) as refused:
+            await world.write(topic, value, BEN, kind, condition if kind == PUT else None)
+        words.append((refused.value.code, refused.value.message.replace(topic, "x")))
+    assert words[0] == words[1]
+    await world.write("Dog/ben-2", {"owner": "ben"}, BEN)
+
+
 async def test_a_batch_is_judged_write_by_write_and_falls_together(world):
 
     def put(topic, owner):

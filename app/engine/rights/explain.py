@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from app.engine.engine import Engine
 
 PATH: Final = "$SYS/policy"
+
+
 def is_filter(text: str) -> bool:
     """Tell whether something selects several topics."""
     return not {"+", "#"}.isdisjoint(text.split("/"))
@@ -94,7 +96,8 @@ def _asked(text: str, topics: str) -> tuple[str, str, str]:
     topic = topic or topics
     if not user or not topic:
         raise Error(
-            Code.NOT_FOUND, f"ask at /{PATH}/<user>/<action>/<topic>, or .../<action>?filter=home/%23"
+            Code.NOT_FOUND,
+            f"ask at /{PATH}/<user>/<action>/<topic>, or .../<action>?filter=home/%23",
         )
     if action not in ACTIONS:
         known = ", ".join(ACTIONS)
