@@ -140,6 +140,16 @@ async def test_counts(rest, query, count):
     assert (await rest.get(f"/Dog/?{query}")).value == {"count": count}
 
 
+async def test_a_table_with_such_an_attribute_is_counted_too(tmp_path):
+    """The word alone is no condition (FEATURES B19)."""
+    schema = "type Tally @table @export { id: ID @primaryKey count: Int }"
+    async with world(schema, folder=tmp_path) as rest:
+        await rest.put("/Tally/1", b'{"count": 5}')
+        await rest.put("/Tally/2", b'{"count": 6}')
+        assert (await rest.get("/Tally/?count")).value == {"count": 2}
+        assert [row["id"] for row in (await rest.get("/Tally/?count=6")).value] == ["2"]
+
+
 async def test_head_counts(rest):
     head = await rest.head("/Dog/?age=gt=2")
     assert (head.status, head.headers["rowcast-count"]) == (200, "3")

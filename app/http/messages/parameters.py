@@ -1,10 +1,11 @@
 """What a query string says besides the query: ``retain``, ``atomic``, ``meta``, ``count``.
 
 A parameter is a whole term between ``&`` signs; everything else is left for the query language. A
-table that declares an attribute of that name keeps the name for its conditions.
+table that declares an attribute of that name keeps the name for its conditions, but not the word
+alone, such as ``?count``: that is no condition.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,8 +55,7 @@ def read_parameters(
     if not query_string:
         return NO_PARAMETERS
     taken = {item.name for item in table.attributes} if table is not None else set()
-    names = [name for name in READ if name not in taken]
-    switches, rest = _divide(text_of_query(query_string), names)
+    switches, rest = _divide(text_of_query(query_string), READ, taken)
     period = None
     if past:
         period, rest = divide_period(rest, taken)
@@ -76,12 +76,14 @@ def write_parameters(query_string: bytes) -> Parameters:
     return Parameters(**switches)
 
 
-def _divide(text: str, names: Sequence[str]) -> tuple[dict[str, Any], str]:
+def _divide(
+    text: str, names: Sequence[str], taken: Container[str] = ()
+) -> tuple[dict[str, Any], str]:
     switches: dict[str, Any] = {}
     rest = []
     for term in text.split("&"):
-        name, _, value = term.partition("=")
-        if name not in names:
+        name, equals, value = term.partition("=")
+        if name not in names or (equals and name in taken):
             rest.append(term)
         else:
             switches[name] = is_switched_on(name, value)
