@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -294,8 +295,11 @@ def pub(
 
 
 def _url_path(text: str) -> str:
-    """Return the path and query that a person wrote, with or without the slash before it."""
-    return "/" + text.removeprefix("/")
+    """Return the path and query that a person wrote, with or without the slash before it.
+
+    A '#' is part of it, as in a topic, and no fragment: that would never reach the server.
+    """
+    return "/" + text.removeprefix("/").replace("#", "%23")
 
 
 def _value(text: str) -> tuple[bytes, str]:
@@ -421,6 +425,12 @@ def _tell_cursor(response: Response) -> None:
     """Print the cursor that a write got, if the server tells it: a place to watch from."""
     if cursor := cursor_of(response):
         print(cursor)
+    elif response.status_code == HTTPStatus.MULTI_STATUS:
+        refused = [row for row in response.json() if "error" in row]
+        raise Error(
+            Code.UNPROCESSABLE,
+            "\n".join(f"{row['id'] or 'a record'}: {row['error']['detail']}" for row in refused),
+        )
 
 
 if __name__ == "__main__":

@@ -170,6 +170,23 @@ def test_put_sends_what_the_value_seems_to_be(server, value, content_type):
     )  # fmt: skip
 
 
+def test_a_wildcard_reaches_the_server_which_refuses_it(server):
+    """Of 'Dog/#' a URL would keep 'Dog/', and the command do something else (FEATURES O9)."""
+    server.answers = [problem(400, "Malformed", "the topic 'Dog/#' holds a wildcard")]
+    assert "holds a wildcard" in str(run("put", "Dog/#", "{}").exception)
+    assert server.asked[0].url.raw_path == b"/Dog/%23"
+
+
+def test_what_a_batch_refuses_is_told(server):
+    """FEATURES O9."""
+    rows = [
+        {"id": "1", "status": 204, "position": CURSOR},
+        {"id": "2", "status": 422, "error": {"detail": "name: is required"}},
+    ]
+    server.answers = [httpx.Response(207, json=rows)]
+    assert str(run("put", "Dog/", "[]").exception) == "2: name: is required"
+
+
 def test_put_reads_standard_input(server):
     server.answers = [httpx.Response(204), httpx.Response(204)]
     run("put", "a/b", stdin=b"\xff\x00")
