@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar, cast
 
 from app import __version__
@@ -26,7 +27,7 @@ from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.config import Config
 from app.core.clock import HybridClock
-from app.core.errors import Error
+from app.core.errors import Code, Error
 from app.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
     COLLECTOR_YOUNG_OBJECTS,
@@ -130,8 +131,8 @@ class Application:
             self.hooks.add(hook)
         for path, resource in load_resources(config.resources, self.hooks):
             self.registry.add(path, resource)
+        _make_directory(config.data)
         self.identity = Identity(config, now)
-        config.data.mkdir(parents=True, exist_ok=True)
         self.store = SqlStore(config.database_url)
 
     @property
@@ -393,6 +394,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
+
+
+def _make_directory(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"the data directory {place} cannot be made: {error.strerror}"
+        raise Error(Code.BUSY, f"{what}; name another with --data") from error
 
 
 async def _serve(config: Config) -> None:

@@ -145,6 +145,14 @@ def test_a_wrong_value_is_told_with_what_is_right(key, value, said):
     assert said in line
 
 
+def test_a_mistake_is_told_once(write):
+    """FEATURES O9: one sentence with what was given, and not what pydantic cannot do with it."""
+    given = "http.port should be a valid integer, not 'many'"
+    assert problems(overrides={"http.port": "many"}) == [f"command line: {given}"]
+    (line,) = problems(write(f"{BROKER}, out: [{{filter: a/#/b}}]}}]}}"))
+    assert line.endswith("in the topic filter 'a/#/b', '#' must be the whole last level")
+
+
 def test_a_switch_is_not_a_number(write):
     path = write("http: {port: true}")
     assert [f"{path}, line 1: http.port should be a number, not True"] == problems(path)
@@ -289,14 +297,15 @@ def test_rules_and_subscriptions_are_lists_of_sections(write):
         ("rewrite", "[{action: all}]", "mqtt.rewrite.0.source"),
         ("rewrite", "[", "mqtt.rewrite should be"),
         ("rewrite", "all", "mqtt.rewrite should be"),
-        ("auto_subscribe", '[{topic: "a/#/b"}]', "mqtt.auto_subscribe cannot be followed"),
+        ("auto_subscribe", '[{topic: "a/#/b"}]', "'#' must be the whole last level"),
         ("auto_subscribe", "[{topic: a, qos: 3}]", "mqtt.auto_subscribe.0.qos should be"),
     ],
 )
 def test_a_rule_that_is_wrong_is_told_at_the_start(write, key, text, words):
-    """D54: with its place among the others."""
+    """D54: with its place among the others, and without all of them again."""
     lines = problems(write(""), {}, {f"mqtt.{key}": text})
     assert any(words in line for line in lines), lines
+    assert not any("not [{" in line for line in lines), lines
 
 
 def test_limits_of_mqtt_become_those_of_the_broker(write):

@@ -204,7 +204,9 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
-            raise Unreadable(f"{shown(text[at:].strip())} means nothing in a rule")
+            what = f"{shown(text[at:].strip())} means nothing in a rule"
+            hint = "; write == to compare" if text[at:].lstrip()[0] == "=" else ""
+            raise Unreadable(what + hint)
         kind = match.lastgroup or ""
         found = match[kind]
         yield kind, found[1:-1] if kind == "text" else found

@@ -134,7 +134,10 @@ def _grants(members: Mapping[str, object], base: Grants) -> Grants:
     """Return the grants: those under ``grants``, and those beside it."""
     under = members.get("grants", {})
     if not isinstance(under, dict) or not set(under) <= set(GRANTS):
-        raise Error(Code.INVALID, f"'grants' should be a map of {', '.join(GRANTS)}")
+        example = '{"read": true, "write": false}'
+        raise Error(
+            Code.INVALID, f"'grants' should be a map of {', '.join(GRANTS)}, such as {example}"
+        )
     return grants_of(members, grants_of(under, base))
 
 

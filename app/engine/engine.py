@@ -307,7 +307,7 @@ class Engine:
         if record is not None:
             record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
-            raise nothing_at(route)
+            raise nothing_at(route, () if self.rights.active else self.registry.entries)
         return record
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:

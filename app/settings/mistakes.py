@@ -31,7 +31,9 @@ def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> st
         near = did_you_mean(str(loc[-1]), names)
         return f"is not a setting{near or '; there are ' + ', '.join(names)}"
     message = _SHAPES.get(details["type"]) or details["msg"].removeprefix("Value error, ")
-    message = message.removeprefix("Input ")
+    message = message.removeprefix("Input ").partition(", unable to")[0]
+    if details["type"] == "value_error" and _is_named(details["input"], message):
+        return message
     if secret or _hides(loc, details["input"]):
         return message
     return f"{message}, not {_shown(details['input'])}"
@@ -45,6 +47,11 @@ def _shown(given: object) -> str:
         return "a number of so many digits"
     most = CONFIG_SHOWN_CHARS_MAX
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _is_named(given: object, message: str) -> bool:
+    """Tell whether a sentence of our own names what is wrong in what was given."""
+    return isinstance(given, dict | list) or repr(given) in message
 
 
 def _hides(loc: Sequence[int | str], given: object) -> bool:

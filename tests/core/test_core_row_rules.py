@@ -88,7 +88,7 @@ def test_what_is_not_known_of_a_caller_allows_nothing(text):
     ("text", "words"),
     [
         ("", "a rule is a comparison"),
-        ("owner = 'x'", "means nothing"),
+        ("owner = 'x'", "means nothing in a rule; write == to compare"),
         ("ownr == 'x'", 'did you mean "owner"'),
         ("owner == site", "another attribute"),
         ("owner == $me", "known are $user"),

@@ -7,6 +7,9 @@ import subprocess
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from app.config import load_config
+from app.core.errors import Error
+from app.main import Application
 from serving import ROWCAST, SCHEMA, Server, rowcast
 from talking import Events, Mqtt, open_websocket, told, user_properties
 
@@ -68,6 +71,17 @@ def test_a_second_server_on_the_same_data_is_refused(server):
     assert (1, False) == (second.returncode, "Traceback" in second.stderr)
     assert "data" in second.stderr
     assert 200 == server.request("GET", "/health").status_code
+
+
+def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
+    """FEATURES O9."""
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    (tmp_path / "taken").write_text("")
+    config = load_config(
+        None, {}, {"data": tmp_path / "taken", "schema": tmp_path / "schema.graphql"}
+    )
+    with pytest.raises(Error, match="taken cannot be made: File exists"):
+        Application(config)
 
 
 def test_a_schema_with_a_fault_is_told(tmp_path):

@@ -54,6 +54,20 @@ async def rest(tmp_path):
         yield opened
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/note/1", '; did you mean "Note"?'),
+        ("/Notes/1", '; did you mean "Note"?'),
+        ("/Behnd/1", "; messages that were not retained are in its history, such as ?last=10"),
+    ],
+    ids=["another case", "misspelt", "not shown here"],
+)
+async def test_a_misspelt_table_is_told(rest, path, hint):
+    """FEATURES B16: how to mend it."""
+    assert (await rest.get(path)).value["detail"] == f"there is no record at {path[1:]!r}{hint}"
+
+
 def test_the_table_has_every_code():
     assert set(TABLE) == set(FACES) == set(Code)
 

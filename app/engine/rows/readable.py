@@ -6,6 +6,7 @@ given (G6) is left out of lists and counts, record by record. It knows no grants
 asked for those before.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from app.core.callers import Caller
@@ -15,29 +16,32 @@ from app.core.events import Record
 from app.core.freshness import bound
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
+from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.topic_tables import PREFIX
 from app.core.topics import TopicFilter
 from app.engine.branches.topic_rows import View
 from app.engine.hooks.hooks import Hooks
 from app.engine.reader import Reader
-from app.engine.registry import Route
+from app.engine.registry import Entry, Route
 from app.engine.rights.rights import Rights
 from app.engine.rows.row_reads import Let, RowReads
 from app.store.store import Page
 
 
-def nothing_at(route: Route) -> Error:
+def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:
     """Return that there is nothing to be read, and where else it may be.
 
     Who comes with an MQTT client has often sent it without the retain flag, or asks for the rows of
-    topics to which nothing was sent yet.
+    topics to which nothing was sent yet; others have misspelt one of the tables in ``entries``.
     """
     topic = route.topic
     message = f"there is no record at {topic!r}"
     if route.entry is None and topic[:1] != "$":
         table, slash, _ = topic.partition("/")
-        if slash and topic.startswith(PREFIX):
+        if near := did_you_mean(table, _declared(entries)):
+            message += near
+        elif slash and topic.startswith(PREFIX):
             message += (
                 f"; a topic table {table} is there from the first message or subscription to one "
                 "of its topics, and $SYS/topic_tables/ lists those that are"
@@ -45,6 +49,12 @@ def nothing_at(route: Route) -> Error:
         else:
             message += "; messages that were not retained are in its history, such as ?last=10"
     return Error(Code.NOT_FOUND, message)
+
+
+def _declared(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if entry.shape is not None and entry.view is None and not entry.shape.table.hidden_from:
+            yield entry.path
 
 
 class Readable:
