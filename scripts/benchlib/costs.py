@@ -81,7 +81,11 @@ class Setup:
     bridge: bool = False
     users: bool = False
     rules: bool = False
+    shows: str = ""
+    """Rows below ``$SYS`` that there are when it has done what it is measured for."""
 
+
+HOOKED = "hooks/?calls=gt=0"
 
 SERVERS: dict[str, Setup] = {
     "plain": Setup({"topics.undeclared": "route"}),
@@ -90,13 +94,18 @@ SERVERS: dict[str, Setup] = {
     "unlisted": Setup({"slow_subscriptions.top": 0}),
     "tls": Setup({"topics.undeclared": "route"}),
     "users": Setup(users=True),
-    "rules": Setup(schema=RULED, users=True, rules=True),
+    "rules": Setup(schema=RULED, users=True, rules=True, shows="rules/"),
     "acl": Setup(
-        {"hooks.acl": json.dumps([{"effect": "allow", "actions": ["all"], "topics": ["#"]}])}
+        {
+            "hooks.acl": json.dumps(
+                [{"effect": "allow", "actions": ["all"], "topics": ["#", "$SYS/#"]}]
+            )
+        },
+        shows=HOOKED,
     ),
-    "rate": Setup({"hooks.rate.publishes": 1_000_000}),
-    "hook": Setup(hook=True),
-    "bridge": Setup(bridge=True),
+    "rate": Setup({"hooks.rate.publishes": 1_000_000}, shows=HOOKED),
+    "hook": Setup(hook=True, shows=HOOKED),
+    "bridge": Setup(bridge=True, shows="brokers/?messages_sent=gt=0"),
 }
 """By name; ``plain`` comes first: it is what the bridge leads to."""
 

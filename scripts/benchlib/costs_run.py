@@ -19,7 +19,15 @@ from statistics import median
 import trustme
 
 from benchlib.costs import FEATURES, PASSWORD, RULES, SERVERS, Feature, Setup
-from benchlib.costs_links import DONE, Mqtt, Place, Reader, open_reader, open_writer
+from benchlib.costs_links import (
+    DONE,
+    PATIENCE_SECONDS,
+    Mqtt,
+    Place,
+    Reader,
+    open_reader,
+    open_writer,
+)
 from benchlib.proc import BenchError, Process, free_port
 from benchlib.servers import ROOT
 from benchlib.stats import percentile
@@ -53,7 +61,7 @@ class Running:
 
     def __init__(self, name: str, setup: Setup, folder: Path, remote: "Running | None") -> None:
         folder.mkdir()
-        self._data = folder / "data"
+        self._data, self._users = folder / "data", setup.users
         schema, authority = folder / "schema.graphql", folder / "authority.pem"
         schema.write_text(setup.schema)
         settings = {"mqtt.sys_interval": 0, "events.enabled": "false"} | setup.settings
@@ -85,16 +93,29 @@ class Running:
             self._put(f"rules/r{number}", rule)
 
     def _put(self, path: str, value: dict[str, object]) -> None:
-        connection = HTTPConnection("127.0.0.1", self.place.http_port, timeout=30)
-        token = base64.b64encode(f"root:{PASSWORD}".encode()).decode()
-        headers = {"Content-Type": "application/json"}
-        if path != "users/root":
+        self._ask("PUT", path, json.dumps(value), anonymous=path == "users/root")
+
+    def prove(self, setup: Setup) -> None:
+        """Raise unless it has done what it is measured for."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while setup.shows and not json.loads(self._ask("GET", setup.shows)):
+            if time.monotonic() > deadline:
+                raise BenchError(f"nothing is at $SYS/{setup.shows}")
+            time.sleep(SETTLE_SECONDS)
+
+    def _ask(self, method: str, path: str, body: str = "", *, anonymous: bool = False) -> bytes:
+        connection = HTTPConnection("127.0.0.1", self.place.http_port, timeout=PATIENCE_SECONDS)
+        headers = {"Content-Type": "application/json"} if body else {}
+        if self._users and not anonymous:
+            token = base64.b64encode(f"root:{PASSWORD}".encode()).decode()
             headers |= {"Authorization": f"Basic {token}"}
-        connection.request("PUT", f"/$SYS/{path}", json.dumps(value), headers)
+        connection.request(method, f"/$SYS/{path}", body or None, headers)
         answer = connection.getresponse()
-        if answer.status >= 300:
-            raise BenchError(f"PUT {path}: {answer.status} {answer.read().decode()}")
+        said = answer.read()
         connection.close()
+        if answer.status >= 300:
+            raise BenchError(f"{method} {path}: {answer.status} {said.decode()}")
+        return said
 
     def cpu_us(self) -> float:
         """Return the CPU time of all its threads."""
@@ -187,6 +208,8 @@ def measure(folder: Path, amount: Amount) -> dict[str, Figures]:
             for subject in subjects:
                 with _named(subject.feature):
                     subject.round(amount)
+        for name, setup in SERVERS.items():
+            servers[name].prove(setup)
         return {item.feature.name: item.figures for item in subjects}
 
 
