@@ -1,6 +1,8 @@
 """What features cost: measured one by one, and declared in docs/costs.md. No time is asserted."""
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,29 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from benchlib.costs import FEATURES, SERVERS
 from benchlib.costs_cli import BEGIN, END, HEADINGS, PAGE, SMALLEST, table
 from benchlib.costs_run import measure
+from benchlib.proc import accepts
+
+from serving import PATIENCE_SECONDS, ROWCAST, STARTER, environment, wait_until
 
 NAMES = [feature.name for feature in FEATURES]
+
+
+class Forked:
+    """A server that need not import itself anew."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+        command = [str(ROWCAST), *arguments]
+        with (folder / "server.log").open("wb") as log, Path(os.devnull).open("rb") as nothing:
+            files = (nothing, log, log)
+            self._process = STARTER.start(command, folder, environment(), files)
+        self.pid = self._process.pid
+
+    def wait_ready(self, ports: Sequence[int]) -> None:
+        wait_until(lambda: all(map(accepts, ports)), f"it listens on {ports}")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(PATIENCE_SECONDS)
 
 
 def declared(text: str) -> list[list[str]]:
@@ -38,7 +61,7 @@ def test_each_feature_is_beside_one_that_is_measured() -> None:
 @pytest.mark.slow
 def test_every_feature_can_be_measured(tmp_path: Path) -> None:
     """O17: in its smallest form; that the server has what is measured, its answers show."""
-    found = measure(tmp_path, SMALLEST)
+    found = measure(tmp_path, SMALLEST, Forked)
     assert NAMES == list(found)
     assert all(figures["cpu"] > 0 < figures["latency"] for figures in found.values())
     assert 2 + len(NAMES) == len(table(found))

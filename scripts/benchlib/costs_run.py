@@ -9,12 +9,13 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 import trustme
 
@@ -56,10 +57,34 @@ class Amount:
     singles: int = 100
 
 
+class Launched(Protocol):
+    """A process."""
+
+    pid: int
+
+    def wait_ready(self, ports: Sequence[int], /) -> None:
+        """Return when all ports take connections."""
+
+    def stop(self) -> None:
+        """End it and wait for that."""
+
+
+Launch = Callable[[Sequence[str], Path], Launched]
+"""Runs ``rowcast ARGUMENTS``, with what it says in a folder."""
+
+
+def launch_ours(arguments: Sequence[str], folder: Path) -> Process:
+    """Run it as a person does."""
+    command = [sys.executable, "-c", SERVE, *arguments]
+    return Process(command, folder / "server.log", env={"PYTHONPATH": str(ROOT)})
+
+
 class Running:
     """A server that runs."""
 
-    def __init__(self, name: str, setup: Setup, folder: Path, remote: "Running | None") -> None:
+    def __init__(
+        self, name: str, setup: Setup, folder: Path, remote: "Running | None", launch: Launch
+    ) -> None:
         folder.mkdir()
         self._data, self._users = folder / "data", setup.users
         schema, authority = folder / "schema.graphql", folder / "authority.pem"
@@ -75,11 +100,10 @@ class Running:
         self.place = Place(free_port(), free_port(), tls_port, authority)
         ports = [self.place.http_port, self.place.mqtt_port]
         settings |= dict(zip(("http.port", "mqtt.network.port"), ports, strict=True))
-        command = [sys.executable, "-c", SERVE, "serve", "--data", self._data, "--schema", schema]
-        command += ["--resources", HOOK if setup.hook else folder / "none"]
+        command = ["serve", "--data", str(self._data), "--schema", str(schema)]
+        command += ["--resources", str(HOOK if setup.hook else folder / "none")]
         command += [f"--set={key}={value}" for key, value in settings.items()]
-        env = {"PYTHONPATH": str(ROOT)}
-        self.process = Process(command, folder / "server.log", env=env)
+        self.process = launch(command, folder)
         self._waits_for = [*ports, *([tls_port] if tls_port else [])]
 
     def ready(self, setup: Setup) -> None:
@@ -193,13 +217,13 @@ class Measured:
         return figures | {"disk": median(item["disk"] for item in self.rounds)}
 
 
-def measure(folder: Path, amount: Amount) -> dict[str, Figures]:
+def measure(folder: Path, amount: Amount, launch: Launch = launch_ours) -> dict[str, Figures]:
     """Return the figures of every feature, by name."""
     with ExitStack() as closing:
         servers: dict[str, Running] = {}
         for name, setup in SERVERS.items():
             remote = servers["plain"] if setup.bridge else None
-            servers[name] = Running(name, setup, folder / name, remote)
+            servers[name] = Running(name, setup, folder / name, remote, launch)
             closing.callback(servers[name].process.stop)
         for name, setup in SERVERS.items():
             servers[name].ready(setup)
