@@ -9,7 +9,7 @@ from app.core.callers import SERVER
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.topic_tables import Branch
 from app.engine.hooks.hook import Hook
-from app.mqtt.packets import Pubcomp, Pubrel
+from app.mqtt.packets import Connect, Pubcomp, Pubrel, Subscribe, Subscription
 from app.store.store import Keep
 
 
@@ -329,6 +329,24 @@ async def test_what_was_perhaps_passed_on_before_a_kill_is_told():
     assert facts == json.loads(gap.payload)["gap"]
     await world.put("Dog/3", b"{}")
     assert ["Dog/3"] == topics(await peer.hear())
+
+
+async def test_what_came_with_qos_0_before_a_kill_does_not_come_with_a_higher_one():
+    """C2: the filter asks for more before the log is read again; a further kill changes nothing."""
+    world = World()
+    peer = await world.subscribed("a", connect=lasting())
+    await world.say("a", b"x")
+    assert [b"x"] == payloads(await peer.hear())
+    heard = []
+    for _ in range(2):
+        world = await world.killed()
+        peer = world.peer()
+        more = Subscribe(7, (Subscription("a", 1, retain_handling=2),))
+        heard += await peer.ask(Connect(5, "s", **lasting()), more)
+    heard += await peer.hear()
+    await world.say("a", b"y")
+    heard += await peer.hear()
+    assert [(b"y", 1)] == [(x.payload, x.qos) for x in heard if isinstance(x, Publish)]
 
 
 # -- silence ---------------------------------------------------------------------------------------

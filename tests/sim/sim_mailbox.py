@@ -270,9 +270,14 @@ class Mailbox:
         )
 
     def _position(self, at, before):
-        """Return how far it has surely read the log at a time."""
-        seqs = (item.seq for item in self.arrivals.values() if item.at < at and item.seq < before)
-        return max(seqs, default=0)
+        """Return how far it has surely read the log at a time, in the eyes of the server too."""
+        earlier = (item for item in self.arrivals.values() if item.at < at and item.seq < before)
+        return max((item.seq for item in earlier if not self._taken_back(item)), default=0)
+
+    def _taken_back(self, arrival):
+        """Tell whether a kill may have come before the place after an arrival was saved."""
+        killed = min((at for at in self.world.kills if at >= arrival.at), default=None)
+        return killed is not None and killed - arrival.at <= SESSION_SAVE_SECONDS + SLACK_SECONDS
 
     def _check_records(self):
         """Check that it has heard of each current record that its filters select."""

@@ -321,6 +321,7 @@ def _facts(interest: Interest) -> dict[str, object]:
         **facts_of(form),
         "floor": interest.floor,
         "doubt": interest.doubt,
+        "plain": interest.plain,
         "local_floor": interest.local_floor,
         "current": interest.current,
         "since": interest.since,

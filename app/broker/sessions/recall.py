@@ -155,6 +155,7 @@ class _Recall:
         interest.asked = facts.get("asked", "")
         interest.gaps = facts.get("gaps", form.tells_seq)
         interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
+        interest.plain = facts.get("plain", 0)
         return interest
 
     def _flight(self, facts: dict[str, Any]) -> tuple[Flight, Sent]:

@@ -38,6 +38,7 @@ class Interest:
         "marks",
         "merged",
         "no_local",
+        "plain",
         "qos",
         "retain_as_published",
         "rows",
@@ -76,6 +77,9 @@ class Interest:
         self.doubt = 0
         """Up to where events may have been handed over before the server was killed: those of QoS 0
         are left out, because they are not to come twice."""
+        self.plain = 0
+        """Up to where it was of QoS 0 itself, if it is no more: what is in doubt there is left out,
+        whatever QoS it would have now."""
         self.current: str | None = None
         """The last topic of the current records that were handed over; None when none are owed."""
         self.since: int | None = None
@@ -199,7 +203,7 @@ class Interests:
         """Return for which interest an event is left out because it may have been had before."""
         found = (item for item in self.matching(event.topic) if item.rows is None)
         found = (item for item in found if item.floor < event.seq <= item.doubt)
-        return self.as_one(tuple(item for item in found if not (event.qos and item.qos)))
+        return self.as_one(tuple(item for item in found if not _comes_again(item, event)))
 
     def had(self, interest: Interest | None, seq: int) -> None:
         """Note that an interest was handed its row of an event that is still to come as itself."""
@@ -254,7 +258,12 @@ def _counts(interest: Interest, event: Event, local: bool) -> bool:
         return False
     if not seq:
         return True
-    return seq > interest.floor and (seq > interest.doubt or bool(event.qos and interest.qos))
+    return seq > interest.floor and (seq > interest.doubt or _comes_again(interest, event))
+
+
+def _comes_again(interest: Interest, event: Event) -> bool:
+    """Tell whether an event that is in doubt is handed over, though it may be once more."""
+    return bool(event.qos and interest.qos) and event.seq > interest.plain
 
 
 def _merge(interests: tuple[Interest, ...]) -> Interest:

@@ -145,6 +145,7 @@ class Standing:
         """Change the options of an interest without losing an event (MQTT-3.8.4-3)."""
         old = self.interests[interest.topics.text]
         interest.floor, interest.doubt, interest.sources = old.floor, old.doubt, old.sources
+        interest.plain = old.plain if old.qos else old.doubt
         interest.current, interest.since = "" if current else old.current, old.since
         interest.rows = old.rows
         interest.local_floor = old.local_floor if old.no_local else self._reader.announced()
