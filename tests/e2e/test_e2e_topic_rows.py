@@ -291,6 +291,7 @@ def test_what_the_server_tells_of_itself(server):
     with Events(server, f"/{wanted}") as stream, Mqtt(server.mqtt_port) as watcher:
         assert [event.fields["topic"] for event in stream.until_current()] == [wanted]
         watcher.subscribe(wanted)
-        assert (watcher.message().retain, watcher.message().topic) == (True, wanted)
+        message = watcher.message()
+        assert (message.retain, message.topic) == (True, wanted)
         assert type(stream.next().value["value"]) is int
     assert server.request("PUT", f"/{path}", json={}).status_code == 405
