@@ -141,6 +141,11 @@ def test_retained_messages_are_shown_in_their_format_and_cleared(opened, server)
     page.get_by_role("button", name="Clear shelf/bytes").click()
     page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(page.locator('[data-row^="shelf/"]')).to_have_count(2)
+    waits = page.locator("tr", has_text="shelf/later")
+    server.request("POST", "/$delayed/3600/shelf/later?retain=false", json=1)
+    waits.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel it").click()
+    expect(waits).to_have_count(0)
     page.get_by_role("button", name="Clear all of these").click()
     has(page, "dialog", "Clear 2 retained messages at shelf/#")
     page.get_by_role("dialog").get_by_role("button", name="Clear").click()
@@ -221,6 +226,7 @@ def test_an_operator_looks_after_the_server(opened, server):
     page = opened("snapshots")
     page.get_by_role("button", name="New snapshot").click()  # done while others are looked at
     turn_to(page, "server")
+    has(page, "[data-part=health]", "store: ok")
     has(page, 'section[data-topic="$SYS/broker/heap/current"] .figure', "M")
     turn_to(page, "clients")
     with Mqtt(server.mqtt_port, client_id="to-be-ended") as client:
@@ -306,6 +312,9 @@ def test_dead_letters_are_mended_sent_again_and_discarded(opened, server, tmp_pa
         page.get_by_role("button", name="Make").click()
         has(page, "[data-row=other] .good", "connected")
         has(page, "main", "No dead letters")
+        page.get_by_role("button", name="Show other").click()
+        has(page, "dialog", "Outbox")
+        page.keyboard.press("Escape")
         plan = {"host": "127.0.0.1", "port": other.mqtt_port, "out": [{"filter": "Strict/#"}]}
         server.request("PUT", "/$SYS/brokers/other", json=plan | {"poison_max_attempts": 1})
         for name in ("mended", "again", "gone"):

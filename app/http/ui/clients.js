@@ -1,5 +1,5 @@
 /** Who is connected, what each hears, who is slow, and what happened: rows and events of the server. */
-import { amount, brief, calmly, clear, clock, command, confirmed, dialog, h, toast, trying, when } from
+import { amount, brief, calmly, clear, clock, command, confirmed, dialog, facts, h, toast, trying, when } from
   './dom.js'
 import { badge, refusal, rowsTable, section } from './rows.js'
 
@@ -62,8 +62,7 @@ async function showSession(app, client) {
   const at = (filter) => // a row's id is written as in a URL, for filters have '#' in them
     `$SYS/subscriptions/${encodeURIComponent(client)}/${filter.split('/').map(encodeURIComponent).join('/')}`
   dialog(client, (box) => h('div', {},
-    h('dl.facts', {}, Object.entries(told).filter(([, one]) => one || one === 0).map(([name, one]) =>
-      h('div', {}, h('dt', {}, name), h('dd', {}, String(one))))),
+    facts(told),
     h('h2', {}, 'Subscriptions'),
     h('ul.plain', {}, value.subscriptions.map(({ filter, qos }) => {
       const line = h('li.row', {}, h('code.wide', {}, filter), h('span.soft', {}, `QoS ${qos}`),

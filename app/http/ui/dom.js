@@ -103,6 +103,11 @@ export function dialog(title, fill) {
   return node
 }
 
+/** Names and what is known of them; what is not known is left out. */
+export const facts = (told) => h('dl.facts', {}, Object.entries(told)
+  .filter(([, one]) => one !== null && one !== undefined && one !== '').map(([name, one]) =>
+    h('div', {}, h('dt', {}, name), h('dd', {}, typeof one === 'object' ? brief(one) : String(one)))))
+
 export function confirmed(question, action) {
   return new Promise((done) => {
     const box = dialog(question, (node) => h('div.row', {},

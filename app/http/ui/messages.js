@@ -24,10 +24,22 @@ export function messagesPage(app, main, [chosen]) {
     ],
     none: 'No branches yet: the first message at a topic that no table declares begins one.',
   })
+  const delayed = rowsTable(app, '$SYS/delayed', {
+    key: (row) => row.id,
+    columns: [['Topic', (row) => h('b', {}, row.topic)], ['Due', (row) => when(Date.parse(row.due))],
+      ['What', 'kind'], ['Bytes', (row) => amount(row.payload_bytes ?? 0)], ['From', 'user']],
+    actions: [{ label: 'Cancel', bad: true, may: () => app.may('administer'), act: async (row) => {
+      if (!await confirmed(`Cancel what is due at ${row.topic}?`, 'Cancel it')) return
+      await app.rows.delete(`$SYS/delayed/${row.id}`)
+      toast('It is cancelled')
+    } }],
+    none: h('span', {}, 'Nothing waits for its time. Try: ',
+      command(app.mosquitto('pub', "-q 1 -t '$delayed/3600/home/lamp' -r -m off"))),
+  })
   clear(main, h('h1', {}, 'Messages'), h('p.soft', {}, 'What no table declares is a topic too. Each first',
     ' level is a table of its messages; the retained ones stay until they are cleared.'),
-  section('Branches', tables.node), section('Retained messages', retained.node))
-  return () => { tables.end(); retained.end() }
+  section('Branches', tables.node), section('Retained messages', retained.node), section('Delayed', delayed.node))
+  return () => { tables.end(); retained.end(); delayed.end() }
 }
 
 /** A page of the retained messages below a filter, again whenever one of them changes. */

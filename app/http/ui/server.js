@@ -1,8 +1,10 @@
 /** The server itself: its figures as live plots. */
 import { amount, brief, clear, h } from './dom.js'
 import { numbersOf, plot } from './plot.js'
+import { badge } from './rows.js'
 
 const RANGE_MS = 900_000
+const HEALTH_BEATS = 5 // seconds between two looks at what is ready
 const FIGURES = [
   ['clients/connected', 'MQTT clients connected'],
   ['load/messages/received/1min', 'MQTT packets received, a minute'],
@@ -33,7 +35,17 @@ export async function serverPage(app, main) {
       h('td', {}, h('a', { href: `#/topics/${encodeURIComponent(topic)}` },
         topic.replace('$SYS/broker/', ''))), h('td.num', {}, brief(value)))))))
   }
-  clear(main, h('h1', {}, 'Server'), cards, h('h2', {}, 'All figures'), find, box)
+  const health = h('div.row', { 'data-part': 'health' })
+  const ready = async () => {
+    try {
+      const answer = await fetch(`${app.rows.url}/health/ready`)
+      const { ready: isReady, checks } = await answer.json()
+      clear(health, badge(isReady ? 'ready' : 'not ready', isReady),
+        Object.entries(checks).map(([name, said]) => badge(`${name}: ${said}`, said === 'ok')))
+    } catch { /* the connection's state says so */ }
+  }
+  ready()
+  clear(main, h('div.row.head', {}, h('h1', {}, 'Server'), health), cards, h('h2', {}, 'All figures'), find, box)
   const hear = ({ topic, value, kind, version }) => {
     if (!topic) return
     values.set(topic, value)
@@ -52,8 +64,10 @@ export async function serverPage(app, main) {
     }
   }))
   const heard = app.rows.subscribe('$SYS/broker/#', hear, { onState: app.told })
+  let beats = 0
   const beat = setInterval(() => {
     if (document.hidden) return
+    if (++beats % HEALTH_BEATS === 0) ready()
     table()
     for (const { chart } of plots.values()) chart.redraw()
   }, 1000)

@@ -1,6 +1,6 @@
 /** Bridges, dead letters and snapshots: rows of the server, with what one may do to them. */
 import { ask } from './ask.js'
-import { amount, clear, command, confirmed, h, toast, when } from './dom.js'
+import { amount, clear, command, confirmed, dialog, facts, h, toast, when } from './dom.js'
 import { badge, rowsTable, section } from './rows.js'
 
 const FIGURES_MS = 5000 // what is counted changes without being told
@@ -20,7 +20,8 @@ export function gatewayPage(app, main) {
       ['Received', (row) => amount(row.messages_received ?? 0)],
       ['Dropped', (row) => amount(row.messages_dropped ?? 0)],
       ['Failed', (row) => amount(row.messages_failed ?? 0)], ['Last error', 'last_error']],
-    actions: [{ label: 'Remove', bad: true, may: (row) => may() && !row.configured, act: async (row) => {
+    actions: [{ label: 'Show', act: (row) => showBridge(row) },
+      { label: 'Remove', bad: true, may: (row) => may() && !row.configured, act: async (row) => {
       const said = `Remove the bridge ${row.broker_name}? What waits for it is forgotten.`
       if (!await confirmed(said, 'Remove')) return
       await app.rows.delete(`$SYS/brokers/${row.broker_name}`)
@@ -53,6 +54,23 @@ export function gatewayPage(app, main) {
   clear(main, h('div.row.head', {}, h('h1.wide', {}, 'Gateway'), may()
     ? h('button.main', { type: 'button', onclick: () => newBridge(app) }, 'New bridge') : null), section('Bridges', bridges.node), section('Dead letters', dead.node))
   return () => { bridges.end(); dead.end() }
+}
+
+/** What waits for a bridge, and how it gets on with it. */
+function showBridge(row) {
+  const { outbox = {} } = row
+  return dialog(row.broker_name, (box) => h('div', {},
+    facts({ Where: `${row.host}:${row.port}`, Mode: row.delivery_mode, Sent: row.messages_sent,
+      Received: row.messages_received, Failed: row.messages_failed, 'Dead letters': row.dead_lettered,
+      'Behind by': `${amount(row.lag_events ?? 0)} events` }),
+    row.last_error ? h('p.badtext', {}, row.last_error) : null,
+    h('h2', {}, 'Outbox'),
+    facts({ Waiting: outbox.pending, Bytes: outbox.waiting_bytes, 'Grows by': outbox.growth_per_second &&
+      `${amount(outbox.growth_per_second)} a second`, 'Full in': outbox.full_in_seconds &&
+      `${amount(outbox.full_in_seconds)} s`, 'Tried again': outbox.retrying,
+    'Attempts at most': outbox.max_attempts_seen, 'From position': outbox.oldest, 'To position': outbox.newest }),
+    h('div.row', {}, h('span.grow'),
+      h('button', { type: 'button', onclick: () => box.close() }, 'Close'))))
 }
 
 /** Make a bridge of the usual kind; the rest of what one may be is written by PUT. */
