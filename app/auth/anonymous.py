@@ -5,10 +5,12 @@ section 10). It must not know which protocol asks; the door's name is only passe
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
 
 from app.core.callers import ALL, NONE, Caller, Grants
+from app.core.entry_limits import PEERS_CACHED_MAX
 
 STRANGER = Grants(read=True, write=True)
 """From elsewhere nobody administers without a name, whatever the operator allows."""
@@ -28,6 +30,7 @@ def anonymous_from(policy: Policy) -> Callable[[str, str], Caller]:
     return caller
 
 
+@lru_cache(PEERS_CACHED_MAX)
 def is_loopback(peer: str) -> bool:
     """Tell whether an address is of this machine's loopback; what is no address is not."""
     try:

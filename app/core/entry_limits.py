@@ -79,6 +79,9 @@ LOGIN_BODY_SECONDS_MAX = 10
 """Wait for such a body, from somebody who is nobody yet."""
 HOSTS_CACHED_MAX = 256
 """Names in Host headers of which is remembered whether they are served: a server has a few."""
+PEERS_CACHED_MAX = 1_024
+"""Addresses of which is remembered whether they are this machine's: reading one costs a connection
+as much as its CONNECT, and the many come from few."""
 TICKET_SECONDS = 30
 """From asking for a ticket to showing it: a browser does both within one (FEATURES C27)."""
 TICKET_BYTES = 32

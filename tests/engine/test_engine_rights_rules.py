@@ -8,7 +8,7 @@ from rights_world import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 
 from app.core.callers import Grants
 from app.core.errors import Code, Error
-from app.core.events import DELETE, PATCH
+from app.core.events import DELETE, MESSAGE, PATCH
 from app.core.queries import Condition, Operator, Query
 from app.core.topics import TopicFilter
 from app.engine.rights.access import stay
@@ -31,6 +31,26 @@ async def test_a_denial_wins_and_names_itself(world):
     assert {} == await world.value("home/a/lock", BEN)
     decision = world.rights.decide(BEN, "write", "home/a/lock")
     assert (False, "the rule 'shut' denies it") == (decision.allowed, decision.because)
+
+
+async def test_the_first_rule_counts_from_the_next_question_and_its_end_too():
+    """L8: where nothing is said but grants, nobody is asked; that is never remembered."""
+    world = Rightful("type Cat @table @export { id: ID @primaryKey name: String }")
+    await world.write("Cat/1", {"name": "a"}, ANN)
+
+    async def answers():
+        return [
+            await refusal(world.write("home/a", {}, ANN, MESSAGE)),
+            await refusal(world.write("Cat/1", {"name": "b"}, ANN)),
+            code_of(world.engine.peek, "Cat/1", ANN),
+            code_of(world.rights.check_writer, "Cat/1", ANN),
+        ]
+
+    assert ([None] * 4, False) == (await answers(), world.rights.active)
+    await world.rule("shut", filter="#", effect="deny", actions=["all"])
+    assert [Code.DENIED] * 4 == await answers()
+    await world.write(f"{PATH}/shut", None, ROOT, DELETE)
+    assert [None] * 4 == await answers()
 
 
 async def test_places_stand_for_the_caller(world):
