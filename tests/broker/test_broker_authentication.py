@@ -5,6 +5,7 @@ from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback
 
 from app.auth.authenticator import Authenticator
 from app.auth.passwords import Passwords
+from app.broker.connections.guard import GuardSettings
 from app.core.callers import Grants
 from app.mqtt.connection import Connection
 from app.mqtt.packets import Auth, Will
@@ -427,3 +428,28 @@ async def test_a_user_goes_on_with_a_session_from_before_there_were_users():
     ann.lose()
     connack = await world.peer().connect("c", clean_start=False)
     assert Reason.CLIENT_IDENTIFIER_NOT_VALID is connack.reason
+
+
+async def test_l11_who_guesses_from_everywhere_is_braked_and_the_user_is_not():
+    """Whatever client ids it says; where ann signs in usually she goes on doing so."""
+    world = Guarded(guard=GuardSettings(failed_logins=2, within_seconds=60, ban_seconds=300))
+
+    async def connect(number, password, name="ann"):
+        peer = world.peer(5, peer=f"192.0.2.{number}")
+        return await peer.connect(f"c{number}", username=name, password=password)
+
+    assert Reason.SUCCESS is (await connect(1, b"pencil")).reason
+    wrong = {(await connect(number, b"x")).reason for number in range(2, 22)}
+    assert {Reason.BAD_USER_NAME_OR_PASSWORD} == wrong
+    answers = [await connect(number, b"pencil") for number in (30, 31, 1)]
+    assert [Reason.SUCCESS, Reason.SERVER_BUSY, Reason.SUCCESS] == [a.reason for a in answers]
+    assert "from where it signs in usually" in answers[1].properties["reason_string"]
+    assert Reason.SUCCESS is (await connect(32, b"eraser", "bob")).reason
+    scram = Talk(world)
+    scram.peer = world.peer(5, peer="192.0.2.40")
+    scram.peer.decoder = Connection("client", version=5, authentication=True)
+    assert Reason.SERVER_BUSY is (await scram.begin()).reason
+    usual = Talk(world, client_id="usual")
+    usual.peer = world.peer(5, peer="192.0.2.1")
+    usual.peer.decoder = Connection("client", version=5, authentication=True)
+    assert CONTINUE is (await usual.begin()).reason

@@ -40,13 +40,7 @@ async def authenticate(
     if method is not None:
         client.dialogue = Dialogue(client, str(method), shown)
         return await client.dialogue.connect(_data(packet.properties))
-    guard, name = client.broker.guard, tried_name(shown.username or "")
-    if shown.username and (seconds := guard.seconds_braked(client.peer, name)):
-        raise Error(
-            Code.BUSY,
-            f"too many fail to sign in as this user; try again in {round(seconds)} seconds, or "
-            "from where it signs in usually",
-        )
+    _check_brake(client, shown.username or "")
     try:
         caller = await client.broker.settings.authenticator.identify(shown)
     except Error as error:
@@ -54,8 +48,19 @@ async def authenticate(
         _refused(client, shown.username or "", shown, error, guessed=guessed)
         raise
     if shown.username and shown.password is not None:
-        guard.succeeded(client.peer, name)
+        client.broker.guard.succeeded(client.peer, tried_name(shown.username))
     return caller, {}
+
+
+def _check_brake(client: "Client", name: str) -> None:
+    """Raise BUSY while many fail to sign in as a user, elsewhere than where it does."""
+    seconds = client.broker.guard.seconds_braked(client.peer, tried_name(name)) if name else 0
+    if seconds:
+        raise Error(
+            Code.BUSY,
+            f"too many fail to sign in as this user; try again in {round(seconds)} seconds, or "
+            "from where it signs in usually",
+        )
 
 
 def _refused(
@@ -108,6 +113,7 @@ class Dialogue:
             self._failed(error)
             raise
         self._exchange = None
+        self._client.broker.guard.succeeded(self._client.peer, tried_name(step.user.name))
         return caller, self._properties(step)
 
     def take(self, packet: Auth) -> None:
@@ -149,6 +155,9 @@ class Dialogue:
                 raise Error(
                     Code.UNSUPPORTED, f"the authentication method {self._method!r} is not offered"
                 )
+            step = await self._exchange.step(data)
+            _check_brake(self._client, self._exchange.claimed)
+            return step
         return await self._exchange.step(data)
 
     def _failed(self, error: Error) -> None:
