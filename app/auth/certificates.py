@@ -9,6 +9,8 @@ from typing import Final
 
 COMMON_NAME: Final = frozenset({"common name", "commonname", "cn"})
 ALTERNATIVE_NAME: Final = frozenset({"subjectaltname", "subject alternative name", "san"})
+ALTERNATIVE_KINDS: Final = frozenset({"DNS", "email", "URI", "IP Address"})
+"""Kinds of alternative names that are text; a directory's name or a number of one's own is none."""
 
 
 def user_of(certificate: Mapping[str, object] | None, rule: str) -> str:
@@ -34,7 +36,13 @@ def _common_names(certificate: Mapping[str, object]) -> Iterator[str]:
 
 
 def _alternative_names(certificate: Mapping[str, object]) -> Iterator[str]:
-    yield from (str(value) for _, value in _pairs(certificate.get("subjectAltName")))
+    """Give them in order, an empty one for each kind that has no text of its own.
+
+    Of what it cannot read, ``ssl`` says ``<unsupported>``: all who show that would be one user.
+    """
+    for kind, value in _pairs(certificate.get("subjectAltName")):
+        text = value if isinstance(value, str) and kind in ALTERNATIVE_KINDS else ""
+        yield "" if text.startswith("<") else text
 
 
 def _pairs(value: object) -> tuple[tuple[object, object], ...]:
