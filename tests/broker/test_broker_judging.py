@@ -1,0 +1,83 @@
+"""Those that are connected are judged anew when what they may do has changed (FEATURES L8)."""
+
+from dataclasses import replace
+
+import pytest
+from broker_world import Disconnect, Publish, Subscribe, Subscription, World, payloads
+
+from app.core.callers import ALL, NONE, Grants
+from app.core.errors import Code, Error
+from app.mqtt.reasons import Reason
+
+CLIENTS, FILTERS = 100, 100
+
+
+def refusing(error):
+    def judge(_caller):
+        raise error
+
+    return judge
+
+
+WAYS = {
+    "disabled": (refusing(Error(Code.DENIED, "the user was disabled")), 0x98),
+    "token over": (refusing(Error(Code.UNAUTHENTICATED, "the token is over")), 0x87),
+    "rights less": (lambda caller: replace(caller, grants=NONE), 0x87),
+    "only write": (lambda caller: replace(caller, grants=Grants(write=True)), 0x87),
+}
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    yield made
+    for peer in made.peers:
+        peer.lose()
+    await made.engine.stop()
+    await made.turn()
+
+
+async def gather(world, count):
+    """Return so many readers, of so many filters."""
+    readers = []
+    for number in range(count):
+        peer = world.peer()
+        await peer.connect(f"c{number}")
+        filters = (f"topic/{number}/+", *(f"{number}/{n}" for n in range(FILTERS - 1)))
+        peer.send(Subscribe(1, tuple(Subscription(x, retain_handling=2) for x in filters)))
+        await peer.hear()
+        readers.append(peer)
+    return readers
+
+
+async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
+    """All in the turn in which it changes: no event can come between; in every way."""
+    stays = await world.subscribed("topic/+/1", client_id="stays")
+    readers = await gather(world, CLIENTS)
+    assert CLIENTS * FILTERS + 1 == world.engine.bus.subscriptions
+    quarter = CLIENTS // len(WAYS)
+    for place, (name, (judge, reason)) in enumerate(WAYS.items()):
+        gone = readers[place * quarter : (place + 1) * quarter]
+        ids = {f"c{place * quarter + n}" for n in range(quarter)}
+        world.engine.access.judge = lambda caller, ids=ids, judge=judge: (
+            judge(caller) if caller.client_id in ids else caller
+        )
+        world.engine.access.changed()
+        told = [peer.heard() for peer in gone]  # before any other turn of the loop
+        assert {(Disconnect, Reason(reason))} == {(type(p), p.reason) for (p,) in told}, name
+        number = place * quarter
+        await world.say(f"topic/{number}/1", b"x")
+        assert [[]] * quarter == [peer.heard() for peer in gone], name
+        assert [b"x"] == payloads(await stays.hear())
+    await world.turn()
+    assert 1 == world.engine.bus.subscriptions
+
+
+async def test_l8_who_may_stay_stays(world):
+    readers = await gather(world, 10)
+    world.engine.access.judge = lambda caller: replace(caller, grants=replace(ALL, write=False))
+    world.engine.access.changed()
+    assert [[]] * 10 == [peer.heard() for peer in readers]
+    await world.say("topic/7/2", b"x")
+    (heard,) = await readers[7].hear()
+    assert isinstance(heard, Publish)
