@@ -8,6 +8,9 @@ OVERLOAD_QUEUE_EVENTS = 64
 """Events that wait for one subscription while messages are shed: one write's worth."""
 OVERLOAD_QUEUE_BYTES = 256 * 1024
 """Payload bytes of these."""
+OVERLOAD_UNFINISHED_BYTES = 64 * 1024
+"""Of a body or packet that is not all there, while new connections are refused: else those that are
+open could each hold two megabytes more."""
 OVERLOAD_RETRY_SECONDS = 10
 """What those who are sent away are told to wait."""
 READY_PROBE_SECONDS = 5.0

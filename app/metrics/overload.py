@@ -79,6 +79,8 @@ class Overload:
         self.limit_bytes = marks.memory_bytes or memory_limit()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self.relieve: Callable[[], None] = lambda: None
+        """Cuts what need not be held; called at each look while new connections are refused."""
         self.raised = 0
         """How often more was shed than before."""
 
@@ -98,6 +100,8 @@ class Overload:
         before = self._shedding.level
         level = self._level(before)
         if level == before:
+            if self._shedding.sheds(Shed.CONNECTS):
+                self.relieve()
             return
         was_short, self._shedding.level = self._shedding.sheds(Shed.MESSAGES), level
         self.raised += level > before
@@ -128,4 +132,5 @@ class Overload:
             "raised": self.raised,
             "refused_connects": shedding.refused_connects,
             "refused_subscribes": shedding.refused_subscribes,
+            "refused_unfinished": shedding.refused_unfinished,
         }

@@ -155,6 +155,11 @@ class Connection:
         """Whether nothing more is taken: after a violation, a DISCONNECT or a refusing CONNACK."""
         return self.state is State.CLOSED
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes wait for the rest of their packet."""
+        return len(self._buffer)
+
     def accept(self) -> None:
         """Tell a server's connection that its CONNACK of success was sent.
 

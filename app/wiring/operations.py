@@ -9,9 +9,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Final
 
 from app.broker.broker import Broker
+from app.broker.connections.unfinished import cut_unfinished
 from app.core.overload_limits import STOP_SECONDS_MAX
 from app.engine.engine import Engine
 from app.engine.shedding import Shed
@@ -70,6 +72,7 @@ def watch_memory(
             events.tell("overload", facts)
 
     overload = Overload(marks, Queues(engine.reader, subscriptions), engine.reader, told)
+    overload.relieve = partial(cut_unfinished, broker)
     rows = listed_rows(OVERLOAD, lambda: {"memory": overload.facts()})
     engine.registry.add(OVERLOAD, rows)
     return overload

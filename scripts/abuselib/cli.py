@@ -29,9 +29,9 @@ class Plan:
 
 
 PLANS = {
-    "head": Plan(slow.http_head, 25),
+    "head": Plan(slow.http_head, 35),
     "body": Plan(slow.http_body, 65),
-    "ws-handshake": Plan(slow.ws_handshake, 25),
+    "ws-handshake": Plan(slow.ws_handshake, 35),
     "ws-frame": Plan(slow.ws_frame, 45),
     "mqtt-connect": Plan(slow.mqtt_connect, 14),
     "mqtt-publish": Plan(slow.mqtt_publish, 20),

@@ -8,7 +8,11 @@ import pytest
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import CURRENT, MESSAGE, PUT, Event
-from app.core.overload_limits import OVERLOAD_BACK_PERCENT, OVERLOAD_QUEUE_EVENTS
+from app.core.overload_limits import (
+    OVERLOAD_BACK_PERCENT,
+    OVERLOAD_QUEUE_EVENTS,
+    OVERLOAD_UNFINISHED_BYTES,
+)
 from app.core.topics import TopicFilter
 from app.engine.shedding import Shed
 from app.engine.watch.gaps import Gap, Why
@@ -147,3 +151,22 @@ async def test_those_that_begin_meanwhile_have_short_queues_too():
     late = world.watch("home/#")
     world.say(1_000)
     assert OVERLOAD_QUEUE_EVENTS + 1 >= len(late._queue)
+
+
+async def test_k9_what_is_not_all_there_is_bounded_with_new_connections():
+    """L11: then, and only then, and only much of it."""
+    world = World()
+    relieved = []
+    world.overload.relieve = lambda: relieved.append(world.shedding.level)
+    much = OVERLOAD_UNFINISHED_BYTES + 1
+    for percent in (50, 75):
+        world.at(percent)
+        world.shedding.check_unfinished(much)
+    for percent in (85, 85, 95):
+        world.at(percent)
+        world.shedding.check_unfinished(OVERLOAD_UNFINISHED_BYTES)
+        with pytest.raises(Error, match="nothing as large") as caught:
+            world.shedding.check_unfinished(much)
+        assert Code.BUSY is caught.value.code
+    assert [Shed.CONNECTS] == relieved  # at each look at the same level
+    assert 3 == world.overload.facts()["refused_unfinished"]

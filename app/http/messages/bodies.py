@@ -5,6 +5,7 @@ second is not waited for.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
@@ -23,9 +24,16 @@ _ARRAYS: Final = {
 
 
 async def read_body(
-    headers: Headers, receive: Receive, bytes_max: int, seconds_max: float
+    headers: Headers,
+    receive: Receive,
+    bytes_max: int,
+    seconds_max: float,
+    check: Callable[[int], None] = lambda _bytes: None,
 ) -> bytes:
-    """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
+    """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID, and what ``check`` raises.
+
+    That is asked, with each part that comes, about how many bytes are held.
+    """
     encoding = headers.get(b"content-encoding")
     if encoding is not None and encoding.lower() != b"identity":
         raise Error(
@@ -37,10 +45,10 @@ async def read_body(
     if length is not None and length.isdigit() and int(length) > bytes_max:
         raise too_large(bytes_max)
     if has_arrived(receive):
-        return await _gather(receive, bytes_max)
+        return await _gather(receive, bytes_max, check)
     try:
         async with asyncio.timeout(seconds_max):
-            return await _gather(receive, bytes_max)
+            return await _gather(receive, bytes_max, check)
     except TimeoutError:
         raise Error(
             Code.INVALID,
@@ -49,7 +57,7 @@ async def read_body(
         ) from None
 
 
-async def _gather(receive: Receive, bytes_max: int) -> bytes:
+async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]) -> bytes:
     message = await receive()
     if not message.get("more_body") and message["type"] == "http.request":
         body: bytes = message.get("body", b"")
@@ -65,6 +73,7 @@ async def _gather(receive: Receive, bytes_max: int) -> bytes:
             raise too_large(bytes_max)
         if not message.get("more_body"):
             return bytes(parts)
+        check(len(parts))
         message = await receive()
 
 

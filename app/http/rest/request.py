@@ -68,7 +68,11 @@ class Request:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
         settings = self.edge.settings
         return await read_body(
-            self.headers, self.receive, settings.body_bytes_max, settings.body_seconds_max
+            self.headers,
+            self.receive,
+            settings.body_bytes_max,
+            settings.body_seconds_max,
+            self.engine.reader.shedding.check_unfinished,
         )
 
     async def answer(

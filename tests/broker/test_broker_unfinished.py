@@ -1,0 +1,45 @@
+"""Packets that are not all there, while memory is short (FEATURES K9, L11)."""
+
+import pytest
+from broker_world import VERSIONS, Disconnect, Publish, World
+
+from app.broker.connections.unfinished import cut_unfinished
+from app.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from app.engine.shedding import Shed
+from app.mqtt.encode import encode
+from app.mqtt.reasons import Reason
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    yield made
+    for peer in made.peers:
+        peer.lose()
+    await made.engine.stop()
+    await made.turn()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_l11_large_parts_of_packets_are_cut_off_while_memory_is_short(world, version):
+    shedding = world.engine.reader.shedding
+    packet = encode(Publish("a", bytes(2 * OVERLOAD_UNFINISHED_BYTES)), version)
+    most = OVERLOAD_UNFINISHED_BYTES
+    peers = [await world.connected(f"c{n}", version) for n in range(3)]
+    for peer, size in zip(peers, (most + 1, most, 0), strict=True):
+        peer.send_bytes(packet[:size])
+    stranger = world.peer(version)
+    stranger.send_bytes(
+        encode(Publish("a", bytes(2 * most)), version).replace(b"0", b"\x10", 1)[: 2 * most]
+    )
+    cut_unfinished(world.broker)
+    assert [[]] * 3 == [peer.heard() for peer in peers]
+    shedding.level = Shed.CONNECTS
+    cut_unfinished(world.broker)
+    cut_unfinished(world.broker)
+    heard = await peers[0].hear()
+    assert [Reason.SERVER_BUSY] * (version == 5) == [
+        packet.reason for packet in heard if isinstance(packet, Disconnect)
+    ]
+    assert [True, False, False, True] == [peer.closed for peer in (*peers, stranger)]
+    assert 2 == shedding.refused_unfinished

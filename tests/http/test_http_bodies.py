@@ -1,0 +1,36 @@
+"""Bodies are held as far as there is memory (FEATURES K9, L11)."""
+
+import pytest
+
+from app.core.errors import Code, Error
+from app.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from app.engine.shedding import Shed, Shedding
+from app.http.messages.bodies import read_body
+
+PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
+
+
+def parts(count):
+    """Return a ``receive`` of so many parts, and what is left of them."""
+    left = list(range(count))
+
+    async def receive():
+        left.pop()
+        return {"type": "http.request", "body": bytes(PART), "more_body": bool(left)}
+
+    return receive, left
+
+
+@pytest.mark.parametrize("level", Shed)
+async def test_l11_a_large_body_is_refused_on_its_way_while_memory_is_short(level):
+    shedding = Shedding()
+    shedding.level = level
+    receive, left = parts(4)
+    if level < Shed.CONNECTS:
+        assert 4 * PART == len(await read_body({}, receive, 10**6, 10, shedding.check_unfinished))
+        return
+    with pytest.raises(Error) as caught:
+        await read_body({}, receive, 10**6, 10, shedding.check_unfinished)
+    assert (Code.BUSY, True, 2) == (caught.value.code, caught.value.detail["close"], len(left))
+    receive, _ = parts(1)
+    assert PART == len(await read_body({}, receive, 10**6, 10, shedding.check_unfinished))
