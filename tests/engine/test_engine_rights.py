@@ -77,3 +77,10 @@ def test_who_may_read(caller, expected):
 def test_l10_a_user_called_like_a_wildcard_watches_no_other_user(user, topics, expected):
     caller = Caller(user, Grants(read=True, write=True), "http")
     assert expected == code_of(RIGHTS.check_watch, TopicFilter(topics), caller)
+
+
+@pytest.mark.parametrize(("caller", "expected"), [(ANN, None), (READER, Code.DENIED)])
+def test_m11_who_declared_what_is_for_administrators(caller, expected):
+    """M11: the schema tells who may do what, and names what nobody is shown."""
+    assert expected == code_of(RIGHTS.check_read, "$SYS/schema/Dog", caller)
+    assert expected == code_of(RIGHTS.check_watch, TopicFilter("$SYS/schema/#"), caller)
