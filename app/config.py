@@ -181,7 +181,8 @@ class Sse(Section):
         default=15, description="Silence after which a comment shows that the stream lives."
     )
     retry_ms: Annotated[Number, Field(ge=1)] = Field(
-        default=2_000, description="Wait before a browser reconnects; a random part is added."
+        default=2_000,
+        description="Wait before a browser reconnects; up to four times as much is added.",
     )
 
 

@@ -437,8 +437,8 @@ STREAM_END_SECONDS = 0.5
 """What a resource has to end by itself after its client left, before it is cancelled (C6)."""
 STREAM_WATCH_SECONDS = 5
 """How often streams are looked after: heartbeats and stopped readers need no finer clock."""
-STREAM_RETRY_SPREAD_MS = 8_000
-"""Clients come back within so long of each other after a restart: about 13 % in any second."""
+STREAM_RETRY_SPREAD = 4
+"""Clients come back within so many times their wait: with two seconds, 13 % in any one."""
 STREAM_FILTERS_MAX = 100
 """Filters in the URL of one stream; a WebSocket may subscribe to more, one after the other."""
 STREAM_PREVIOUS_EVENTS_MAX = 1_000

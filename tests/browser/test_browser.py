@@ -89,7 +89,7 @@ def chromium(proxy):
 @pytest.fixture(scope="module")
 def process(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    with Server(folder, settings={"http.cors": "https://server"}) as running:
+    with Server(folder, settings={"http.cors": "https://server", "sse.retry_ms": 100}) as running:
         yield running
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.codecs import JSON, encode
 from app.core.errors import Error
-from app.core.limits import STREAM_RETRY_SPREAD_MS
+from app.core.limits import STREAM_RETRY_SPREAD
 from app.http.messages.asgi import HeaderList
 from app.http.messages.problems import problem
 
@@ -29,9 +29,8 @@ def headers_for(media_type: str, more: HeaderList) -> HeaderList:
 
 def retry_block(edge: "Edge") -> bytes:
     """Return how long to wait before a reconnect: not all come at the same moment (C17)."""
-    return b"retry: %d\n\n" % (
-        edge.settings.sse_retry_ms + secrets.randbelow(STREAM_RETRY_SPREAD_MS)
-    )
+    least = edge.settings.sse_retry_ms
+    return b"retry: %d\n\n" % (least + secrets.randbelow(STREAM_RETRY_SPREAD * least))
 
 
 def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
