@@ -14,6 +14,7 @@ from app.gateway.backlog import Caps, Policy
 from app.gateway.outbox import Rules
 from app.gateway.plan import Mode, Plan, Route
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+from app.settings.mistakes import mistake
 from app.settings.sections import Number, PlaceOrNone, Section
 
 
@@ -164,8 +165,8 @@ def plan_of(given: dict[str, Any]) -> Plan:
         return RemoteBroker.model_validate(given).plan()
     except ValidationError as mistakes:
         said = "; ".join(
-            f"{'.'.join(map(str, mistake['loc'])) or 'it'}: {mistake['msg']}"
-            for mistake in mistakes.errors(include_input=False, include_url=False)
+            f"{'.'.join(map(str, one['loc'])) or 'it'} {mistake(one, RemoteBroker, secret=True)}"
+            for one in mistakes.errors(include_url=False)
         )
         raise Error(Code.INVALID, f"this is no broker: {said}") from None
     except OSError as failure:

@@ -105,7 +105,7 @@ async def test_what_waits_stays_when_a_bridge_is_changed(broker, folder):
     [
         ({}, "host"),
         ({"host": ""}, "host"),
-        ({"host": "h", "prot": 1}, "prot"),
+        ({"host": "h", "prot": 1}, 'prot is not a setting; did you mean "port"?'),
         ({"host": "h", "out": [{"filter": "#/a"}]}, "'#' must be"),
         ([1], "a broker is a map"),
     ],
