@@ -11,7 +11,7 @@ outage.
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,8 +53,11 @@ class Certificates:
         self._look = asyncio.Event()
         self.revocations = Revocations()
         """Which certificates of clients were taken back."""
-        self.revoked: Callable[[], None] | None = None
-        """Called on the loop when that has changed."""
+        self.revoked: Callable[[], Awaitable[None]] | None = None
+        """Called on the loop when that has changed, and once more at the next look: a handshake
+        that was under way may have begun before."""
+        self._judged = self.revocations
+        self._rounds = 0
         self.renewals = 0
         """How often other files were taken."""
         self.refusals = 0
@@ -121,10 +124,12 @@ class Certificates:
                 await asyncio.wait_for(self._look.wait(), TLS_LOOK_SECONDS)
             renew = partial(self.renew, anyway=self._look.is_set())
             self._look.clear()
-            before = self.revocations
             await loop.run_in_executor(threads, renew)
-            if self.revocations is not before and self.revoked is not None:
-                self.revoked()
+            if self.revocations is not self._judged:
+                self._judged, self._rounds = self.revocations, 2
+            if self._rounds and self.revoked is not None:
+                self._rounds -= 1
+                await self.revoked()
 
     def _stamp(self) -> Stamp:
         """Return what changes with the files; links are followed, for some renew by a link."""

@@ -5,7 +5,6 @@ named it is looked for here when the file has changed. OCSP, where an authority 
 certificate, is not spoken.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,24 +21,17 @@ _END: Final = "-----END X509 CRL-----"
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """The lists of one file."""
+    """What the lists of one file say."""
 
-    lists: Sequence[x509.CertificateRevocationList] = ()
+    taken: frozenset[tuple[str, int]] = frozenset()
+    """Authority and number of each certificate that was taken back."""
+    ends: float | None = None
+    """When the first list is over: then nobody with a certificate of its authority is let in."""
 
     def has(self, certificate: bytes) -> bool:
         """Tell whether a certificate, in DER form, was taken back."""
         shown = x509.load_der_x509_certificate(certificate)
-        return any(
-            known.issuer == shown.issuer
-            and known.get_revoked_certificate_by_serial_number(shown.serial_number) is not None
-            for known in self.lists
-        )
-
-    @property
-    def ends(self) -> float | None:
-        """When the first of them is over: then nobody with a certificate of its is let in."""
-        found = [known.next_update_utc for known in self.lists]
-        return min((end.timestamp() for end in found if end is not None), default=None)
+        return (_name(shown.issuer), shown.serial_number) in self.taken
 
 
 def read_revocations(path: Path) -> Revocations:
@@ -66,4 +58,13 @@ def read_revocations(path: Path) -> Revocations:
         ]
     except ValueError as error:
         raise Error(Code.INVALID, f"{place}: a list cannot be understood ({error})") from error
-    return Revocations(lists)
+    taken = ((_name(known.issuer), item.serial_number) for known in lists for item in known)
+    ends = [known.next_update_utc for known in lists]
+    return Revocations(
+        frozenset(taken), min((end.timestamp() for end in ends if end is not None), default=None)
+    )
+
+
+def _name(of: x509.Name) -> str:
+    """Return a name to compare: programs spell the same one in several kinds of text."""
+    return of.rfc4514_string().casefold()

@@ -3,10 +3,12 @@
 Whoever has their key may be somebody else, so their wills are refused when they are due.
 """
 
+import asyncio
 import ssl
 from dataclasses import replace
 
 from app.broker.broker import Broker
+from app.broker.client import Client
 from app.core.callers import NONE
 from app.mqtt.reasons import Reason
 from app.net.certificates import Certificates
@@ -14,12 +16,18 @@ from app.net.certificates import Certificates
 _WORDS = "the certificate was taken back by its authority; connect with another one"
 
 
-def end_revoked(broker: Broker, certificates: Certificates) -> None:
+async def end_revoked(broker: Broker, certificates: Certificates) -> None:
     """Disconnect every client whose certificate is on a list now."""
-    for client in list(broker.clients):
+    shown: dict[Client, bytes] = {}
+    for client in broker.clients:
         tls = client.transport.get_extra_info("ssl_object")
-        shown = tls.getpeercert(binary_form=True) if isinstance(tls, ssl.SSLObject) else None
-        if shown is None or client.closing or not certificates.revocations.has(shown):
+        data = tls.getpeercert(binary_form=True) if isinstance(tls, ssl.SSLObject) else None
+        if data is not None:
+            shown[client] = data
+    known = certificates.revocations
+    gone = await asyncio.to_thread(lambda: [who for who, data in shown.items() if known.has(data)])
+    for client in gone:
+        if client.closing:
             continue
         if client.session is not None and client.session.will_caller is not None:
             client.session.will_caller = replace(client.session.will_caller, grants=NONE)
