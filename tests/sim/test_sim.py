@@ -18,7 +18,7 @@ from sim_search import notices
 from sim_session_plants import HIDDEN_PLANTS, SESSION_PLANTS
 from sim_world import Failed, run
 
-QUICK = 40
+QUICK = 25
 ALL = 300
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100

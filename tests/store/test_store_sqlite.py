@@ -251,9 +251,9 @@ LEVELS = st.sampled_from(["a", "b", "*", "?", "[", "]", "[a]", "a*b", "é", "$x"
 FILTER_LEVELS = st.lists(st.sampled_from(["+", "a", "b", "*", "?", "[", "[a]", ""]), max_size=4)
 
 
-@pytest.mark.parametrize("misses", [1, 2, 16])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
+    misses=st.sampled_from([1, 2, 16]),
     topics=st.lists(st.lists(LEVELS, min_size=1, max_size=4).map("/".join), max_size=40),
     filters=st.lists(st.tuples(FILTER_LEVELS, st.booleans()), max_size=8),
     rows=st.integers(1, 5),
