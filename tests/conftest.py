@@ -2,7 +2,7 @@
 
 import pytest
 
-from serving import Server
+from serving import STARTER, Server
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
@@ -12,6 +12,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in WHOLE_PROGRAM:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_unconfigure():
+    STARTER.end()
 
 
 @pytest.fixture
