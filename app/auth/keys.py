@@ -183,11 +183,11 @@ def _key_set(path: Path) -> dict[str, Key]:
         if not isinstance(one, dict) or one.get("use", "sig") != "sig":
             continue
         try:
-            made = jwt.PyJWK.from_dict(one)
-        except jwt.PyJWTError:
+            value = jwt.PyJWK.from_dict(one).key
+            fitting = _of_set(one, value, str(path))
+        except (jwt.PyJWTError, Error, ValueError, TypeError):  # a key of theirs, not for us
             continue
-        kid, value = str(one.get("kid", "")), made.key
-        keys[kid] = Key(value, _of_set(one, value, str(path)))
+        keys[str(one.get("kid", ""))] = Key(value, fitting)
     return keys
 
 

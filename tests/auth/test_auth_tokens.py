@@ -268,6 +268,70 @@ def test_any_header_and_claims_are_refused_unsigned(header, claims):
     World(THEM).refusal(data)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"kid": "../../../../dev/null"},
+        {"kid": "/etc/passwd"},
+        {"kid": "a' OR '1'='1"},
+        {"kid": ["a"]},
+        {"kid": {"$ref": "#"}},
+        {"kid": "k" * 5_000},
+        {"jku": "http://127.0.0.1:1/keys"},
+        {"x5u": "file:///etc/passwd"},
+        {"jwk": {"kty": "oct", "k": "eA"}},
+        {"crit": ["exp"]},
+        {"b64": False, "crit": ["b64"]},
+        {"alg": "none"},
+        {"alg": "None"},
+        {"alg": ["HS256"]},
+        {"alg": None},
+    ],
+)
+def test_l5_a_header_leads_to_no_other_key(tmp_path, header):
+    """RFC 8725, 3.10: who forged it signs with a key of its own, or with none at all."""
+    file = tmp_path / "jwks.json"
+    listed = [
+        jwt.algorithms.ECAlgorithm.to_jwk(one.public_key(), as_dict=True) | {"kid": kid}
+        for kid, one in {"a": PRIVATE, "b": ec.generate_private_key(ec.SECP256R1())}.items()
+    ]
+    file.write_text(json.dumps({"keys": listed}))
+    said = {"iss": "them", "sub": "zoe", "exp": NOW + 60, "aud": "us"}
+    parts = [json.dumps(one).encode() for one in ({"alg": "HS256", "typ": "JWT"} | header, said)]
+    signed = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+    own = jwt.api_jws.PyJWS().get_algorithm_by_name("HS256").sign(signed, b"x")
+    world = World(replace(THEM, keys=keys(jwks_file=file)))
+    for signature in (own, b""):
+        world.refusal(signed + b"." + urlsafe_b64encode(signature).rstrip(b"="))
+
+
+def test_l5_a_token_in_a_token_is_none():
+    inner = elsewhere()
+    header = urlsafe_b64encode(b'{"alg":"HS256","cty":"JWT"}').rstrip(b"=")
+    signed = header + b"." + urlsafe_b64encode(inner.encode()).rstrip(b"=")
+    signature = jwt.api_jws.PyJWS().get_algorithm_by_name("HS256").sign(signed, KEY.encode())
+    World(THEM).refusal(signed + b"." + urlsafe_b64encode(signature).rstrip(b"="))
+
+
+def test_a_key_of_another_kind_leaves_the_others(tmp_path):
+    """RFC 7517, 5: keys that are not understood are passed over."""
+    known = jwt.algorithms.ECAlgorithm.to_jwk(PRIVATE.public_key(), as_dict=True)
+    bitcoin = ec.generate_private_key(ec.SECP256K1()).public_key()
+    others = [
+        jwt.algorithms.ECAlgorithm.to_jwk(bitcoin, as_dict=True) | {"kid": "k"},
+        {"kty": "OKP", "crv": "X25519", "x": "eA", "kid": "x"},
+        {"kty": "EC", "crv": "P-256", "x": 7, "y": None, "kid": "n"},
+        {"kty": "RSA", "n": "", "e": "AQAB", "kid": "r"},
+        {"kty": "oct", "k": "eA", "kid": "o"},
+    ]
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": [*others, known | {"kid": "good"}]}))
+    world = World(replace(THEM, keys=keys(jwks_file=file)))
+    assert "zoe" == world.read(elsewhere(PRIVATE, "ES256", {"kid": "good"})).user
+    for kid in ("k", "x", "n", "r", "o"):
+        world.refusal(elsewhere(PRIVATE, "ES256", {"kid": kid}))
+
+
 def test_deep_json_is_refused():
     deep = urlsafe_b64encode(b"[" * 3_000).rstrip(b"=")
     World(THEM).refusal(deep + b"." + deep + b".")
