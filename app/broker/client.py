@@ -493,6 +493,7 @@ class Client:
         try:
             self.broker.leave(self)  # it counts what was not written
         finally:
+            self.connection.lost()
             self.out.clear()
             self.later.clear()
             self.saving.clear()

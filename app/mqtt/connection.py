@@ -160,6 +160,10 @@ class Connection:
         """How many bytes wait for the rest of their packet."""
         return len(self._buffer)
 
+    def lost(self) -> None:
+        """Hear that the peer is gone: what waits for the rest of its packet is let go at once."""
+        self._move(State.CLOSED)
+
     def accept(self) -> None:
         """Tell a server's connection that its CONNACK of success was sent.
 

@@ -43,3 +43,13 @@ async def test_l11_large_parts_of_packets_are_cut_off_while_memory_is_short(worl
     ]
     assert [True, False, False, True] == [peer.closed for peer in (*peers, stranger)]
     assert 2 == shedding.refused_unfinished
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_l11_what_was_not_all_there_goes_with_its_client(world, version):
+    """At once: who is cut off in the middle of packets again and again fills no memory."""
+    peer = await world.connected("c", version)
+    peer.send_bytes(encode(Publish("a", bytes(100_000)), version)[:-1])
+    assert 100_000 < peer.client.connection.held_bytes
+    peer.lose()
+    assert 0 == peer.client.connection.held_bytes

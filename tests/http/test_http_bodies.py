@@ -34,3 +34,21 @@ async def test_l11_a_large_body_is_refused_on_its_way_while_memory_is_short(leve
     assert (Code.BUSY, True, 2) == (caught.value.code, caught.value.detail["close"], len(left))
     receive, _ = parts(1)
     assert PART == len(await read_body({}, receive, 10**6, 10, shedding.check_unfinished))
+
+
+@pytest.mark.parametrize("ending", ["http.disconnect", "over"])
+async def test_l11_what_came_of_a_body_goes_with_its_request(ending):
+    """The Error would keep it: who cuts bodies off again and again must fill no memory."""
+    sayings = [bytes(PART), bytes(PART), b""]
+
+    async def receive():
+        body = sayings.pop(0)
+        kind = "http.request" if body or ending == "over" else ending
+        return {"type": kind, "body": body or bytes(PART), "more_body": True}
+
+    with pytest.raises(Error) as caught:
+        await read_body({}, receive, 3 * PART - 1, 10)
+    trace = caught.value.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+        assert not trace.tb_frame.f_locals.get("parts")

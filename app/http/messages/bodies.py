@@ -65,16 +65,19 @@ async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]
             raise too_large(bytes_max)
         return body
     parts = bytearray()
-    while True:
-        if message["type"] == "http.disconnect":
-            raise Error(Code.INVALID, "the connection ended within the body", close=True)
-        parts += message.get("body", b"")
-        if len(parts) > bytes_max:
-            raise too_large(bytes_max)
-        if not message.get("more_body"):
-            return bytes(parts)
-        check(len(parts))
-        message = await receive()
+    try:
+        while True:
+            if message["type"] == "http.disconnect":
+                raise Error(Code.INVALID, "the connection ended within the body", close=True)
+            parts += message.get("body", b"")
+            if len(parts) > bytes_max:
+                raise too_large(bytes_max)
+            if not message.get("more_body"):
+                return bytes(parts)
+            check(len(parts))
+            message = await receive()
+    finally:  # an Error keeps this frame until the collector comes, which may be long
+        parts.clear()
 
 
 def too_large(bytes_max: int) -> Error:
