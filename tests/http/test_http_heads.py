@@ -90,6 +90,29 @@ async def test_a_connection_that_nobody_uses_any_more_is_closed():
 
 
 @pytest.mark.parametrize(
+    ("length", "more"), [(0, b"\r\n"), (9, b"x")], ids=["an empty line", "more of a body"]
+)
+async def test_what_is_no_request_keeps_no_connection_open(length, more):
+    """Once answered, a connection rests until the next request begins."""
+    head = f"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n".encode()
+    async with connected(timeout_keep_alive=0.05) as (reader, writer):
+        writer.write(head)
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(more)
+        assert b"" == await asyncio.wait_for(reader.read(), 5)
+
+
+async def test_a_head_that_began_before_an_answer_may_be_finished():
+    """Pipelining: what rests is a connection that has asked for nothing."""
+    async with connected(timeout_keep_alive=0.05) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT")
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        await _passes(0.15)
+        writer.write(b"TP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
     ("peer", "named", "found"),
     [
         ("127.0.0.1", [(b"x-forwarded-for", b"192.0.2.7")], "192.0.2.7"),

@@ -37,7 +37,6 @@ class BoundedHeads(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Count what comes before the end of a head."""
-        self._idle_since = 0.0
         super().data_received(data)
         if self._head_since:
             self._head_bytes += len(data)
@@ -45,8 +44,13 @@ class BoundedHeads(HttpToolsProtocol):
                 self._refuse(*TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the end of this head."""
+        """Begin to wait for the end of this head.
+
+        Only that ends a rest between requests: empty lines, and the body of a request that is
+        answered already, would else hold a connection for ever.
+        """
         super().on_message_begin()
+        self._idle_since = 0.0
         self._head_since = self.loop.time()
         self._head_bytes = 0
 
@@ -68,7 +72,8 @@ class BoundedHeads(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         self.flow.resume_reading()
-        self._idle_since = self.loop.time()
+        if not self._head_since:
+            self._idle_since = self.loop.time()
 
     def _look_in(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._look)
