@@ -11,6 +11,10 @@ from app.engine.hooks.hook import Hook
 LASTING = {"properties": {"session_expiry_interval": 100}}
 
 
+UNTOLD = ["a+b", "#", "L" * 65_530, "/" * 200]
+"""Ids of clients that cannot be a part of a topic."""
+
+
 @pytest.fixture
 async def world():
     return World()
@@ -149,3 +153,25 @@ async def test_older_versions_get_the_rows_as_plain_messages(world):
     assert ["registered", "connected"] == [json.loads(item.payload)["event"] for item in heard]
     assert ["$SYS/sessions/watcher"] == topics(begins)
     assert not peer.closed
+
+
+@pytest.mark.parametrize("name", UNTOLD, ids=["plus", "hash", "long", "levels"])
+async def test_who_watches_keeps_no_client_out(world, name):
+    """M11: a name that makes no topic is told to nobody, and its client comes and goes."""
+    await watching(world)
+    peer = await world.connected(name)
+    assert await peer.subscribe("x/#") == (0,)
+    again, begins = await watching(world)
+    assert ["$SYS/sessions/watcher"] == topics(begins)
+    peer.lose()
+    assert world.broker.sessions.get(name) is None
+    assert [] == told(await again.hear())
+
+
+async def test_who_watches_keeps_no_filter_out(world):
+    """M11: nor one that is too long when it is written as in a URL."""
+    await watching(world, "$SYS/subscriptions/#")
+    peer = await world.connected("c")
+    assert await peer.subscribe("\u00e4" * 30_000) == (0,)
+    peer.lose()
+    assert world.broker.sessions.get("c") is None

@@ -7,7 +7,8 @@ watches, a change costs one look. Who may watch is asked as for any filter, and 
 what may be read are asked about each row on its way.
 
 Only filters that name the path select rows: ``$SYS/sessions/#`` does, ``$SYS/#`` does not, so that
-who asks for the metrics is not flooded with something else.
+who asks for the metrics is not flooded with something else. A row whose name comes from a client
+and makes no topic (``a+b``, or too long) is in the list, and nothing is told of it.
 """
 
 import asyncio
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from app.codecs import JSON, encode
 from app.core.callers import SERVER
+from app.core.errors import Error
 from app.core.events import DELETE, PUT, Event
 from app.core.limits import SYSTEM_ROWS_SLICE
-from app.core.topics import TopicFilter
+from app.core.topics import TopicFilter, check_topic
 from app.engine.rows.system_rows import SystemRows
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class LiveRows:
         ``happened`` says why, for clients of MQTT 5.
         """
         topic = f"{path}/{name}"
-        if not self._engine.bus.named(path, name):
+        if not self._engine.bus.named(path, name) or not _is_topic(topic):
             return
         entry = self._engine.registry.route(topic).entry
         if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
@@ -58,7 +60,11 @@ class LiveRows:
             names = iter(_names(path, rows, topics))
             while some := list(islice(names, SYSTEM_ROWS_SLICE)):
                 found = ((f"{path}/{name}", rows.row(name, whole=False)) for name in some)
-                page = [_event(topic, row) for topic, row in found if row is not None]
+                page = [
+                    _event(topic, row)
+                    for topic, row in found
+                    if row is not None and _is_topic(topic)
+                ]
                 if page:
                     yield page
                 await asyncio.sleep(0)
@@ -72,6 +78,14 @@ class LiveRows:
             and issubclass(entry.resource, SystemRows)
             and topics.text.startswith(f"{entry.path}/")
         ]
+
+
+def _is_topic(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except Error:
+        return False
+    return True
 
 
 def _names(path: str, rows: SystemRows, topics: TopicFilter) -> Sequence[str]:
