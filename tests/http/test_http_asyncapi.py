@@ -160,3 +160,10 @@ def _fits(document, message, value):
         "components": document["components"]
     }
     return jsonschema_rs.Draft7Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "a b"])
+async def test_it_is_given_whatever_name_is_asked_for(tmp_path, host):
+    """B15: a Host that is none is no failure of the server."""
+    async with world(folder=tmp_path, ports=lambda: PORTS) as rest:
+        assert 200 == (await rest.get("/asyncapi.json", host=host)).status

@@ -89,6 +89,22 @@ def test_which_origins_may_call(origin, host, allowed):
     assert Origins(["https://app.example.org"]).allows(origin, host) == allowed
 
 
+@pytest.mark.parametrize(
+    ("origin", "host", "trusted"),
+    [
+        ("https://app.example.org", "rowcast.test", True),
+        ("https://rowcast.test:1", "rowcast.test:1", True),
+        ("https://rowcast.test:2", "rowcast.test:1", False),
+        ("file://rowcast.test", "rowcast.test", False),
+        ("http://", "", False),
+        ("http://[", "rowcast.test", False),
+    ],
+)
+def test_which_pages_may_use_a_cookie(origin, host, trusted):
+    """L14; no Origin, however odd, is more than a refusal."""
+    assert trusted == Origins(["https://app.example.org"]).is_trusted(origin, host)
+
+
 async def test_an_allowed_page_may_read_the_answer(rest):
     got = await rest.get("/Dog/", origin="http://localhost:3000")
     assert got.headers["access-control-allow-origin"] == "http://localhost:3000"

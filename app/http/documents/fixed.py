@@ -88,7 +88,7 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
     async def asyncapi(request: Request) -> Response:
         """Tell what is watched and said, seen from whoever asks."""
         host = request.headers.get("host", "localhost")
-        servers = servers_at(request.url.scheme, host, settings.ports())
+        servers = servers_at(request.scope.get("scheme", "http"), host, settings.ports())
         return Response(orjson.dumps(watched.made(servers)), media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)

@@ -19,7 +19,10 @@ def servers_at(scheme: str, host: str, ports: Mapping[str, int]) -> Servers:
 
     Behind a proxy or in a container the port that was asked at is the one that is known there.
     """
-    name = urlsplit(f"//{host}").hostname or "localhost"
+    try:
+        name = urlsplit(f"//{host}").hostname or "localhost"
+    except ValueError:  # who asks may say anything
+        name = host = "localhost"
     name = f"[{name}]" if ":" in name else name
     at = {word: f"{name}:{port}" for word, port in ports.items()} | {scheme: host}
     found: Servers = {}

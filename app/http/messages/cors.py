@@ -58,8 +58,9 @@ class Origins:
         A name that somebody points at this machine is another host to the browser, which has no
         cookie for it.
         """
-        same = urlsplit(origin).netloc == host if origin.startswith(("http://", "https://")) else ""
-        return bool(same) or origin in self._configured
+        scheme, _, place = origin.partition("://")
+        same = scheme in {"http", "https"} and place == host != ""
+        return same or origin in self._configured
 
     def check(self, headers: Headers) -> None:
         """Raise DENIED for what comes from a page of a foreign origin."""
