@@ -259,6 +259,7 @@ class Delayed:
         old = self._waiting.get(number)
         if old is None:
             return False
+        due = max(due, 0.0)  # the name of its fact has no sign
         if due - self._now() > DELAY_SECONDS_MAX:
             raise Error(
                 Code.UNPROCESSABLE, f"a delay has at most {DELAY_SECONDS_MAX} seconds; take less"

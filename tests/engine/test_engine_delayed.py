@@ -363,6 +363,17 @@ async def test_what_waits_may_be_given_another_time(room, due, rest):
     assert (1, []) == (len(room.listener.events), room.facts())
 
 
+async def test_a_time_long_ago_is_now_also_after_a_restart(room):
+    """D52, M11: a kill before it is published leaves a fact that the next start can read."""
+    await room.send("$delayed/60/a", b"1")
+    [row] = await room.rows()
+    await patch(room, row["id"], {"due": "1960-01-01T00:00:00Z"})
+    room.engine.delayed.restore(room.store.states("delayed"))
+    assert [row["id"]] == [item["id"] for item in await room.rows()]
+    await room.forward(0)
+    assert [b"1"] == [event.payload for event in room.listener.events]
+
+
 @pytest.mark.parametrize(
     "value", [{}, {"due": None}, {"due": "soon"}, {"topic": "b"}, [], {"due": 4e15}]
 )
