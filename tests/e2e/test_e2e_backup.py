@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 
-from serving import SCHEMA, Server, rowcast
+from serving import PATIENCE_SECONDS, SCHEMA, Server, rowcast
 from talking import Events, Mqtt
 
 
@@ -22,7 +22,7 @@ def test_a_back_up_of_a_busy_server_is_one_moment_of_it(tmp_path):
     folder.mkdir()
     with Server(folder) as server:
         (folder / "data" / "other.key").write_text("kept too")
-        stop = threading.Event()
+        begun, stop = threading.Event(), threading.Event()
 
         def write():
             with server.client() as client:
@@ -31,10 +31,12 @@ def test_a_back_up_of_a_busy_server_is_one_moment_of_it(tmp_path):
                     number += 1
                     rows = [{"name": "n", "age": number}] * 4
                     client.post("/Dog/?atomic=true", json=rows).raise_for_status()
+                    begun.set()
 
         writer = threading.Thread(target=write)
         writer.start()
         try:
+            assert begun.wait(PATIENCE_SECONDS)
             options = ("--data", folder / "data", "--schema", server.schema_file)
             done = rowcast("backup", tmp_path / "kept", *options)
         finally:
