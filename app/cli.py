@@ -255,8 +255,10 @@ def put(
 
 
 @command.command()
-def delete(path: PathArgument, url: UrlOption = None) -> None:
-    """Remove a record, or the records that a query selects.
+def delete(
+    path: Annotated[str, typer.Argument(help="As in a URL: Dog/1.")], url: UrlOption = None
+) -> None:
+    """Remove a record.
 
     Example: rowcast delete Dog/1
     """

@@ -75,6 +75,8 @@ def not_offered(route: Route, method: str, hint: str = "") -> Error:
     where = f"{'/' + route.topic!r}"
     if route.view is not None:
         hint = f"rows cannot be written: {route.view.hint()}"
+    elif method in {"PUT", "PATCH", "DELETE"} and route.shape is not None and not route.record_id:
+        hint = hint or f"name a record, such as '/{route.topic.rstrip('/')}/1'"
     return Error(
         Code.NOT_ALLOWED,
         f"{method[:20]} is not offered at {where}{hint and '; '}{hint}",
