@@ -16,6 +16,8 @@ from abuselib.victim import Peak, Target, Usage, Victim
 Attack = Callable[[Target, float], str]
 LEAD_SECONDS = 3.0
 """From the beginning of an attack to the measuring beside it."""
+SETTINGS = ("mqtt.requireAuthentication=false",)
+"""There is a user, so that passwords can be guessed, and everybody on this machine may come in."""
 MB = 1e6
 
 
@@ -83,7 +85,7 @@ def main() -> None:
 
 
 def _row(name: str, plan: Plan, folder: Path, settings: list[str]) -> str:
-    victim = Victim(folder, settings)
+    victim = Victim(folder, [*SETTINGS, *settings], {"root": "pencil"})
     try:
         port = victim.target.mqtt_port
         measure(port, 2)  # warm

@@ -215,6 +215,7 @@ def main(count: int, ways: list[str]) -> None:
     print("|" + " --- |" * 9, flush=True)
     with tempfile.TemporaryDirectory(prefix="rowcast-revoked-") as folder:
         victim = Victim(Path(folder), SETTINGS, {ADMIN: PASSWORD})
+        victim.signs_in = True
         try:
             for name in ways or (*WAYS, TOKEN):
                 print(_one(name, victim, count), flush=True)
