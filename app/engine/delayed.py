@@ -213,9 +213,30 @@ class Delayed:
         ended = partial(self._ended, waiting)
         if "may" in facts:
             caller = caller_of(facts, "delayed", event.client)
+            try:
+                caller = self._as_now(caller)
+            except Error as error:
+                ended(error)
+                return
         else:  # an earlier version kept no rights, for it had judged by them
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
         self._engine.submit(event, caller, ended, None, (gone,), passed=True)
+
+    def _as_now(self, caller: Caller) -> Caller:
+        """Return who wrote it, with what it may do now (FEATURES L8).
+
+        Raises for a user who was removed or disabled; who has to sign in anew, as with another
+        password, need not do so for what was taken before. The server's own are no users.
+        """
+        access = self._engine.access
+        if caller.user.startswith("$"):
+            return caller
+        try:
+            return access.current(caller)
+        except Error as error:
+            if error.code is Code.DENIED or access.removed(caller.user):
+                raise
+            return caller
 
     def _ended(self, waiting: Waiting, outcome: Outcome) -> None:
         """Hear what became of a write; one that the disk refused is tried again."""

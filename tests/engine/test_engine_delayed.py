@@ -277,6 +277,32 @@ async def test_what_its_table_refuses_when_it_is_due_is_dropped():
     again.engine.delayed.stop()
 
 
+@pytest.mark.parametrize(
+    ("user", "found", "removed", "published"),
+    [
+        ("ann", Caller("ann", Grants(read=True, write=False)), False, False),
+        ("ann", Error(Code.DENIED, "disabled"), False, False),
+        ("ann", Error(Code.UNAUTHENTICATED, "removed"), True, False),
+        ("ann", Error(Code.UNAUTHENTICATED, "another password"), False, True),
+        ("ann", Caller("ann", ALL), False, True),
+        ("$server", Error(Code.UNAUTHENTICATED, "no user"), True, True),
+    ],
+)
+async def test_who_may_not_write_any_more_is_not_published(room, user, found, removed, published):
+    """D52, L8: what waits is its writer's, as that is when it is due."""
+
+    def judge(_caller):
+        if isinstance(found, Error):
+            raise found
+        return found
+
+    await room.engine.write(Event("$delayed/5/a", MESSAGE, b"1", qos=1), Caller(user, ALL))
+    access = room.engine.access
+    access.judge, access.removed = judge, lambda _user: removed
+    await room.forward(5)
+    assert (["a"] if published else [], []) == (room.listener.topics, room.facts())
+
+
 async def test_undeclared_topics_may_be_rejected(room):
     other = Delays(undeclared=False)
     with pytest.raises(Error) as refused:
