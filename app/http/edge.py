@@ -36,9 +36,10 @@ from app.http.streams.outlet import Flusher
 from app.http.streams.rows import STREAMS, stream_rows
 from app.http.streams.watch import Watch
 
-FIXED_PATHS: Final = frozenset(
-    {"/docs", "/openapi.json", "/asyncapi.json", "/health", "/health/ready"}
-)
+OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
+"""What tells nothing of what is here, and is answered whatever name the server is called by."""
+DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
+"""What tells which tables there are."""
 MQTT_PATH: Final = "/mqtt"
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
@@ -142,7 +143,7 @@ class Edge:
         of_known_page: bool = False,
     ) -> None:
         path = scope["path"]
-        if path in FIXED_PATHS:
+        if path in OPEN_PATHS:
             await self.fixed(scope, receive, send)
             return
         streams = (
@@ -161,6 +162,9 @@ class Edge:
                 self.hosts.check(headers)
         except Error as error:
             await send_problem(self.engine, error, headers, scope, send)
+            return
+        if path in DOCUMENTS:
+            await self.fixed(scope, receive, send)
             return
         if path == METRICS_PATH and self.exposition is not None:
             await self._expose(self.exposition, headers, scope, send)

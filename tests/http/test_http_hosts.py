@@ -65,7 +65,9 @@ async def test_l14_another_name_is_not(rest, host, method):
         pytest.param({"origin": "http://evil.example"}, id="its own origin"),
     ],
 )
-@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/?ticket=x", "/$SYS/users/", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/Dog/1", "/Dog/?ticket=x", "/$SYS/users/", "/metrics", "/openapi.json"]
+)
 async def test_l14_nothing_that_a_page_can_show_helps_it(rest, header, path):
     """Without users whoever signs in is nobody, too."""
     assert (await rest.get(path, host="evil.example", **header)).status in {401, 421}
