@@ -138,7 +138,8 @@ class Resident:
         self.planted = world.store.planted
         if clean:
             self._forget()
-        self.fleeting = self.must_begin = not expiry or clean
+        self.must_begin = not expiry or clean
+        self.fleeting |= self.must_begin  # until CONNACK the session may be the one before, still
         will = self._will(expiry) if rng.random() < 0.5 and not world.closing else None
         world.trace(f"{self.name} connects {clean=} {expiry=} will={will}")
         link.send(Connect(version, self.name, clean, will=will,

@@ -338,8 +338,8 @@ HIDDEN_PLANTS = {
     send_current_records_again_after_a_kill: (30, 2, 39),
     do_not_try_removals_again: (16, 23, 53),
     let_sessions_live_for_ever: (0, 1, 2),
-    do_not_save_that_a_client_left: (138, 2, 3),
+    do_not_save_that_a_client_left: (154, 251, 403),
     keep_wills_in_memory: (3, 4, 17),
-    lose_wills_that_the_disk_refuses: (11, 81, 104),
+    lose_wills_that_the_disk_refuses: (111, 140, 142),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
