@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 PROCESS_CPU_CLOCK = 2
 """What clock_getcpuclockid(3) adds to a process: its time on a processor, of all its threads."""
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+SERVER_PORTS = range(20_000, 32_768)
 READY_TIMEOUT_SECONDS = 30.0
 STOP_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.05
@@ -28,10 +30,15 @@ class BenchError(Exception):
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of the loopback interface that is free now.
+
+    It is none of those that the system gives to clients: one of them may have it before its server.
+    """
+    while True:
+        port = random.choice(SERVER_PORTS)
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def cpu_seconds(pid: int) -> float:
