@@ -1,6 +1,9 @@
 """Fixtures of every room; being here also lets tests import what stands beside it, as `serving`."""
 
+import asyncio
+
 import pytest
+import uvicorn.server
 
 from serving import STARTER, Server
 
@@ -8,10 +11,57 @@ WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
 
 
-def pytest_collection_modifyitems(items):
+class Impatient:
+    """What uvicorn takes for asyncio: it looks around every tenth of a second, and at its end too.
+
+    Several hundred tests start a server in their own loop and end it.
+    """
+
+    def __getattr__(self, name):
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds):
+        loop = asyncio.get_running_loop()
+        over = loop.create_future()
+        timer = loop.call_later(min(seconds, 0.002), over.set_result, None)
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+uvicorn.server.asyncio = Impatient()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cases", type=int, help="run at most so many cases of each test")
+
+
+def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.path.parent.name in WHOLE_PROGRAM:
             item.add_marker(pytest.mark.slow)
+    most = config.getoption("cases")
+    if most:
+        left_out = [item for cases in _by_test(items) for item in _beyond(cases, most)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _by_test(items):
+    """Return the cases of each test."""
+    tests = {}
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        tests.setdefault(name, []).append(item)
+    return tests.values()
+
+
+def _beyond(cases, most):
+    """Return the cases that are left out when there are too many: what stays is spread evenly."""
+    kept = {index * len(cases) // most for index in range(most)}
+    return [item for index, item in enumerate(cases) if len(cases) > most and index not in kept]
 
 
 def pytest_unconfigure():

@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_world import world
 
+pytestmark = pytest.mark.slow
+
 METHODS = st.sampled_from(
     ["GET", "GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "X"]
 )

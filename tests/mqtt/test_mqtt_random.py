@@ -1,5 +1,6 @@
 """Random packets, bytes and cuts: nothing is lost and nothing but a Violation escapes (D61)."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packets import ROWS
@@ -9,6 +10,8 @@ from random_packets import alone, to_client, to_server, with_version
 from app.mqtt.encode import encode
 from app.mqtt.properties import _BY_NAME
 from app.mqtt.violations import Violation
+
+pytestmark = pytest.mark.slow
 
 FEW = settings(max_examples=150, deadline=None)
 MANY = settings(max_examples=300, deadline=None)

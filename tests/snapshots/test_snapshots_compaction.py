@@ -7,6 +7,8 @@ from app.snapshots import compaction
 from app.snapshots.catalogue import Catalogue
 from app.snapshots.compaction import compact, forget, widest
 
+pytestmark = pytest.mark.slow
+
 QUIET = {"mqtt.sys_interval": 0}
 
 

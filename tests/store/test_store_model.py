@@ -24,6 +24,8 @@ from app.store.memory import MemoryStore
 from app.store.sqlite import SqlStore
 from app.store.store import Change, Keep
 
+pytestmark = pytest.mark.slow
+
 ALL = 10**6
 TIMES = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]
 WORDS = st.sampled_from(
