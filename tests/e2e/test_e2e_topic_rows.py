@@ -293,5 +293,6 @@ def test_what_the_server_tells_of_itself(server):
         watcher.subscribe(wanted)
         message = watcher.message()
         assert (message.retain, message.topic) == (True, wanted)
-        assert type(stream.next().value["value"]) is int
+        with Mqtt(server.mqtt_port):  # the watcher may have been counted in what was current
+            assert type(stream.next().value["value"]) is int
     assert server.request("PUT", f"/{path}", json={}).status_code == 405
