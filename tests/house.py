@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import COMMANDS
+
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
 PARTS = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
@@ -38,6 +40,11 @@ FLOORS = {
 
 WIRING = {"main", "config", "cli", "commands", "settings", "wiring"}
 """The modules and folders of the top floor: one room."""
+
+STARTED_BY_NAME = {"app.cli", "app.api", "app.store.memory"} | {
+    f"app.commands.{place.module}" for place in COMMANDS.values()
+}
+"""Modules entered from outside: commands, the face that resources import, the tests' store."""
 
 
 def room_of(module: str) -> str:

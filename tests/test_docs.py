@@ -18,7 +18,7 @@ import typer.core
 import typer.main
 
 import app
-from app.cli import command
+from app.cli import command, load_command
 from app.config import config_keys, load_config
 from app.core import events
 from app.core.errors import Code
@@ -143,7 +143,7 @@ def _wrong_rowcast(words: list[str]) -> str:
         names = named.list_commands(None)
         if word not in names:
             return f"{' '.join(path)} has {', '.join(names)}, not {word or 'nothing'}"
-        named = named.get_command(None, word)
+        named = named.get_command(None, word) if path[1:] else load_command(word)
         path.append(word)
     options = {name for item in named.params for name in (*item.opts, *item.secondary_opts)}
     unknown = [

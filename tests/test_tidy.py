@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from house import ROOT, Source, expect_none, relative, sources, text_files
+from house import ROOT, STARTED_BY_NAME, Source, expect_none, relative, sources, text_files
 
 FUNCTION_LINES_MAX = 60
 MODULE_LINES_MAX = 500
@@ -354,9 +354,6 @@ def test_no_file_has(rule):
 
 
 # -- dead code: what a single file cannot show ---------------------------------------------------
-
-STARTED_BY_NAME = {"app.cli", "app.api", "app.store.memory"}
-"""Modules entered from outside: the command, the face that resources import, the tests' store."""
 
 FOR_TESTS = {
     "MemoryStore": "the store that the engine's tests run on",

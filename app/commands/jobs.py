@@ -109,13 +109,17 @@ class Jobs(TyperGroup):
                 f"there is no job {cmd_name}{did_you_mean(cmd_name, jobs())}; there are "
                 f"{', '.join(jobs())}",
             )
-        single = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(job.name)(_command(job))
         return typer.main.get_command(single)
 
 
 run = typer.Typer(
-    name="run", cls=Jobs, help="Run a job; each has options of its own.", no_args_is_help=True
+    name="run",
+    cls=Jobs,
+    help="Run a job; each has options of its own.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

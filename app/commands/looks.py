@@ -23,6 +23,7 @@ letters = typer.Typer(
     name="dead-letters",
     help="List, send again and remove what bridges gave up on.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

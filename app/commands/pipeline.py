@@ -11,6 +11,7 @@ pipeline = typer.Typer(
     name="pipeline",
     help="Work with Spark on snapshots and on the live log.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 pipeline.add_typer(run)

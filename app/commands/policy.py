@@ -14,7 +14,10 @@ REFUSED: Final = 3
 """The exit code when the answer is no."""
 
 policy = typer.Typer(
-    name="policy", help="Ask who may do what, and which rule decides.", no_args_is_help=True
+    name="policy",
+    help="Ask who may do what, and which rule decides.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from app.snapshots.export import Order, Snapshot
 
 snapshots = typer.Typer(
-    name="snapshots", help="List, verify and remove snapshots.", no_args_is_help=True
+    name="snapshots",
+    help="List, verify and remove snapshots.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 OutOption = Annotated[

@@ -29,7 +29,10 @@ from app.core.entry_limits import PASSWORD_BYTES_MAX
 from app.core.errors import Code, Error
 
 user = typer.Typer(
-    name="user", help="Add, remove and list those who may sign in.", no_args_is_help=True
+    name="user",
+    help="Add, remove and list those who may sign in.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 FileOption = Annotated[

@@ -1,0 +1,105 @@
+"""The commands ``rowcast serve`` and ``rowcast check``: a server, and whether one could start."""
+
+import gc
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.options import ConfigOption, DataOption, SetOption
+from app.config import Config, load_config
+from app.core.errors import Code, Error
+
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="File of tables [default: schema.graphql].")
+]
+ResourcesOption = Annotated[
+    Path | None, typer.Option("--resources", help="Custom resources [default: resources].")
+]
+HttpPortOption = Annotated[
+    int | None, typer.Option("--http-port", help="Port of HTTP; 0 takes a free one.")
+]
+MqttPortOption = Annotated[
+    int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
+]
+
+
+def serve(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    resources: ResourcesOption = None,
+    data: DataOption = None,
+    http_port: HttpPortOption = None,
+    mqtt_port: MqttPortOption = None,
+    settings: SetOption = None,
+) -> None:
+    """Start the server; Ctrl-C stops it.
+
+    Example: rowcast serve --http-port 8080 --set mqtt.max_connections=5000
+    """
+    flags = {
+        "schema": schema,
+        "resources": resources,
+        "data": data,
+        "http.port": http_port,
+        "mqtt.network.port": mqtt_port,
+    }
+    chosen = _settings(config, flags, settings)
+    gc.disable()  # until it is ready: what is made now stays, and there is nothing to collect
+    from app.main import serve as run  # noqa: PLC0415 - other commands need no server
+
+    run(chosen)
+
+
+def check(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    resources: ResourcesOption = None,
+    settings: SetOption = None,
+) -> None:
+    """Check settings, schema, resources and certificates without starting anything.
+
+    Prints what was found, or each problem with its file, line and column, with exit code 1.
+
+    Example: rowcast check --schema schema.graphql
+    """
+    chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
+    from app.engine.loader import load_resources  # noqa: PLC0415
+    from app.schema import load_schema  # noqa: PLC0415
+    from app.wiring.doors import certificates_of  # noqa: PLC0415 - other commands need no server
+
+    problems = []
+    try:
+        tables = load_schema(chosen.schema_file).tables
+        _tell_found(chosen.schema_file, [table.name for table in tables])
+    except Error as error:
+        problems.append(error.message)
+    try:
+        _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+    except Error as error:
+        problems.append(error.message)
+    try:
+        if (certificates := certificates_of(chosen, time.time)) is not None:
+            _tell_found(Path(str(chosen.tls.certificate)), [str(certificates.load())])
+    except Error as error:
+        problems.append(error.message)
+    if problems:
+        raise Error(Code.INVALID, "\n".join(problems))
+
+
+def _tell_found(place: Path, names: list[str]) -> None:
+    print(f"{place}: {', '.join(names) or 'nothing declared'}")
+
+
+def _settings(file: Path | None, flags: Mapping[str, object], settings: list[str] | None) -> Config:
+    """Join the file, the environment and the command line; a flag wins over ``--set``."""
+    given: dict[str, object] = {}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
+        given[name.strip()] = value
+    given |= {name: value for name, value in flags.items() if value is not None}
+    return load_config(file, None, given)

@@ -1,0 +1,92 @@
+"""The commands that print events as they happen: ``rowcast sub`` and ``rowcast tail``."""
+
+import sys
+from contextlib import suppress
+from typing import Annotated, Final
+
+import typer
+
+from app.codecs.registry import CODECS, JSON
+from app.commands.output import MEDIA_TYPES, Format, printable, write_body
+from app.commands.server import UrlOption, client_of
+from app.core.events import CURRENT, DELETE, GAP, RESET
+from app.core.freshness import FRESH, SILENT
+from rowcast_client import Event
+from rowcast_client.following import Place
+
+WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
+"""Kinds of events that bring no value of a record."""
+
+CountOption = Annotated[
+    int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
+]
+
+
+def sub(
+    filters: Annotated[list[str], typer.Argument(help="Topic filters; + and # are wildcards.")],
+    fmt: Annotated[
+        Format, typer.Option("--format", help="How events are written; json is one on a line.")
+    ] = Format.JSON,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write values only, without the event.")
+    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Leave out what is there already.")] = False,
+    count: CountOption = 0,
+    url: UrlOption = None,
+) -> None:
+    """Write every event at some topics, beginning with their current records.
+
+    Example: rowcast sub 'Dog/#' 'chat/+' --new
+    """
+    with client_of(url) as client, suppress(KeyboardInterrupt):
+        written = 0
+        place: Place = {"start": "new"} if new else {}
+        for event in client.subscribe(*filters, **place):
+            if raw and event.kind in WITHOUT_VALUE:
+                continue
+            write_body(_encoded(event.value if raw else event.fields, fmt, raw=raw))
+            written += 1
+            if written == count:
+                return
+
+
+def tail(
+    topics: Annotated[str, typer.Argument(metavar="[FILTER]", help="A topic filter.")] = "#",
+    since: Annotated[
+        str, typer.Option(help="Go on after this cursor [default: only what is new].")
+    ] = "",
+    count: CountOption = 0,
+    url: UrlOption = None,
+) -> None:
+    """Print each event on a line: cursor, kind, topic, value.
+
+    It goes on by itself when the connection is lost, without losing or repeating an event. Ctrl-C
+    prints the cursor to continue from.
+
+    Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
+    """
+    place: Place = {"since": since} if since else {"start": "new"}
+    with client_of(url) as client:
+        events = client.subscribe(topics, **place)
+        try:
+            for printed, event in enumerate(events, 1):
+                print(_line(events.cursor, event), flush=True)
+                if printed == count:
+                    return
+        except KeyboardInterrupt:
+            pass
+    if events.cursor:
+        print(f"continue with: rowcast tail '{topics}' --since {events.cursor}", file=sys.stderr)
+
+
+def _line(cursor: str, event: Event) -> str:
+    value = CODECS[JSON].encode(event.fields.get("gap", event.value)).decode()
+    topic = printable(event.topic)
+    return f"{cursor}  {event.kind:<8}  {topic}  {printable(value)}"
+
+
+def _encoded(value: object, fmt: Format, *, raw: bool) -> bytes:
+    if raw and fmt is Format.JSON and isinstance(value, str | bytes):
+        return (value if isinstance(value, bytes) else value.encode()) + b"\n"
+    body = CODECS[MEDIA_TYPES[fmt]].encode(value)
+    return body + b"\n" if fmt is Format.JSON else body
