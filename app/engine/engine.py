@@ -28,7 +28,7 @@ from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
 from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
-from app.core.topics import SHARE_PREFIX, TopicFilter
+from app.core.topics import TopicFilter
 from app.engine.admission import NEEDING, Admission
 from app.engine.branches.row_views import Views
 from app.engine.branches.seen_topics import SeenTopics
@@ -55,6 +55,7 @@ from app.engine.rows.live_rows import LiveRows
 from app.engine.rows.readable import Readable, nothing_at
 from app.engine.together import Together
 from app.engine.watch.beginning import position_in
+from app.engine.watch.offered import check_offered
 from app.engine.watch.subscription import Interest, Subscription
 from app.engine.write import (
     UNHEARD,
@@ -146,6 +147,8 @@ class Engine:
         before it is announced; where a resource class carries it out, after what that class wrote.
         ``done`` may be called before this returns.
         """
+        if event.topic.startswith("/"):
+            event.topic = self.registry.named(event.topic)
         if event.properties is not None and not passed and is_marked(event):
             if (heard := self.producers.hear(event, caller, done)) is None:
                 return
@@ -408,8 +411,7 @@ class Engine:
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
         self.rights.check_watch(topics, caller)
-        if topics.text.startswith(SHARE_PREFIX):
-            raise Error(Code.UNSUPPORTED, "shared subscriptions are not offered here")
+        check_offered(topics.text, self.registry.paths)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """End one interest of a subscription; return whether there was one."""

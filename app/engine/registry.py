@@ -91,6 +91,27 @@ class Registry:
         """What is exported, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of what is exported, in no order."""
+        return self._entries
+
+    def named(self, text: str) -> str:
+        """Return the topic or filter that one with a leading slash means.
+
+        ``/Dog/1`` is written as the URL's path is and means ``Dog/1`` where ``Dog`` is declared;
+        any other is a topic of its own (MQTT-4.7.3-1), also beside a topic table.
+        """
+        if text[:1] != "/":
+            return text
+        path = text = text[1:]
+        while path:
+            entry = self._entries.get(path)
+            if entry is not None and entry.view is None:
+                return text
+            path = path.rpartition("/")[0]
+        return "/" + text
+
     def add(self, path: str, resource: type[Resource]) -> None:
         """Put a resource class at a path; at a table's path it replaces the table's behaviour.
 

@@ -46,8 +46,8 @@ async def test_a17_who_does_not_ask_is_told_nothing(world):
 async def test_a17_of_what_is_not_logged_there_is_less_to_tell(world):
     """It has no number; the publisher's own user properties stay before ours."""
     peer = await world.connected()
-    await peer.subscribe("$SYS/x", properties=META)
-    event = Event("$SYS/x", MESSAGE, b"1", client="server")
+    await peer.subscribe("$SYS/broker/x", properties=META)
+    event = Event("$SYS/broker/x", MESSAGE, b"1", client="server")
     event.properties = {"user_property": [["a", "b"]]}
     world.engine.committer.publish(event)
     await world.turn()

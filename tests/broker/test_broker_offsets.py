@@ -137,7 +137,7 @@ class Clock(Resource):
 @pytest.mark.parametrize(
     ("topics_", "words"),
     [
-        ("$own/#", "server's own"),
+        ("$gateway/#", "server's own"),
         ("$share/g/a", "shared subscriptions"),
         ("Clock", "its own code"),
     ],

@@ -85,7 +85,7 @@ MATCHES = {
     "hash": ("my-resource/#", ["my-resource", "my-resource/1", "my-resource/nested/id"], ["my"]),
     "hash nested": ("my-resource/nested/#", ["my-resource/nested/id"], ["my-resource/1"]),
     "root": ("#", ["a", "/", "a/b"], ["$x", "$x/y"]),
-    "dollar": ("$x/#", ["$x", "$x/y"], ["x"]),
+    "dollar": ("$gateway/#", ["$gateway", "$gateway/y"], ["gateway"]),
     "exact": ("a/b", ["a/b"], ["a/B", "a/b/", "/a/b"]),
     "dots": ("a.b/+", ["a.b/c.d"], ["a/b"]),
     "slash": ("/a", ["/a"], ["a"]),

@@ -1,6 +1,9 @@
 """What a stream is of, where it begins and in which format: one set of words for both doors."""
 
+import json
+
 import pytest
+from doors import STREAM, Doors
 
 from app.codecs import CBOR, JSON, MSGPACK
 from app.core.clock import version_of
@@ -163,3 +166,30 @@ def test_another_format_is_refused(name):
 def test_the_rest_of_accept_says_the_format(accept, media_type):
     """C15."""
     assert media_type == accepted(accept)
+
+
+# -- what begins with $, and a leading slash -------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/$nonsense/", "/?topic=$replay/%23", "/?topic=$queue/a"])
+async def test_p5_a_stream_of_which_nothing_can_come_is_refused(path):
+    """P5: in words, before it begins."""
+    async with Doors() as doors:
+        answer = await doors.http.get(path, headers=STREAM)
+    assert answer.status_code in {404, 415}
+    assert "$" in answer.json()["detail"]
+
+
+async def test_p5_on_a_websocket_the_same():
+    async with Doors() as doors, doors.ws() as socket:
+        await socket.send(json.dumps({"id": 1, "op": "subscribe", "topic": "$nonsense/#"}))
+        answer = json.loads(await socket.recv())
+    assert "nothing is published below '$nonsense'" in answer["error"]["detail"]
+
+
+async def test_p5_a_leading_slash_names_the_resource():
+    async with Doors() as doors:
+        await doors.write("Dog/1")
+        async with doors.sse("/?topic=/Dog/%23") as stream:
+            [block] = await stream.next()
+    assert "Dog/1" == json.loads(block["data"])["topic"]

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from app.broker.delivery.sharing import QUEUE_PREFIX
 from app.broker.packets.exclusive import EXCLUSIVE_PREFIX
+from app.broker.packets.offsets import STREAM_PREFIX
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import Event
@@ -176,8 +178,16 @@ def _rewritten(rules: Iterable[Rule], text: str, client_id: str, user: str) -> s
     return text
 
 
+def divided(text: str) -> tuple[str, str]:
+    """Divide a filter from all that may stand before it, and says how to subscribe to it."""
+    for prefix in (QUEUE_PREFIX, STREAM_PREFIX):
+        if text.startswith(prefix):
+            return prefix, text.removeprefix(prefix)
+    return _prefix(text)
+
+
 def _prefix(text: str) -> tuple[str, str]:
-    """Divide a filter from what stands before it."""
+    """Divide a filter from what stands before it and is not rewritten."""
     if text.startswith(EXCLUSIVE_PREFIX):
         return EXCLUSIVE_PREFIX, text.removeprefix(EXCLUSIVE_PREFIX)
     if text.startswith(SHARE_PREFIX):

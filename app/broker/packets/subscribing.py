@@ -24,6 +24,7 @@ from app.broker.packets.offsets import (
     place_of,
     placed,
 )
+from app.broker.packets.rewrite import divided
 from app.broker.sessions.subscription_rows import tell_subscription
 from app.core.callers import Caller
 from app.core.errors import Code, Error
@@ -278,13 +279,15 @@ def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscripti
 
 
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
+    """Return a filter as the rules make it, and with a leading slash what that names."""
     rewriting = client.broker.settings.rewriting
-    if rewriting is None:
-        return text
     try:
-        return rewriting.filter(text, caller.client_id, caller.user)
+        if rewriting is not None:
+            text = rewriting.filter(text, caller.client_id, caller.user)
     except Error as error:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
+    prefix, rest = divided(text)
+    return prefix + client.broker.engine.registry.named(rest)
 
 
 def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
@@ -413,6 +416,8 @@ def _reason(error: Error) -> Reason:
     if isinstance(error, Violation):
         return error.reason
     usual = _REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+    if "filter" in error.detail:
+        usual = Reason.TOPIC_FILTER_INVALID
     return reason_of(error, PacketType.SUBACK, usual)
 
 

@@ -228,7 +228,9 @@ class Rights:
             return
         if not topic.startswith(ADMINISTERED):
             raise Error(
-                Code.DENIED, f"{topic!r} is the server's own: topics with $ cannot be written"
+                Code.DENIED,
+                f"{topic!r} is the server's own: topics with $ cannot be written, except for "
+                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due",
             )
         self.check_administer(topic, caller)
 

@@ -47,7 +47,7 @@ async def serve(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, 
     """Answer one request."""
     outlet = Outlet(send)
     try:
-        topic = topic_of(scope)
+        topic = edge.engine.registry.named(topic_of(scope))
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:

@@ -67,6 +67,8 @@ async def begin(
     reader = engine.reader
     reader.shedding.check_subscribe()
     for interest in interests:
+        if interest.topics.text.startswith("/"):
+            interest.topics = TopicFilter(engine.registry.named(interest.topics.text))
         await engine.authorise_waiting(interest, caller)
     interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]

@@ -134,18 +134,20 @@ def _is_id(value: object) -> bool:
     return type(value) is int or (isinstance(value, str) and len(value) <= COMMAND_ID_CHARS_MAX)
 
 
-def _topic(fields: Fields) -> str:
+def _topic(socket: "Socket", fields: Fields) -> str:
     topic = fields["topic"]
     if not isinstance(topic, str):
         raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
-    return topic
+    return socket.engine.registry.named(topic)
 
 
 # -- the commands --------------------------------------------------------------------------------
 
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
-    number, beginning = await socket.subscribe(_topic(fields), socket.engine.past.place(fields))
+    number, beginning = await socket.subscribe(
+        _topic(socket, fields), socket.engine.past.place(fields)
+    )
     # said at once, in the turn in which the stream begins: the events come after it
     socket.say(
         {
@@ -187,7 +189,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
     """Hand a write to the engine; it is answered when it is done."""
     media_type = None if kind == DELETE else socket.media_type
     payload = b"" if media_type is None else encode(fields["value"], media_type)
-    event = Event(_topic(fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
+    event = Event(_topic(socket, fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
     if "version" in fields or "origin" in fields:
         put_stamp(event, str(fields.get("version")), str(fields.get("origin") or ""))
     if "producer" in fields:
@@ -237,7 +239,7 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
 
 
 async def _get(socket: "Socket", fields: Fields) -> Fields:
-    engine, topic = socket.engine, _topic(fields)
+    engine, topic = socket.engine, _topic(socket, fields)
     route = engine.registry.route(topic)
     if route.overrides("get"):
         engine.authorise_read(topic, socket.caller)
