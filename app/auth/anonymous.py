@@ -13,7 +13,10 @@ from app.core.callers import ALL, NONE, Caller, Grants
 from app.core.entry_limits import PEERS_CACHED_MAX
 
 STRANGER = Grants(read=True, write=True)
-"""From elsewhere nobody administers without a name, whatever the operator allows."""
+"""What a caller may do who is nobody's user here and comes from elsewhere, or with a certificate.
+
+Nobody administers that way, whatever the operator allows (FEATURES P3).
+"""
 
 Policy = Literal["loopback", "everywhere", "nobody"]
 

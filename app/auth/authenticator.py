@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from app.auth.anonymous import Policy, anonymous_from
+from app.auth.anonymous import STRANGER, Policy, anonymous_from
 from app.auth.certificates import user_of
 from app.auth.exchange import Exchange, ScramExchange
 from app.auth.passwords import Passwords
@@ -20,7 +20,7 @@ from app.auth.tickets import Tickets
 from app.auth.tokens import Token, Tokens, is_token
 from app.auth.users import User, Users, granted, user_name
 from app.auth.verifier import wrong_password
-from app.core.callers import ADMIN, ALL, NONE, Caller, Grants
+from app.core.callers import ADMIN, NONE, Caller, Grants
 from app.core.errors import Code, Error
 
 _KEY_BYTES = 32
@@ -229,8 +229,11 @@ class Authenticator:
             except Error as error:  # it was let in when nobody had a name
                 raise Error(Code.UNAUTHENTICATED, error.message) from None
             return _renewed(caller, fresh.grants, fresh.roles, caller.claims)
-        if self._users is None or (not self._users.in_force and not caller.issuer):
+        if self._users is None:
             return caller
+        if not self._users.in_force and not caller.issuer:
+            # Named by a certificate. What is kept of it may be from when it could administer.
+            return _renewed(caller, caller.grants & STRANGER, frozenset(), caller.claims)
         user = self._users.known(caller.user)
         if user is not None and user.disabled:
             raise _disabled(caller.user)
@@ -254,7 +257,7 @@ class Authenticator:
         if shown.username not in {None, name}:
             raise Error(Code.DENIED, "the user name is another than the certificate's")
         if self._users is None or not users:
-            return User(name, ALL)
+            return User(name, STRANGER)  # its authority says who it is, and not what it may do
         user = await self._users.find(name)
         if user is None:
             raise Error(Code.DENIED, f"the certificate's name {name!r} is no user's")

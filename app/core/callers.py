@@ -30,6 +30,13 @@ class Grants:
             self.administer or other.administer,
         )
 
+    def __and__(self, other: "Grants") -> "Grants":
+        return Grants(
+            self.read and other.read,
+            self.write and other.write,
+            self.administer and other.administer,
+        )
+
 
 ALL = Grants(read=True, write=True, administer=True)
 NONE = Grants()

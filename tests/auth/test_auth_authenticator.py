@@ -3,8 +3,10 @@
 import pytest
 
 from app.auth.authenticator import Authenticator, Credentials
+from app.auth.keys import Keys
+from app.auth.tokens import Foreign, Tokens
 from app.auth.users import User
-from app.core.callers import ALL, Grants
+from app.core.callers import ADMIN, ALL, Caller, Grants
 from app.core.errors import Code, Error
 from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
 
@@ -116,10 +118,39 @@ async def test_refusals_are_counted():
 # -- certificates ----------------------------------------------------------------------------------
 
 
-async def test_without_users_the_issuer_vouches_for_a_name():
+DATA = Grants(read=True, write=True)
+
+
+@pytest.mark.parametrize("peer", [NEAR, FAR])
+async def test_p3_without_users_a_certificate_is_a_name_and_no_administrator(peer):
+    """Its authority vouches for the name; what that may do is data, from this machine too."""
     known = authenticator(users=MemoryUsers())
-    caller = await known.identify(shown(peer=FAR, certificate=certificate("sensor")))
-    assert ("sensor", ALL, FAR) == (caller.user, caller.grants, caller.peer)
+    caller = await known.identify(shown(peer=peer, certificate=certificate("sensor")))
+    assert ("sensor", DATA, frozenset(), peer) == (
+        caller.user, caller.grants, caller.roles, caller.peer,
+    )  # fmt: skip
+
+
+async def test_p3_beside_a_trusted_issuer_a_certificate_is_no_administrator():
+    """Also where names mean something because tokens of others are taken."""
+    tokens = Tokens(lambda: 0.0, Foreign(Keys()))
+    known = Authenticator("loopback", MemoryUsers(), ("mqtt",), tokens=tokens)
+    caller = await known.identify(shown(certificate=certificate("sensor")))
+    assert (DATA, frozenset()) == (caller.grants, caller.roles)
+
+
+def test_p3_who_administered_by_a_certificate_before_does_so_no_more():
+    """A will or a delayed write may be kept with the rights of an earlier version."""
+    known = authenticator(users=MemoryUsers())
+    kept = Caller("sensor", ALL, "delayed", roles=frozenset({ADMIN}))
+    caller = known.judge(kept)
+    assert (DATA, frozenset()) == (caller.grants, caller.roles)
+
+
+def test_a_certificate_without_users_stays_who_it_is():
+    """The same caller, so that its writes stay in order."""
+    caller = Caller("sensor", DATA, "mqtt")
+    assert caller is authenticator(users=MemoryUsers()).judge(caller)
 
 
 async def test_with_users_a_certificate_is_one_of_them():
