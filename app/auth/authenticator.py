@@ -18,7 +18,7 @@ from app.auth.scram import METHOD
 from app.auth.sightings import Sightings
 from app.auth.tickets import Tickets
 from app.auth.tokens import Token, Tokens, is_token
-from app.auth.users import User, Users, granted, user_name
+from app.auth.users import User, Users, exact_name, granted
 from app.auth.verifier import wrong_password
 from app.core.callers import ADMIN, NONE, Caller, Grants
 from app.core.errors import Code, Error
@@ -179,7 +179,7 @@ class Authenticator:
                 "there are no users and no trusted issuers, so no token is taken here",
             )
         token = self._tokens.read(data, secret)
-        if shown.username not in {None, "", token.user}:
+        if shown.username not in {None, "", token.user, token.said}:
             raise Error(Code.UNAUTHENTICATED, "the user name is another than the token's")
         known = self._users.known(token.user) if self._users is not None else None
         if token.issuer:
@@ -234,6 +234,7 @@ class Authenticator:
         if not self._users.in_force and not caller.issuer:
             # Named by a certificate. What is kept of it may be from when it could administer.
             return _renewed(caller, caller.grants & STRANGER, frozenset(), caller.claims)
+        caller = self._tokens.named(caller) if caller.issuer else caller
         user = self._users.known(caller.user)
         if user is not None and user.disabled:
             raise _disabled(caller.user)
@@ -251,7 +252,7 @@ class Authenticator:
     async def _certified(self, shown: Credentials, *, users: bool) -> User:
         """Return the user that a certificate names; when there are users, it is one of them."""
         try:
-            name = user_name(user_of(shown.certificate, self._certificate_user))
+            name = exact_name(user_of(shown.certificate, self._certificate_user))
         except Error as error:
             raise Error(Code.DENIED, f"the certificate's name: {error.message}") from None
         if shown.username not in {None, name}:

@@ -8,14 +8,17 @@ word (RFC 8725). Time is passed in. A token is never repeated in a message or a 
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import quote
 
 import jwt
 from jwt.types import Options
 
 from app.auth.keys import Keys
-from app.auth.users import User, user_name
+from app.auth.users import User, exact_name
 from app.auth.verifier import sign
+from app.core.callers import Caller
 from app.core.entry_limits import (
     ROLE_NAME_CHARS_MAX,
     TOKEN_BYTES_MAX,
@@ -26,6 +29,8 @@ from app.core.errors import Code, Error
 
 _OWN = "rowcast"
 """The ``kid`` and ``iss`` of tokens that are made here."""
+USER_PREFIX: Final = "jwt:"
+"""With a colon, which the name of no user of this server has."""
 _LAST = 253_402_300_799.0
 """The end of the year 9999, behind which there is no time that could be told."""
 _START = b"eyJ"
@@ -47,13 +52,28 @@ class Foreign:
     user_claim: str = "sub"
     roles_claim: str = "roles"
     role_names: Mapping[str, str] = field(default_factory=dict)
+    user_prefix: str = USER_PREFIX
+    """What the names of its users begin with here; empty where it names this server's users."""
+
+    def name_here(self, said: str, issuer: str) -> str:
+        """Return who somebody is here whom an issuer calls so: the issuer is a part of it.
+
+        Where any issuer is believed, its own name is in it too.
+        """
+        if not self.user_prefix or self.issuer:
+            return self.user_prefix + said
+        return f"{self.user_prefix}{quote(issuer, safe='')}:{said}"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a token says that was found right; ``issuer`` is empty when it was made here."""
+    """What a token says that was found right; ``issuer`` is empty when it was made here.
+
+    ``user`` is who that is here, ``said`` the name as it stands in the token.
+    """
 
     user: str
+    said: str
     until: float
     issuer: str = ""
     issue: int = 0
@@ -162,8 +182,19 @@ class Tokens:
         if not isinstance(name, str):
             raise _refused(f"has no user in {foreign.user_claim!r}")
         roles = _roles(_at(claims, foreign.roles_claim), foreign.role_names)
-        issuer = str(claims.get("iss") or "?")
-        return Token(_name(name), until, issuer, 0, roles, claims)
+        issuer, said = str(claims.get("iss") or "?"), _name(name)
+        user = foreign.name_here(said, issuer)
+        return Token(user, said, until, issuer, 0, roles, claims)
+
+    def named(self, caller: Caller) -> Caller:
+        """Return somebody whom an issuer vouches for, by the name that it has here now.
+
+        What is kept of a caller may be from when the issuer was no part of its name.
+        """
+        foreign = self.foreign
+        if foreign is None or caller.user.startswith(foreign.name_here("", caller.issuer)):
+            return caller
+        return replace(caller, user=foreign.name_here(caller.user, caller.issuer))
 
 
 def _options(required: list[str], *, audience: bool) -> Options:
@@ -187,13 +218,13 @@ def _time(claims: Mapping[str, object], name: str) -> float | None:
 
 
 def _own_token(claims: Mapping[str, object], until: float) -> Token:
-    issue = claims.get("issue")
-    return Token(_name(str(claims["sub"])), until, "", issue if isinstance(issue, int) else -1)
+    issue, said = claims.get("issue"), _name(str(claims["sub"]))
+    return Token(said, said, until, "", issue if isinstance(issue, int) else -1)
 
 
 def _name(text: str) -> str:
     try:
-        return user_name(text)
+        return exact_name(text)
     except Error as error:
         raise _refused(f"names a user that cannot be: {error.message}") from None
 

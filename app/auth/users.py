@@ -112,6 +112,22 @@ def user_name(text: str) -> str:
     return name
 
 
+def exact_name(text: str) -> str:
+    """Return a name that somebody else vouches for, such as a certificate. Raises INVALID.
+
+    It counts as it is written: an authority that signed for a full-width ``root`` has not signed
+    for the user ``root``, and need not know that both are prepared alike (RFC 8265, 6.1).
+    """
+    name = user_name(text)
+    if name != text:
+        raise Error(
+            Code.INVALID,
+            f"it is not in the one spelling that names have here (RFC 4013): {name!r} is another "
+            "name; have it issued for the name as it is kept",
+        )
+    return name
+
+
 def tried_name(text: str) -> str:
     """Return what tries to sign in are counted under: any spelling of a name is the same user."""
     try:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from app.auth.keys import ALGORITHMS, Keys
-from app.auth.tokens import Foreign
+from app.auth.tokens import USER_PREFIX, Foreign
 from app.core.callers import Grants
 from app.core.entry_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
 from app.settings.sections import Count, PlaceOrNone, Seconds, Section
@@ -16,6 +16,15 @@ def _algorithm(name: str) -> str:
     if name not in ALGORITHMS:
         raise ValueError(f"should be one of {', '.join(ALGORITHMS)}")
     return name
+
+
+def _prefix(text: str) -> str:
+    if text and (":" not in text or text.startswith("$")):
+        raise ValueError(
+            "should hold a colon, as `corp:`, which no user's name here has; or be empty, if the "
+            "issuer's names are those of this server's users"
+        )
+    return text
 
 
 class Jwt(Section):
@@ -47,6 +56,12 @@ class Jwt(Section):
     user_claim: str = Field(
         default="sub", description="Claim that names the user; parts are separated by dots."
     )
+    user_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
+        default=USER_PREFIX,
+        description="What stands before that name here, with a colon, so that it is no user of "
+        "this server; then, without `issuer`, the token's. Empty where the issuer is trusted to "
+        "name this server's users.",
+    )
     roles_claim: str = Field(
         default="roles", description="Claim that lists the roles, likewise: `realm_access.roles`."
     )
@@ -77,6 +92,7 @@ class Jwt(Section):
             self.user_claim,
             self.roles_claim,
             self.role_names,
+            self.user_prefix,
         )
 
 

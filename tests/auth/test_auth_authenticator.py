@@ -166,6 +166,8 @@ async def test_with_users_a_certificate_is_one_of_them():
         (certificate("ann"), "bob", "another than the certificate's"),
         (certificate("anonymous"), None, "the certificate's name"),
         (certificate("$server"), None, "the certificate's name"),
+        (certificate("\uff41\uff4e\uff4e"), None, "'ann' is another name"),  # full-width ann
+        (certificate("a\u00adnn"), None, "the certificate's name"),  # not printable
         ({"subject": ()}, None, "the certificate's name"),
         ({"issuer": ()}, None, "the certificate's name"),
     ],

@@ -15,7 +15,7 @@ from app.auth.authenticator import Authenticator, Credentials
 from app.auth.keys import Keys
 from app.auth.tokens import Foreign, Tokens, is_token
 from app.auth.users import Role
-from app.core.callers import ALL, NONE, Grants
+from app.core.callers import ALL, NONE, Caller, Grants
 from app.core.entry_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
 from app.core.errors import Code, Error
 from auth_world import SECRET, MemoryUsers, user
@@ -131,7 +131,7 @@ def test_a_public_key_in_a_file(tmp_path, private, algorithm):
     file = tmp_path / "key.pem"
     file.write_bytes(pem(private))
     world = World(replace(THEM, keys=keys(key_file=file)))
-    assert "zoe" == world.read(elsewhere(private, algorithm)).user
+    assert "jwt:zoe" == world.read(elsewhere(private, algorithm)).user
     confused = urlsafe_b64encode(b'{"alg":"HS256"}').rstrip(b"=")  # RFC 8725, 3.1
     body = urlsafe_b64encode(json.dumps({"sub": "zoe", "exp": NOW + 9}).encode()).rstrip(b"=")
     forged = (
@@ -158,7 +158,7 @@ def test_a_set_of_keys(tmp_path):
     publish(a=PRIVATE, b=other)
     world = World(replace(THEM, keys=keys(jwks_file=file)))
     token = elsewhere(other, "ES256", {"kid": "b"})
-    assert "zoe" == world.read(token).user
+    assert "jwt:zoe" == world.read(token).user
     assert "not signed" in world.refusal(elsewhere(other, "ES256", {"kid": "a"}))
     assert "not signed" in world.refusal(elsewhere(other, "ES256", {"kid": "c"}))
     assert "not signed" in world.refusal(elsewhere(other, "ES256"))
@@ -167,7 +167,7 @@ def test_a_set_of_keys(tmp_path):
     assert "not signed" in world.refusal(token)  # what was found right is forgotten
     file.write_text("{")
     world.tokens.foreign.keys.look()
-    assert "zoe" == world.read(elsewhere(PRIVATE, "ES256", {"kid": "a"})).user
+    assert "jwt:zoe" == world.read(elsewhere(PRIVATE, "ES256", {"kid": "a"})).user
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_damaged_token_is_refused_or_the_same(token, data):
         assert Code.UNAUTHENTICATED is error.code
     else:
         assert at > token.rindex(".")
-        assert read.user in {"zoe", "ann"}
+        assert read.user in {"jwt:zoe", "ann"}
 
 
 JSONS = st.recursive(
@@ -327,7 +327,7 @@ def test_a_key_of_another_kind_leaves_the_others(tmp_path):
     file = tmp_path / "jwks.json"
     file.write_text(json.dumps({"keys": [*others, known | {"kid": "good"}]}))
     world = World(replace(THEM, keys=keys(jwks_file=file)))
-    assert "zoe" == world.read(elsewhere(PRIVATE, "ES256", {"kid": "good"})).user
+    assert "jwt:zoe" == world.read(elsewhere(PRIVATE, "ES256", {"kid": "good"})).user
     for kid in ("k", "x", "n", "r", "o"):
         world.refusal(elsewhere(PRIVATE, "ES256", {"kid": kid}))
 
@@ -350,7 +350,7 @@ async def test_a_foreign_user_has_what_its_roles_grant():
     users.roles = {"crew": Role("crew", Grants(read=True))}
     known = authenticator(users, THEM)
     caller = await known.identify(Credentials(token=elsewhere(roles=["crew"], site="n").encode()))
-    assert ("zoe", Grants(read=True), {"crew"}, "n") == (
+    assert ("jwt:zoe", Grants(read=True), {"crew"}, "n") == (
         caller.user, caller.grants, caller.roles, caller.claims["site"],
     )  # fmt: skip
     assert NOW + 60 == caller.until
@@ -358,18 +358,67 @@ async def test_a_foreign_user_has_what_its_roles_grant():
     assert NONE == known.judge(caller).grants
 
 
+LOCAL = replace(THEM, user_prefix="")
+
+
 async def test_a_foreign_token_has_nothing_of_a_user_of_the_same_name():
-    """Who may name users elsewhere makes no administrators here."""
+    """Who may name users elsewhere makes no administrators here, trusted to name them or not."""
     users = MemoryUsers(replace(user("zoe"), roles=frozenset({"admin"})))
-    known = authenticator(users, THEM)
+    for trusted in (THEM, LOCAL):
+        known = authenticator(users, trusted)
+        caller = await known.identify(Credentials(token=elsewhere().encode()))
+        assert (NONE, frozenset()) == (caller.grants, caller.roles)
+
+
+async def test_a_user_that_is_disabled_is_let_in_by_no_issuer_that_names_it():
+    """Where an issuer is trusted to name this server's users."""
+    users = MemoryUsers(user("zoe"))
+    known = authenticator(users, LOCAL)
     caller = await known.identify(Credentials(token=elsewhere().encode()))
-    assert (NONE, frozenset()) == (caller.grants, caller.roles)
     users.add(replace(user("zoe"), disabled=True))
     with pytest.raises(Error) as caught:
         known.judge(caller)
     assert Code.DENIED is caught.value.code
     with pytest.raises(Error):
         await known.identify(Credentials(token=elsewhere().encode()))
+
+
+@pytest.mark.parametrize(
+    ("issuer", "prefix", "user"),
+    [
+        ("them", "jwt:", "jwt:zoe"),
+        ("them", "corp:", "corp:zoe"),
+        ("them", "", "zoe"),
+        ("", "jwt:", "jwt:https%3A%2F%2Fa.example:zoe"),
+        ("", "", "zoe"),
+    ],
+)
+def test_the_issuer_is_part_of_who_somebody_is(issuer, prefix, user):
+    """Any of them, where any is believed; none, where it names this server's users."""
+    world = World(replace(THEM, issuer=issuer, user_prefix=prefix))
+    assert user == world.read(elsewhere(iss=issuer or "https://a.example")).user
+
+
+@pytest.mark.parametrize("name", [None, "zoe", "jwt:zoe"])
+async def test_a_token_comes_with_its_name_as_it_is_said_or_as_it_is_here(name):
+    known = authenticator(MemoryUsers(), THEM)
+    caller = await known.identify(Credentials(name, elsewhere().encode(), door="mqtt"))
+    assert "jwt:zoe" == caller.user
+
+
+def test_a_caller_kept_from_before_gets_the_issuer_into_its_name():
+    """A delayed write of somebody of the same name elsewhere is not one of the user here."""
+    known = authenticator(MemoryUsers(user("zoe", grants=ALL)), THEM)
+    caller = known.judge(Caller("zoe", NONE, "delayed", issuer="them"))
+    assert ("jwt:zoe", NONE) == (caller.user, caller.grants)
+    assert caller is known.judge(caller)
+
+
+@pytest.mark.parametrize("name", ["\uff52\uff4f\uff4f\uff54", "ro\u00adot", "\u24e1oot"])
+@pytest.mark.parametrize("foreign", [THEM, LOCAL])
+def test_a_name_that_is_read_as_another_is_nobodys(name, foreign):
+    """Full-width letters, a soft hyphen, a circled letter: prepared, each is the user root."""
+    assert "another name" in World(foreign).refusal(elsewhere(sub=name))
 
 
 async def test_l8_a_token_of_ours_ends_with_what_it_was_made_for():
@@ -404,6 +453,5 @@ async def test_a_trusted_issuer_closes_the_door_like_users_do():
     known = authenticator(MemoryUsers(), THEM)
     with pytest.raises(Error, match="sign in"):
         await known.identify(Credentials(door="mqtt", peer="127.0.0.1"))
-    assert (
-        "zoe" == (await known.identify(Credentials(None, elsewhere().encode(), door="mqtt"))).user
-    )
+    caller = await known.identify(Credentials(None, elsewhere().encode(), door="mqtt"))
+    assert "jwt:zoe" == caller.user

@@ -388,10 +388,18 @@ def test_l8_a_foreign_token_ends_nothing_of_a_user_of_its_name(server, user):
     assert 200 == server.request("GET", "/Dog/1", headers=bearer(token)).status_code
 
 
+def test_a_foreign_token_does_not_read_the_row_of_a_user_of_its_name(server, user):
+    """Who it is says the issuer too, so it is another user, in rules and sessions as here."""
+    row = f"/$SYS/users/{user}"
+    mine = bearer(login(server, user).json()["token"])
+    assert 200 == server.request("GET", row, headers=mine).status_code
+    assert 403 == server.request("GET", row, headers=bearer(foreign(sub=user))).status_code
+
+
 def test_tokens_of_a_trusted_issuer(server):
     boss = foreign(roles=["boss", "nonsense"])
     me = server.request("GET", "/$SYS/me", headers=bearer(boss)).json()
-    assert ("zoe", ["admin"], True) == (me["user"], me["roles"], me["grants"]["administer"])
+    assert ("jwt:zoe", ["admin"], True) == (me["user"], me["roles"], me["grants"]["administer"])
     plain = foreign(roles=["admin"])  # by no name of ours
     me = server.request("GET", "/$SYS/me", headers=bearer(plain)).json()
     assert ([], False) == (me["roles"], me["grants"]["administer"])
