@@ -127,6 +127,8 @@ class Socket(Connection):
         self._pending = 0
         self._room = asyncio.Event()
         self._room.set()
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @property
     def busy_since(self) -> float:
@@ -212,11 +214,22 @@ class Socket(Connection):
     def pending_more(self) -> None:
         """Count a write that is on its way to the disk."""
         self._pending += 1
+        self._settled.clear()
 
     def pending_less(self) -> None:
         """Count a write that is done."""
         self._pending -= 1
+        if not self._pending:
+            self._settled.set()
         self._make_room()
+
+    async def settled(self) -> None:
+        """Wait until every write that came before on this connection is answered.
+
+        Commands take effect in their order, but writes do not wait for each other: what reads
+        waits for them. No command behind it is read meanwhile, so their number only falls.
+        """
+        await self._settled.wait()
 
     def _make_room(self) -> None:
         if self._pending + len(self._said) < SOCKET_PENDING_COMMANDS_MAX:

@@ -17,7 +17,8 @@ choice:
     {"id": 5, "op": "ping"}
 
 What is refused is answered with {"error": <problem details>, "id": 5}, and the connection stays. An
-answer to a write comes when it is durable and announced; commands are carried out in their order.
+answer to a write comes when it is durable and announced. Commands take effect in their order: a get
+or a subscribe waits for the writes before it on its connection; writes go to the disk together.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -145,6 +146,7 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
+    await socket.settled()
     number, beginning = await socket.subscribe(
         _topic(socket, fields), socket.engine.past.place(fields)
     )
@@ -239,6 +241,7 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
 
 
 async def _get(socket: "Socket", fields: Fields) -> Fields:
+    await socket.settled()
     engine, topic = socket.engine, _topic(socket, fields)
     route = engine.registry.route(topic)
     if route.overrides("get"):

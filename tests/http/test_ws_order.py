@@ -1,0 +1,76 @@
+"""Commands of one WebSocket take effect in the order in which they came (FEATURES C19)."""
+
+import asyncio
+import threading
+
+import pytest
+from doors import Doors, hear, say
+
+from app.engine.resource import Resource
+
+
+@pytest.fixture
+async def doors():
+    async with Doors() as running:
+        yield running
+
+
+async def test_a_get_sees_the_puts_before_it(doors):
+    """Also when all of them are sent at once."""
+    async with doors.ws() as peer:
+        for number in range(30):
+            topic = f"Dog/{number % 3}"
+            await say(peer, id="w", op="put", topic=topic, value={"n": number})
+            await say(peer, id=number, op="get", topic=topic)
+        answers = await hear(peer, 60)
+    assert list(range(30)) == [each["value"]["n"] for each in answers if "value" in each]
+    assert not [each for each in answers if "error" in each]
+
+
+async def test_a_get_sees_the_delete_before_it(doors):
+    await doors.write("Dog/1")
+    async with doors.ws() as peer:
+        await say(peer, id=1, op="delete", topic="Dog/1")
+        await say(peer, id=2, op="get", topic="Dog/1")
+        deleted, gotten = await hear(peer, 2)
+    assert (1, "not_found") == (deleted["ack"], gotten["error"]["code"])
+
+
+async def test_a_get_sees_what_a_resource_class_wrote_before_it():
+    class Slow(Resource):
+        async def put(self, value):
+            await asyncio.sleep(0)
+            return await self.engine.write_value("Dog/1", "put", value, self.caller)
+
+    async with Doors(resources=[Slow]) as doors, doors.ws() as peer:
+        await say(peer, id=1, op="put", topic="Slow/1", value={"n": 1})
+        await say(peer, id=2, op="get", topic="Dog/1")
+        _, gotten = await hear(peer, 2)
+    assert {"n": 1} == gotten["value"]
+
+
+async def test_a_subscription_to_what_is_new_leaves_out_the_writes_before_it(doors):
+    async with doors.ws() as peer:
+        await say(peer, id=1, op="put", topic="Dog/1", value={"n": 1})
+        await say(peer, id=2, op="subscribe", topic="Dog/#", start="new")
+        await say(peer, id=3, op="put", topic="Dog/1", value={"n": 2})
+        heard = await hear(peer, 5)
+    assert [{"n": 2}] == [each["value"] for each in heard if each.get("kind") == "put"]
+
+
+async def test_writes_do_not_wait_for_each_other(doors):
+    """Those of one connection go to the disk together; only what reads waits."""
+    go_on = threading.Event()
+    doors.writer.submit(go_on.wait)
+    async with doors.ws() as peer:
+        for number in range(20):
+            await say(peer, id=number, op="put", topic=f"Dog/{number}", value={})
+        await say(peer, id="read", op="get", topic="Dog/19")
+        async with asyncio.timeout(10):
+            while sum(doors.committer.pending.values()) < 20:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0)
+        before = doors.committer.commits
+        go_on.set()
+        answers = await hear(peer, 21)
+    assert [*range(20), "read"] == [each["ack"] for each in answers]
+    assert doors.committer.commits - before < 20
