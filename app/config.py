@@ -159,7 +159,9 @@ class Log(Section):
         default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
     )
     sweep_seconds: Seconds = Field(
-        default=60, description="Time between two looks for what is over."
+        default=60,
+        description="Time between two looks for what of the log is over; records that expire are "
+        "deleted when their time is over, whatever is set here.",
     )
 
 

@@ -56,6 +56,7 @@ from app.engine.registry import Registry
 from app.engine.results.results import Results
 from app.engine.results.rows import PATH as RESULTS
 from app.engine.results.rows import result_rows
+from app.engine.retained.expiries import EndOfRecords, Expiries
 from app.engine.retained.retained_rows import PATH as RETAINED
 from app.engine.retained.retained_rows import retained_rows
 from app.engine.retained.retainer import Retained, clear_regularly
@@ -260,6 +261,7 @@ class Application:
         self._run(self.identity.look())
         list_slow(self.engine, self.config.slow_subscriptions.settings)
         self._retain()
+        self._end_in_time()
         results = Results(
             self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
         )
@@ -320,6 +322,13 @@ class Application:
         if settings.msg_clear_interval:
             retained = Retained(engine, self._now)
             self._run(clear_regularly(retained, settings.msg_clear_interval))
+
+    def _end_in_time(self) -> None:
+        """End what has a time at which it is over, at that time."""
+        expiries = Expiries([EndOfRecords(self.engine, self._now)], self._now)
+        self.engine.committer.ends = expiries.note
+        self._closing.push_async_callback(expiries.stop)
+        expiries.start()
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
         """Run background work until the server stops."""

@@ -80,6 +80,8 @@ class Committer:
         """Hears of all writes of a batch, once they are announced; it must not raise."""
         self.denied: Callable[[Caller, str, str, Error], None] | None = None
         """Hears of each write that the record, as it was, did not let somebody do."""
+        self.ends: Callable[[float], None] | None = None
+        """Hears, of each record that ends by itself, when that is."""
         self.prepare: Callable[[Sequence[Event]], None] | None = None
         """Called on the writer thread with what is committed next; raises nothing."""
         self.publish = bus.publish
@@ -255,9 +257,12 @@ class Committer:
 
     def _answer(self, write: Write, outcome: Outcome) -> None:
         if isinstance(outcome, Receipt) and not outcome.late:
-            self._bus.publish(outcome.event)
-            if outcome.event.seq:
-                self.announced = outcome.event.seq
+            event = outcome.event
+            self._bus.publish(event)
+            if event.seq:
+                self.announced = event.seq
+                if event.expires_at and self.ends is not None and event.kind in RETAINED:
+                    self.ends(event.expires_at)
         elif isinstance(outcome, Error) and outcome.code is Code.DENIED and self.denied is not None:
             self.denied(write.caller, "write", write.event.topic, outcome)
         left = self.pending[write.caller] - 1

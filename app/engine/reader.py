@@ -290,6 +290,10 @@ class Reader:
         """Return records whose time is over."""
         return await self._run(lambda: self._store.expired(now_seconds, limit))
 
+    async def next_expiry(self) -> float | None:
+        """Return when the next record's time is over, None when none's ever is."""
+        return await self._run(self._store.next_expiry)
+
 
 async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:
     """Give nothing."""

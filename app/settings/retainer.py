@@ -129,8 +129,8 @@ class RetainerSettings(Section):
     )
     msg_clear_interval: Duration = Field(
         default=0,
-        description="Time between two looks for expired ones; 0 is every `log.sweep_seconds`. They "
-        "are shown to nobody meanwhile.",
+        description="Expired ones are deleted when their time is over; with a time here, such as "
+        "`1m`, they are looked for at this interval besides.",
     )
     max_payload_size: Size = Field(
         default=RETAINED_PAYLOAD_BYTES_MAX,

@@ -384,6 +384,12 @@ class MemoryStore:
             over = [item for item in records if 0 < item.expires_at <= now_seconds]
             return sorted(over, key=lambda item: item.expires_at)[:limit]
 
+    def next_expiry(self) -> float | None:
+        """Return when the next record's time is over."""
+        with self._lock:
+            records = [record for part in self._parts.values() for record in part.records.values()]
+            return min((item.expires_at for item in records if item.expires_at > 0), default=None)
+
     # -- inside ------------------------------------------------------------------------------------
 
     def _ask(self, what: str) -> None:

@@ -376,6 +376,23 @@ class SqlStore:
                 found += [part.rows.record(row) for row in _over(cursor, part, now_seconds, limit)]
         return sorted(found, key=lambda record: record.expires_at)[:limit]
 
+    def next_expiry(self) -> float | None:
+        """Return when the next record's time is over, None when none's ever is."""
+        with self._database.reading() as cursor:
+            parts = (self._parts.general, *self._parts.tables.values())
+            found = [_soonest(cursor, part) for part in parts]
+        return min((item for item in found if item is not None), default=None)
+
+
+def _soonest(cursor: Cursor, part: Part) -> float | None:
+    """Return the least time at which a part's records end."""
+    expires = quoted(part.rows.names.expires)
+    table = quoted(part.rows.name)
+    row = cursor.execute(
+        f"SELECT {expires} FROM {table} WHERE {expires} IS NOT NULL ORDER BY {expires} LIMIT 1"
+    ).fetchone()
+    return None if row is None else float(row[0])
+
 
 def _over(cursor: Cursor, part: Part, now_seconds: float, limit: int) -> list[Row]:
     """Return the rows whose time is over, the longest over first."""

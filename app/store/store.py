@@ -234,3 +234,9 @@ class Store(Protocol):
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""
+
+    def next_expiry(self) -> float | None:
+        """Return the least ``expires_at`` of all records, None when none ends by itself.
+
+        It costs a look into an index of each table, however many records there are.
+        """

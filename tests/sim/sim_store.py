@@ -169,3 +169,7 @@ class SimStore(MemoryStore):
     def expired(self, now_seconds, limit):
         self._read_fault()
         return super().expired(now_seconds, limit)
+
+    def next_expiry(self):
+        self._read_fault()
+        return super().next_expiry()

@@ -328,3 +328,13 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert [record.topic for record in store.expired(30.0, ALL)] == ["Dog/a", "t"]
         assert [record.topic for record in store.expired(30.0, 1)] == ["Dog/a"]
         assert store.expired(9.9, ALL) == []
+
+    def test_the_next_expiry_of_all_tables(self, store, writer):
+        """A5: what a timer is set for; records that replace or delete others count no more."""
+        assert store.next_expiry() is None
+        store.commit([writer.event("t", PUT, expires_at=30.0), writer.event("u", PUT)])
+        assert 30.0 == store.next_expiry()
+        store.commit([writer.value(DOG, "a", {}, expires_at=10.5)])
+        assert 10.5 == store.next_expiry()
+        store.commit([writer.value(DOG, "a", {}), writer.event("t", DELETE)])
+        assert store.next_expiry() is None

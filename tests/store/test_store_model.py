@@ -317,6 +317,7 @@ class Stores(RuleBasedStateMachine):
     @rule(now=st.sampled_from([3.0, 4.0, 5.5]))
     def expired(self, now):
         self.both(lambda store: sorted(record.topic for record in store.expired(now, ALL)))
+        self.both(lambda store: store.next_expiry())
 
 
 TestStores = Stores.TestCase

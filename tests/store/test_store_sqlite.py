@@ -18,6 +18,7 @@ from app.core.events import MESSAGE, PUT
 from app.core.queries import Condition, Operator, Query, Sort
 from app.core.tables import Table
 from app.core.topics import TopicFilter
+from app.store import sqlite
 from app.store.sql_query import Conditions
 from app.store.sqlite import SqlStore
 from app.store.store import Change, Keep
@@ -327,6 +328,22 @@ def test_condition_on_an_indexed_attribute_uses_the_index(place, name, operator,
     index = "PRIMARY KEY" if name.endswith("id") else f"INDEX rowcast_by.Dog.{name} "
     assert f"SEARCH Dog USING {index}" in found
     assert "SCAN" not in found
+
+
+@pytest.mark.parametrize("part", ["Dog", None])
+def test_the_next_expiry_is_found_by_an_index(place, part):
+    """A5: it is asked after each end, however many records have one."""
+    store = place.start()
+    asked = store._parts.tables[part] if part else store._parts.general
+    steps = []
+    with store._database.reading() as cursor:
+        cursor.connection.set_trace_callback(steps.append)
+        assert sqlite._soonest(cursor, asked) is None
+        cursor.connection.set_trace_callback(None)
+    (text,) = [step for step in steps if "ORDER BY" in step]
+    found = plan(place, text)
+    assert "USING COVERING INDEX" in found or "USING INDEX" in found
+    assert "TEMP B-TREE" not in found
 
 
 @pytest.mark.parametrize("descending", [False, True])

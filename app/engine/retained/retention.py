@@ -2,7 +2,8 @@
 
 It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
 trimmed only beyond its limits, never ahead of what they promise; an ended record is deleted by an
-ordinary write, so every subscriber hears of it (FEATURES A5).
+ordinary write, so every subscriber hears of it (FEATURES A5). Records are ended at their time by
+``expiries.py``; here is only what that may have missed.
 """
 
 import asyncio
