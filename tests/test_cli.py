@@ -315,7 +315,7 @@ def test_sub_writes_other_formats_one_after_another(server):
 
 def test_tail_prints_cursor_kind_topic_and_value(server):
     server.answers = [event(7, value={"name": "Rex"})]
-    assert [CURSOR, "put", "Dog/1", '{"name":"Rex"}'] == run("tail", "-n", "1").output.split()
+    assert [CURSOR, "put", "Dog/1", '{"name":"Rex"}'] == run("tail", "-n", "1").stdout.split()
 
 
 def test_tail_begins_with_what_is_new(server):
@@ -333,7 +333,7 @@ def test_tail_goes_on_after_a_cursor(server):
 
 def test_tail_lets_no_topic_drive_the_terminal(server):
     server.answers = [event(7, topic="a/\x1b[2J\x9b", value="\x9b")]
-    assert run("tail", "-n", "1").output.strip().isprintable()
+    assert run("tail", "-n", "1").stdout.strip().isprintable()
 
 
 @pytest.mark.parametrize(
@@ -345,16 +345,32 @@ def test_tail_goes_on_where_it_was_when_the_connection_is_lost(server, end):
     """FEATURES C9."""
     server.answers = [event(7), end, event(8)]
     result = run("tail", "Dog/#", "-n", "2")
-    assert ["3f9a1c2e:7", "3f9a1c2e:8"] == [line.split()[0] for line in result.output.splitlines()]
+    assert ["3f9a1c2e:7", "3f9a1c2e:8"] == [line.split()[0] for line in result.stdout.splitlines()]
     assert [None, CURSOR, CURSOR] == [x.headers.get("Last-Event-ID") for x in server.asked]
 
 
 def test_ctrl_c_prints_the_cursor_to_continue_from(server):
     server.answers = [event(7)]
     result = run("tail", "Dog/#")
-    assert (0, f"continue with: rowcast tail 'Dog/#' --since {CURSOR}\n") == (
-        result.exit_code, result.stderr,
-    )  # fmt: skip
+    last = result.stderr.splitlines()[-1]
+    assert (0, f"continue with: rowcast tail 'Dog/#' --since {CURSOR}") == (result.exit_code, last)
+
+
+def test_tail_says_that_it_is_connected_and_resumes_from_its_cursor(server):
+    server.answers = [event(7), httpx.ReadTimeout("silence"), event(8)]
+    assert [
+        "connected to http://127.0.0.1:9926, watching Dog/#; Ctrl-C ends",
+        "connection to http://127.0.0.1:9926 lost; trying again",
+        f"connected again, resuming after {CURSOR}",
+    ] == run("tail", "Dog/#", "-n", "2").stderr.splitlines()
+
+
+def test_tail_resumes_from_the_position_at_which_it_connected(server):
+    """An event between the loss of the first connection and the second is not lost."""
+    first = httpx.Response(200, content=b"", headers={"Rowcast-Position": CURSOR})
+    server.answers = [first, event(8)]
+    run("tail", "-n", "1")
+    assert [None, CURSOR] == [asked.headers.get("Last-Event-ID") for asked in server.asked]
 
 
 def test_a_refused_stream_ends_the_command(server):

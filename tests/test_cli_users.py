@@ -1,5 +1,7 @@
 """``rowcast user``: who may sign in, without a password on the command line (FEATURES L2)."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -93,6 +95,10 @@ def test_users_are_listed_and_removed(path):
     run("add", "bob", stdin="x\n")
     run("add", "ann", "--no-password", "--no-read", "--no-write")
     assert "ann: nothing\nbob: read, write, password\n" == run("list").output
+    assert [("ann", [], False), ("bob", [], True)] == [
+        (one["name"], one["roles"], one["password"])
+        for one in map(json.loads, run("list", "--json").output.splitlines())
+    ]
     assert "removed bob\n" == run("remove", "bob").output
     assert "ann: nothing\n" == run("list").output
     assert Code.NOT_FOUND is run("remove", "bob").exception.code

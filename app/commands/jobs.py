@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from app.commands.options import JsonOption, print_row
 from app.config import load_config
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import ROWS_SHOWN_MAX
@@ -215,12 +216,15 @@ def _declared(file: Path | None, text: str, table: str) -> Table | None:
     return found
 
 
-def list_jobs() -> None:
+def list_jobs(as_json: JsonOption = False) -> None:
     """List the jobs that there are.
 
     Example: rowcast pipeline list
     """
     for job in jobs().values():
+        if as_json:
+            print_row({"name": job.name, "streams": bool(job.streams), "summary": job.summary})
+            continue
         kinds = "batch, stream" if job.streams else "batch"
         print(f"{job.name:<10} {kinds:<13} {job.summary}")
 

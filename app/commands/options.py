@@ -1,5 +1,7 @@
 """Options that several commands have, in the same words."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +17,13 @@ SchemaOption = Annotated[
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="The server's data directory [default: data].")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print a JSON object for each.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
 ]
+
+
+def print_row(fields: Mapping[str, object]) -> None:
+    """Print one item of a list as a line of JSON (NDJSON), for programs."""
+    print(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.auth.users_file import read_users
-from app.commands.options import ConfigOption, DataOption, SchemaOption
+from app.commands.options import ConfigOption, DataOption, JsonOption, SchemaOption, print_row
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
@@ -24,6 +24,7 @@ from app.settings.snapshots import seconds_of
 
 if TYPE_CHECKING:
     from app.snapshots.export import Order, Snapshot
+    from app.snapshots.manifest import Manifest
 
 snapshots = typer.Typer(
     name="snapshots",
@@ -124,17 +125,19 @@ def _roles(file: Path) -> frozenset[str]:
     return frozenset(known.roles).union(*(one.roles for one in known.users.values()))
 
 
+def _facts(name: str, manifest: "Manifest") -> dict[str, object]:
+    return {
+        "snapshot": name,
+        "cut": manifest.cut,
+        "rows": manifest.rows,
+        "bytes": manifest.bytes,
+    }
+
+
 def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
     manifest = made.manifest
     if as_json:
-        facts = {
-            "snapshot": made.place.name,
-            "cut": manifest.cut,
-            "rows": manifest.rows,
-            "bytes": manifest.bytes,
-            "new": made.new,
-        }
-        print(json.dumps(facts), flush=True)
+        print(json.dumps(_facts(made.place.name, manifest) | {"new": made.new}), flush=True)
         return
     print(made.place)
     if made.new:
@@ -238,7 +241,10 @@ def need_pyarrow() -> None:
 
 @snapshots.command(name="list")
 def list_snapshots(
-    config: ConfigOption = None, data: DataOption = None, out: OutOption = None
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print each snapshot: name, when it was made, rows, bytes, tables.
 
@@ -252,6 +258,10 @@ def list_snapshots(
     newest = shelf.newest()
     for name in shelf.names():
         found = read_manifest(shelf.directory / name)
+        if as_json:
+            more = {"created": found.created, "tables": list(found.tables)}
+            print_row(_facts(name, found) | more | {"newest": name == newest})
+            continue
         mark = "*" if name == newest else " "
         size = f"{found.rows:>12,} rows {found.bytes:>15,} bytes"
         print(f"{mark} {name}  {found.created}  {size}  {', '.join(found.tables)}")

@@ -22,7 +22,7 @@ from app.auth.user_list import UserList, attributes_of, roles_of
 from app.auth.users import User, password_text, user_name
 from app.auth.users_file import change_users, read_users, remove_user
 from app.auth.verifier import Verifier
-from app.commands.options import ConfigOption, DataOption
+from app.commands.options import ConfigOption, DataOption, JsonOption, print_row
 from app.config import load_config
 from app.core.callers import NONE, Grants
 from app.core.entry_limits import PASSWORD_BYTES_MAX
@@ -148,7 +148,10 @@ def remove(
 
 @user.command(name="list")
 def list_users(
-    config: ConfigOption = None, data: DataOption = None, file: FileOption = None
+    config: ConfigOption = None,
+    data: DataOption = None,
+    file: FileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print each user and what it may do.
 
@@ -157,7 +160,23 @@ def list_users(
     path = _path(config, data, file)
     known = read_users(path).users.values() if path.exists() else ()
     for one in sorted(known, key=lambda one: one.name):
-        typer.echo(_line(one))
+        if as_json:
+            print_row(_facts(one))
+        else:
+            typer.echo(_line(one))
+
+
+def _facts(one: User) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "read": one.grants.read,
+        "write": one.grants.write,
+        "administer": one.grants.administer,
+        "roles": sorted(one.roles),
+        "attributes": dict(one.attributes),
+        "password": bool(one.check),
+        "disabled": one.disabled,
+    }
 
 
 def _line(one: User) -> str:

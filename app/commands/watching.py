@@ -1,6 +1,7 @@
 """The commands that print events as they happen: ``rowcast sub`` and ``rowcast tail``."""
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Final
 
@@ -12,7 +13,7 @@ from app.commands.server import UrlOption, client_of
 from app.core.events import CURRENT, DELETE, GAP, RESET
 from app.core.freshness import FRESH, SILENT
 from rowcast_client import Event
-from rowcast_client.following import Place
+from rowcast_client.following import LIVE, WAITING, Place
 
 WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
 """Kinds of events that bring no value of a record."""
@@ -60,14 +61,17 @@ def tail(
 ) -> None:
     """Print each event on a line: cursor, kind, topic, value.
 
-    It goes on by itself when the connection is lost, without losing or repeating an event. Ctrl-C
-    prints the cursor to continue from.
+    When the connection is lost it connects again and resumes from its cursor, so that no event is
+    lost or printed twice. The state of the connection goes to standard error. Ctrl-C prints the
+    cursor to continue from.
 
     Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
     """
     place: Place = {"since": since} if since else {"start": "new"}
     with client_of(url) as client:
-        events = client.subscribe(topics, **place)
+        connection = Connection(client.url, topics)
+        events = client.subscribe(topics, on_state=connection.tell, **place)
+        connection.position = lambda: events.cursor
         try:
             for printed, event in enumerate(events, 1):
                 print(_line(events.cursor, event), flush=True)
@@ -77,6 +81,32 @@ def tail(
             pass
     if events.cursor:
         print(f"continue with: rowcast tail '{topics}' --since {events.cursor}", file=sys.stderr)
+
+
+class Connection:
+    """What ``tail`` says of its connection on standard error."""
+
+    def __init__(self, url: str, topics: str) -> None:
+        self.position: Callable[[], str] = str
+        """Returns the cursor after which it goes on; empty before there is one."""
+        self._url = url
+        self._topics = printable(topics)
+        self._lost = False
+
+    def tell(self, state: str) -> None:
+        """Print a line when it connects, and when the connection is lost."""
+        if state == LIVE:
+            print(self._connected(), file=sys.stderr, flush=True)
+            self._lost = False
+        elif state == WAITING and not self._lost:
+            print(f"connection to {self._url} lost; trying again", file=sys.stderr, flush=True)
+            self._lost = True
+
+    def _connected(self) -> str:
+        if not self._lost:
+            return f"connected to {self._url}, watching {self._topics}; Ctrl-C ends"
+        cursor = self.position()
+        return f"connected again, resuming after {cursor}" if cursor else "connected again"
 
 
 def _line(cursor: str, event: Event) -> str:

@@ -48,6 +48,10 @@ def test_a_person_exports_lists_verifies_and_removes(world):
     assert place == str(world.directory / "000000000000000001")
     assert run(world, "export").strip() == place
     assert run(world, "snapshots", "list").startswith("* 000000000000000001  ")
+    listed = json.loads(run(world, "snapshots", "list", "--json"))
+    assert ("000000000000000001", 1, True) == (
+        listed["snapshot"], listed["rows"], listed["newest"],
+    )  # fmt: skip
     assert "000000000000000001 is whole: 1 rows of" in run(world, "snapshots", "verify", "newest")
     run(world, "snapshots", "remove", "newest")
     assert run(world, "snapshots", "list") == ""
