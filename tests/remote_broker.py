@@ -1,6 +1,7 @@
 """A real Mosquitto to be bridged to: started, stopped and killed by the tests."""
 
 import getpass
+import os
 import shutil
 import signal
 import socket
@@ -9,8 +10,15 @@ import time
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 PATIENCE_SECONDS = 10
-BINARY = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+BINARY = shutil.which("mosquitto", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+NEEDS_MOSQUITTO = [
+    pytest.mark.interop,
+    pytest.mark.skipif(not BINARY, reason="mosquitto is not installed"),
+]
+"""What a test, or a module of tests, is marked with that starts a ``RemoteBroker``."""
 
 
 def free_port() -> int:

@@ -1,7 +1,6 @@
 """Kills around a bridge (H4, H21, H26, M8); `scripts/kill gateway` does more of them."""
 
 import random
-import shutil
 from types import SimpleNamespace
 
 import kill_gateway_many
@@ -9,6 +8,7 @@ import pytest
 from kill_gateway import Bridged, run
 
 from app.mqtt.packets import Publish
+from remote_broker import BINARY, NEEDS_MOSQUITTO
 from serving import PATIENCE_SECONDS
 
 
@@ -18,12 +18,7 @@ from serving import PATIENCE_SECONDS
     [
         pytest.param(
             False,
-            marks=[
-                pytest.mark.interop,
-                pytest.mark.skipif(
-                    not shutil.which("mosquitto"), reason="mosquitto is not installed"
-                ),
-            ],
+            marks=NEEDS_MOSQUITTO,
         ),
         True,
     ],
@@ -52,7 +47,7 @@ def test_a_fault_is_noticed(exact, heard, words):
 
 @pytest.mark.slow
 @pytest.mark.interop
-@pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed")
+@pytest.mark.skipif(not BINARY, reason="mosquitto is not installed")
 @pytest.mark.timeout(10 * PATIENCE_SECONDS)
 def test_many_messages_through_outages_kills_and_poison(tmp_path):
     """H4, H6, H10, H12, H26, H41: `scripts/kill gateway --messages` does this with a million."""

@@ -1,7 +1,6 @@
 """Bridges, and the writes beside them, do not wait for each other (H3, H20, H23, H29, H38)."""
 
 import asyncio
-import shutil
 import signal
 import socket
 
@@ -12,12 +11,9 @@ from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PATCH, PUT, Event
 from app.core.gateway_limits import GATEWAY_WRITE_BYTES_HIGH
 from app.gateway.link import Link
-from remote_broker import RemoteBroker, free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 
 
 @pytest.fixture

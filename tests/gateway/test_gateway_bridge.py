@@ -1,7 +1,6 @@
 """A server bridged to a real Mosquitto: nothing is lost, and the order is kept (H1-H26)."""
 
 import json
-import shutil
 
 import pytest
 from gateway_world import ANN, reading, server, to
@@ -10,12 +9,9 @@ from app.core.errors import Code, Error
 from app.core.topics import TopicFilter
 from app.engine.watch.interests import Interest
 from app.engine.watch.subscription import Subscription
-from remote_broker import RemoteBroker
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The change feed: old and new, for each row and for each statement (H28)."""
 
 import json
-import shutil
 
 import pytest
 from gateway_world import ANN, reading, server, to
@@ -9,12 +8,9 @@ from pydantic import ValidationError
 
 from app.core.events import DELETE, PATCH, PUT, Event
 from app.settings.gateway import GatewaySettings
-from remote_broker import RemoteBroker
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 META = ("_operation", "_table", "_count")
 SCHEMA = (
     "type Dog @table @export {\n  id: ID @primaryKey\n  name: String\n  chip: String @hidden\n}\n"

@@ -1,7 +1,6 @@
 """One connection to a real Mosquitto: what is acknowledged, refused and lost (H1, H12, H26)."""
 
 import asyncio
-import shutil
 
 import pytest
 
@@ -9,12 +8,9 @@ from app.core.errors import Code, Error
 from app.core.gateway_limits import GATEWAY_HEARD_MAX
 from app.gateway.link import Link
 from app.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
-from remote_broker import RemoteBroker, free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 RULES = "acl_file {folder}/rules\nmax_packet_size 2000\nmax_inflight_messages 0\n"
 
 

@@ -1,16 +1,11 @@
 """What each mode of a bridge promises, and that it keeps it (H40)."""
 
-import shutil
-
 import pytest
 from gateway_world import reading, server, to
 
-from remote_broker import RemoteBroker
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 COUNT = 30
 
 

@@ -1,17 +1,12 @@
 """Events that a broker never takes, of every kind: they are found, and nothing else waits (H12)."""
 
-import shutil
-
 import pytest
 from gateway_world import reading, server, to
 
 from app.core.topics import TopicFilter
-from remote_broker import RemoteBroker
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 OUT = [{"filter": "u/#", "strip": "u/"}]
 """The topic ``u/`` is an empty one there, which is none."""
 KINDS = {

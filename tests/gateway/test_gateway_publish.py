@@ -1,18 +1,13 @@
 """Publishing from code in ``resources/``: to one broker, as JSON, many at once (H27, H30)."""
 
-import shutil
-
 import pytest
 from gateway_world import reading, server, to
 
 from app.core.errors import Code, Error
 from app.engine.local import LocalClient
-from remote_broker import RemoteBroker, free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Bridges and dead letters as rows: changed at run time, mended and sent again (H2, H13-H17)."""
 
 import json
-import shutil
 from functools import partial
 
 import httpx
@@ -14,12 +13,9 @@ from app.core.callers import Caller, Grants
 from app.core.errors import Code, Error
 from app.core.events import PUT, Event
 from app.engine.rights.topic_rules import rule_of
-from remote_broker import RemoteBroker
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 RULES = "topic readwrite free/#\n"
 
 

@@ -1,18 +1,14 @@
 """Bridges to brokers that want to know who comes, or cannot be reached (H6, H20, H31)."""
 
-import shutil
 import socket
 
 import pytest
 from gateway_world import ANN, server, to
 
-from remote_broker import RemoteBroker, free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from securing import Authority, ServerFiles
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="mosquitto is not installed"),
-]
+pytestmark = NEEDS_MOSQUITTO
 
 
 @pytest.fixture
