@@ -1,14 +1,16 @@
 # docker build -t rowcast .
-# docker run -p 127.0.0.1:9926:9926 -p 127.0.0.1:1883:1883 -v rowcast:/data rowcast
+# docker run --name rowcast -p 9926:9926 -p 1883:1883 -v rowcast:/data rowcast
+# docker exec -it rowcast rowcast user add ann --data /data --role admin
 #
-# Inside a container every caller comes from elsewhere, so the command below listens on all of the
-# container's addresses and lets callers without a name in. Which of them reach it is decided by
-# -p: publish to 127.0.0.1, as above, until there are users.
+# To a server in a container every caller comes from elsewhere, and callers without a name are
+# accepted from the same machine only. So it refuses everybody until there is a user.
+# docs/operation.md says how to try it without users.
 FROM python:3.11-slim
 
 WORKDIR /srv/rowcast
 COPY requirements-server.lock .
 RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock
+COPY LICENSE .
 COPY app app
 COPY rowcast_client rowcast_client
 COPY schema.graphql .
@@ -27,4 +29,4 @@ HEALTHCHECK --interval=10s --timeout=3s \
 
 ENTRYPOINT ["rowcast"]
 CMD ["serve", "--data", "/data", "--set", "http.host=0.0.0.0", \
-     "--set", "mqtt.network.host=0.0.0.0", "--set", "security.anonymous=everywhere"]
+     "--set", "mqtt.network.host=0.0.0.0"]

@@ -306,12 +306,13 @@ IN_TESTS: tuple[Rule, ...] = (sleeping_tests, fixed_ports)
 IN_TEXT: tuple[Rule, ...] = (banned_words, foreign_addresses)
 
 FREE_OF_TEXT_RULES = {
+    "LICENSE",
     "requirements.lock",
     "requirements-server.lock",
     "tests/interop/package-lock.json",
     "tests/test_tidy.py",
 }
-"""Machines' work, and this file, which has to name what it looks for."""
+"""The licence and machines' work as they are, and this file, which names what it looks for."""
 
 
 CODE = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts")

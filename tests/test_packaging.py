@@ -1,0 +1,51 @@
+"""What is installed where: locks, the licence, and the image."""
+
+import json
+import re
+import tomllib
+
+from app.auth.anonymous import anonymous_from
+from app.config import load_config
+from app.core.callers import NONE
+from house import ROOT
+
+BRIDGE_ADDRESS = "172.17.0.1"
+"""From where a container sees the callers of a port that is published with ``docker run -p``."""
+
+
+def locked(name):
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
+
+
+def image_settings():
+    words = re.search(
+        r"^CMD (\[.*?\])$", (ROOT / "Dockerfile").read_text(), re.DOTALL | re.MULTILINE
+    )[1]
+    command = json.loads(words.replace("\\\n", ""))
+    given = [command[at + 1] for at, word in enumerate(command) if word == "--set"]
+    return dict(text.split("=") for text in given)
+
+
+def test_the_image_lets_nobody_in_without_a_name():
+    """A port that is published to the network must not be open to it before there are users."""
+    config = load_config(None, {}, image_settings())
+    assert ("0.0.0.0", "0.0.0.0") == (config.http.host, config.mqtt.network.host)
+    stranger = anonymous_from(config.security.anonymous)(BRIDGE_ADDRESS, "http")
+    assert NONE == stranger.grants
+
+
+def test_the_server_is_installed_without_the_tools_of_tests():
+    server, everything = locked("requirements-server.lock"), locked("requirements.lock")
+    assert {} == {name: version for name, version in server.items() if everything[name] != version}
+    assert set() == server.keys() & {"pytest", "playwright", "duckdb", "ruff", "mypy", "paho-mqtt"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {re.match(r"[\w-]+", text)[0].lower() for text in project["dependencies"]}
+    assert set() == named - server.keys()
+
+
+def test_the_licence_is_the_one_that_the_project_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ("Apache-2.0", ["LICENSE"]) == (project["license"], project["license-files"])
+    assert (
+        "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text()
+    )
