@@ -290,6 +290,19 @@ async def test_an_open_value_comes_back_as_it_was_or_as_asked(rest):
     assert (await rest.get("/loose", accept=CBOR)).value == {"a": 1}
 
 
+@pytest.mark.parametrize("given", [CBOR, MSGPACK])
+@pytest.mark.parametrize("accept", [None, "*/*", "text/html, */*;q=0.1"])
+async def test_a_table_without_types_is_json_for_who_has_no_wish(rest, given, accept):
+    """B3: whatever it was written in; in that one on request, and a topic stays as it came."""
+    for path in ("/Open/1", "/loose/1"):
+        await rest.put(path, encode({"a": 1}, given), content_type=given)
+    wish = {} if accept is None else {"accept": accept}
+    got = await rest.get("/Open/1", **wish)
+    assert (got.media_type, got.body) == (JSON, b'{"a":1}')
+    assert (await rest.get("/Open/1", accept=given)).media_type == given
+    assert (await rest.get("/loose/1", **wish)).media_type == given
+
+
 async def test_a_content_type_that_no_header_may_hold_is_not_sent(rest):
     """What MQTT wrote may be anything."""
     event = Event("loose", PUT, b"x", "text/plain\r\nx: y", 1, True)

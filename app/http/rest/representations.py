@@ -12,7 +12,7 @@ from app.codecs.media_range import parse
 from app.core.errors import Code, Error
 from app.core.events import Record
 from app.core.limits import HTTP_DIRECT_BYTES_MAX, HTTP_REPRESENTATIONS_MAX
-from app.engine.contents import Contents
+from app.engine.contents import Contents, structured_type
 from app.engine.engine import Engine
 from app.http.messages.asgi import HeaderList, Headers, Message, Send
 from app.http.messages.direct import whole_answer, write_whole
@@ -71,8 +71,12 @@ def _choose(contents: Contents, record: Record, accept: bytes | None) -> str | N
     if record.table is not None and not record.table.open:
         return negotiate(text, RECORD_TYPES)
     own = safe_media_type(contents.media_type(record))
-    offered = (own, *RECORD_TYPES) if contents.structured(record) else (own,)
-    chosen = negotiate(text, offered)
+    if not contents.structured(record):
+        negotiate(text, (own,))
+        return None
+    # A declared table is JSON for who has no wish, whatever its writer sent; a topic is as it came.
+    declared = record.table is not None and structured_type(own) != JSON
+    chosen = negotiate(text, (*RECORD_TYPES, own) if declared else (own, *RECORD_TYPES))
     return None if chosen == own else chosen
 
 
