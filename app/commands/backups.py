@@ -14,6 +14,7 @@ from app.commands.options import ConfigOption, DataOption, SchemaOption, SetOpti
 from app.config import Config, load_config
 from app.core.errors import Code, Error
 from app.core.overload_limits import BACKUP_NICENESS
+from app.core.places import check_local
 
 
 def backup(
@@ -29,6 +30,7 @@ def backup(
 
     Example: rowcast backup backups/monday
     """
+    check_local(str(place), "the back-up")
     chosen = _settings(config, {"schema": schema, "data": data}, settings)
     from app.wiring.backups import back_up  # noqa: PLC0415 - other commands need no store
 

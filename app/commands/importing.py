@@ -18,6 +18,7 @@ from app.commands.snapshots import need_pyarrow, schema_text
 from app.config import load_config
 from app.core.errors import Code, Error
 from app.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
+from app.core.places import check_local
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.schema import parse_schema
@@ -46,6 +47,7 @@ def import_table(
     Example: rowcast import Dog data/snapshots/newest
     """
     need_pyarrow()
+    check_local(str(place), "the files")
     from app.snapshots.importing import Importer, files_of  # noqa: PLC0415 - pyarrow is an extra
 
     config = load_config(None, None, {} if schema is None else {"schema": schema})

@@ -16,6 +16,7 @@ from app.commands.options import JsonOption, print_row
 from app.config import load_config
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import ROWS_SHOWN_MAX
+from app.core.places import check_local
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.pipeline.java import INSTALL
@@ -184,6 +185,9 @@ def _run_job(
     from app.pipeline.sink import Bringer  # noqa: PLC0415
 
     job.read_options(options)  # a mistake is told before Spark is started
+    for name, place in (("--out", out), ("--snapshots", snapshots)):
+        if place is not None:
+            check_local(str(place), name)
     table = table or job.table
     if not (table or parquet):
         raise Error(Code.UNPROCESSABLE, f"{job.name}: say what of, such as --table Weather")
@@ -245,6 +249,8 @@ def plot_result(
     """
     from app.pipeline.plotting import plot  # noqa: PLC0415 - needs pyarrow
 
+    check_local(str(place), "the result")
+    check_local(str(out), "--out")
     chosen = dict(text.partition("=")[::2] for text in where or [])
     out.write_text(plot(place, x, y, tuple(filter(None, by.split(","))), chosen), encoding="utf-8")
     print(f"{out}: open it in a browser")

@@ -19,6 +19,7 @@ from app.auth.users_file import read_users
 from app.commands.options import ConfigOption, DataOption, JsonOption, SchemaOption, print_row
 from app.config import Config, load_config
 from app.core.errors import Code, Error
+from app.core.places import check_local
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
 from app.settings.snapshots import seconds_of
 
@@ -212,6 +213,8 @@ def _settings(
 
 
 def _directory(chosen: Config, out: Path | None) -> Path:
+    if out is not None:
+        check_local(str(out), "--out")
     return (out or chosen.snapshots.place(chosen.data)).absolute()
 
 

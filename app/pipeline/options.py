@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Code, Error
+from app.core.places import check_local
 from app.core.suggestions import did_you_mean
 from app.pipeline.environment import server_url, variables
 from app.pipeline.places import NEWEST, Directory, Place, Served
@@ -86,5 +87,6 @@ class Options:
         """Where snapshots are: a directory if a path is named, else the server's."""
         path = self.text("path")
         if path:
+            check_local(path.removeprefix("file://"), "path")
             return Directory(path.removeprefix("file://"))
         return Served(self.remote, self.flag("export"))

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.core.limits import CONFIG_NUMBER_MAX, CONFIG_SECONDS_MAX
+from app.core.places import is_url, not_local
 
 
 def not_a_switch(value: object) -> object:
@@ -31,11 +32,18 @@ def host_name(value: str) -> str:
     return value
 
 
+def local_place(path: Path) -> Path:
+    """Refuse a URL, which would be made a directory of that name."""
+    if is_url(str(path)):
+        raise ValueError(not_local(str(path)))
+    return path.expanduser()
+
+
 Number = Annotated[int, BeforeValidator(not_a_switch)]
 Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_SECONDS_MAX)]
 Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
-Place = Annotated[Path, AfterValidator(Path.expanduser)]
+Place = Annotated[Path, AfterValidator(local_place)]
 PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]
 
 

@@ -31,7 +31,7 @@ def world(tmp_path, monkeypatch):
 def run(world, *words):
     """Run a command on the world's data; return its output, as main would print it."""
     (world.path / "schema.graphql").write_text(world.schema)
-    place = ["--data", str(world.path)]
+    place = ["--data", str(world.path)] if words[0] != "import" else []
     if words[0] == "export":
         place += ["--schema", str(world.path / "schema.graphql")]
     result = CliRunner().invoke(command, [*words, *place])
@@ -149,3 +149,22 @@ def test_a_cut_sees_one_moment(world):
         world.put(None, "home/x", payload=b"1")
         rows = [row for some in cut.rows(world.tables["Dog"], ["name"]) for row in some]
         assert (rows, list(cut.retained()), cut.seq) == ([("1", "a")], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("export", "--out", "s3://bucket/x"), "--out: s3:/bucket/x is a URL.*aws s3 sync"),
+        (("export", "--changes", "--out", "gs://b"), "--out: gs:/b is a URL"),
+        (("export", "--out", "file:///srv/x"), "write the path alone, /srv/x"),
+        (("snapshots", "compact", "--out", "s3://bucket/x"), "--out: s3:/bucket/x is a URL"),
+        (("export", "--set", "snapshots.directory=s3://b/x"), "snapshots.directory.*is a URL"),
+        (("import", "Dog", "https://a.example/x.parquet"), "the files: https:/a.example/x"),
+    ],
+)
+def test_a_url_is_no_directory(world, monkeypatch, words, said):
+    """S1: it is refused with what to do instead, and no directory of its name is made."""
+    monkeypatch.chdir(world.path)
+    with pytest.raises(Error, match=said):
+        run(world, *words)
+    assert not [path for path in world.path.iterdir() if ":" in path.name]
