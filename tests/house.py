@@ -23,6 +23,7 @@ FLOORS = {
     "auth": 1,
     "net": 1,
     "bus": 2,
+    "columns": 2,
     "store": 2,
     "engine": 3,
     "http": 4,

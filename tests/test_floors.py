@@ -28,7 +28,7 @@ LIBRARIES = {
     "sqlite3": {"store"},
     "psycopg": {"store"},
     "graphql": {"schema"},
-    "pyarrow": {"snapshots", "pipeline"},
+    "pyarrow": {"columns", "snapshots", "pipeline"},
     "pyspark": {"pipeline"},
     "gmqtt": {"gateway"},
     "fastapi": {"http", "wiring"},

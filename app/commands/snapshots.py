@@ -164,7 +164,7 @@ def _export_changes(
         if teller is not None:  # whether a fresh snapshot would help is for the server to know
             print(json.dumps({"code": error.code}), flush=True)
         raise
-    put_together(order.directory)
+    put_together(order.directory, tell=_complain)
     if keep_seconds:
         forget(order.directory, keep_seconds)
     if teller is not None:
@@ -179,6 +179,10 @@ def _export_changes(
         print(page.place)
         count = f"{page.manifest.rows:,} events of {len(page.manifest.tables)} tables"
         print(f"{count}, {page.manifest.bytes:,} bytes, cut {page.manifest.cut}", file=sys.stderr)
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _teller() -> Callable[[str, int, int], None]:
@@ -360,5 +364,8 @@ def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption
     need_pyarrow()
     from app.snapshots.compaction import compact as put_together  # noqa: PLC0415
 
-    for page in put_together(_directory(_settings(config, data), out), everything=True):
+    directory, apart = _directory(_settings(config, data), out), list[str]()
+    for page in put_together(directory, everything=True, tell=apart.append):
         print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")
+    if apart:
+        raise Error(Code.CONFLICT, "\n".join(apart))

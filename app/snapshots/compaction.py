@@ -8,14 +8,17 @@ Only neighbours of one size are put together, sixteen of them, so an event is wr
 times and not with each new page; ``everything`` leaves the fewest files that there can be.
 """
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from app.columns.joining import joined_schema, shaped
+from app.core.errors import Error
 from app.core.export_limits import (
     PAGE_BYTES,
     PAGE_BYTES_SMALL,
@@ -29,6 +32,8 @@ from app.snapshots.manifest import Manifest
 from app.snapshots.shapes import Batch
 from app.snapshots.shelf import Making, Shelf
 
+log = logging.getLogger("rowcast.snapshots")
+
 
 def compact(
     directory: Path,
@@ -36,13 +41,26 @@ def compact(
     everything: bool = False,
     covered_seconds: float = PAGES_COVERED_SECONDS,
     now: Callable[[], float] = time.time,
+    tell: Callable[[str], None] = log.warning,
 ) -> list[Page]:
-    """Put pages together where it is time to; remove those that long have been. Return the new."""
+    """Put pages together where it is time to; remove those that long have been. Return the new.
+
+    Pages that cannot be put together stay as they are, and ``tell`` is told why: nothing is lost
+    by that, and what was exported is there.
+    """
     catalogue, shelf = Catalogue(directory), Shelf(directory)
     made: list[Page] = []
-    while together := _due(widest(catalogue.items()), everything=everything):
-        with shelf.making() as making:
-            made.append(_merge(making, directory, together))
+    apart = set[str]()
+    while together := _due(widest(catalogue.items()), apart, everything=everything):
+        try:
+            with shelf.making() as making:
+                made.append(_merge(making, directory, together))
+        except (Error, pa.ArrowException, OSError) as error:
+            apart.update(page.name for page in together)
+            tell(
+                f"the changes {together[0].name} to {together[-1].name} stay apart, as they are: "
+                f"{error}; they can be read one by one"
+            )
     items = catalogue.items()
     counting = widest(items)
     for item in items:
@@ -85,17 +103,21 @@ def _covers(wide: Item, page: Item) -> bool:
     return same and wide.from_seq <= page.from_seq and page.seq <= wide.seq
 
 
-def _due(pages: Sequence[Item], *, everything: bool) -> list[Item]:
-    """Return neighbours that are to be put together now; none is nothing."""
+def _due(pages: Sequence[Item], apart: Container[str], *, everything: bool) -> list[Item]:
+    """Return neighbours that are to be put together now, none of them ``apart``; none: nothing."""
     run: list[Item] = []
     size_bytes = 0
     for page in pages:
         size_bytes += page.size_bytes
         alike = everything or (run and _size(run[-1]) == _size(page))
-        if run and not (size_bytes <= PAGE_BYTES and alike and _follows(run[-1], page)):
+        fits = size_bytes <= PAGE_BYTES and page.name not in apart
+        if run and not (fits and alike and _follows(run[-1], page)):
             if _enough(run, everything=everything):
                 return run
             run, size_bytes = [], page.size_bytes
+        if page.name in apart:
+            size_bytes = 0
+            continue
         run.append(page)
         if not everything and len(run) == PAGES_TOGETHER:
             return run
@@ -128,8 +150,7 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
             for page in pages
             for file in page.manifest["tables"].get(name, {"files": ()})["files"]
         ]
-        kinds = dict.fromkeys(map(pq.read_schema, files))
-        schema = pa.unify_schemas(list(kinds), promote_options="permissive")
+        schema = joined_schema(map(pq.read_schema, files))
         batches = _batches(files, schema)
         found = write_table(making, name, schema, batches, SNAPSHOT_FREE_BYTES_MIN)
         if found is not None:
@@ -143,10 +164,7 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
 
 def _batches(files: Sequence[Path], schema: pa.Schema) -> Iterator[Batch]:
     """Return the rows of files, one after the other, with the columns of all."""
-    nothing = schema.empty_table()
     for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
-                tables = [nothing, pa.Table.from_batches([batch])]
-                whole = pa.concat_tables(tables, promote_options="permissive")
-                yield from whole.combine_chunks().to_batches()
+                yield shaped(batch, schema)

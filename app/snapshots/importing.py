@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.codecs import JSON
+from app.columns.joining import joined, shaped
 from app.core.errors import Code, Error
 from app.core.export_limits import IMPORT_BATCH_ROWS
 from app.core.tables import Attribute, Table, Type
@@ -65,6 +66,7 @@ class Importer:
         key = table.primary_key
         self._key = key.name if key is not None else None
         stored = [item for item in table.attributes if item.stored]
+        self._texts = {item.name: _WIDER[item.type] for item in stored if item.type in _WIDER}
         self._converts = {item.name: found for item in stored if (found := _convert(item))}
 
     def check(self, files: list[Path]) -> int:
@@ -91,11 +93,21 @@ class Importer:
                         f"{file} holds changes, not records; import the files of a snapshot",
                     )
                 for batch in opened.iter_batches(IMPORT_BATCH_ROWS):
-                    for row in _plain(batch).to_pylist():
+                    for row in _plain(self._widened(batch)).to_pylist():
                         number += 1
                         yield self._record(file, number, row)
         except (OSError, pa.ArrowException) as error:
             raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
+
+    def _widened(self, batch: Any) -> Any:
+        """Return rows whose columns of another age have the type of now, where that is wider."""
+        fields = [
+            pa.field(item.name, joined(item.type, pa.string()))
+            if self._texts.get(item.name, _never)(item.type)
+            else item
+            for item in batch.schema
+        ]
+        return shaped(batch, pa.schema(fields))
 
     def _record(self, file: Path, number: int, row: dict[str, Any]) -> Record:
         found = row.get(self._key or ID, row.get("id"))
@@ -129,6 +141,21 @@ class Importer:
             convert = self._converts.get(name)
             value[name] = item if convert is None else convert(item)
         return value | _rest(row)
+
+
+def _never(_kind: pa.DataType) -> bool:
+    return False
+
+
+def _becomes_text(kind: pa.DataType) -> bool:
+    """Tell whether values are text for a String: not bytes, which may be text already."""
+    return not (
+        pa.types.is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    )
+
+
+_WIDER: Final = {Type.STRING: _becomes_text, Type.ANY: pa.types.is_nested}
+"""Types that columns of an older declaration are brought to (``columns/joining.py``)."""
 
 
 def _rest(row: dict[str, Any]) -> dict[str, object]:

@@ -3,7 +3,8 @@
 A declared table has its visible attributes, in the order of the schema, then
 
     _extra         JSON: undeclared attributes, and values that do not fit the declared type; of an
-                   open table the whole value. A sealed table has it only where rows have such
+                   open table the whole value. A sealed table has it only where rows have such,
+                   or may have: of lists, nested types, @decimal
     _content_type, _payload   content that is no value of the table: an open table's, as it came.
                    Without ``_payload`` the content is the JSON in ``_extra``
     _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
@@ -17,7 +18,6 @@ declares.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, Protocol, cast
 
@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.core.events import DELETE, Event
-from app.core.scalars import fits
 from app.core.tables import Attribute, Table, Type
 from app.core.topic_tables import message_id
 from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
@@ -86,10 +85,12 @@ class TableSheet:
         types = {column.name: pa.field(column.name, column.type) for column in self._columns}
         declared = [item.name for item in table.attributes if item.name in key_at | types]
         fields += [(types | key_at)[name] for name in declared]
-        self._digits = {
-            place: item.digits for place, item in enumerate(self._shown) if item.digits is not None
-        }
-        if rest or kept or self._digits:
+        self._narrow = frozenset(
+            place
+            for place, item in enumerate(self._shown)
+            if item.digits is not None or item.type in _NESTED
+        )
+        if rest or kept or self._narrow:
             fields.append(pa.field(REST, pa.string()))
         if kept:
             fields += [pa.field("_content_type", pa.string()), pa.field("_payload", pa.binary())]
@@ -174,9 +175,7 @@ class TableSheet:
         version = pa.array(versions, pa.int64())
         try:
             arrays = self._arrays(attributes)
-        except pa.ArrowInvalid:
-            if not self._digits:
-                raise
+        except _MISFITS:
             attributes, extra = self._without_misfits(attributes, extra)
             arrays = self._arrays(attributes)
         arrays |= {
@@ -202,16 +201,32 @@ class TableSheet:
     def _without_misfits(
         self, attributes: Sequence[Sequence[Cell]], extra: Sequence[Cell]
     ) -> tuple[list[list[Cell]], list[Cell]]:
-        """Move decimals of another time, that have too many digits for now, to the rest."""
+        """Move values of another time, which the types of now cannot hold, to the rest."""
         cells, rest = [list(column) for column in attributes], list(extra)
-        for place, digits in self._digits.items():
+        for place in self._narrow:
+            column, kind = self._columns[place], self._shown[place].type
             for row, text in enumerate(cells[place]):
-                if isinstance(text, str) and not fits(Decimal(text), *digits):
+                if isinstance(text, str) and not _holds(column, text):
                     cells[place][row] = None
                     left = orjson.loads(cast("str", rest[row] or "{}"))
-                    left[self._columns[place].name] = {"$decimal": text}
+                    value = {"$decimal": text} if kind is Type.DECIMAL else orjson.loads(text)
+                    left[column.name] = value
                     rest[row] = orjson.dumps(left).decode()
         return cells, rest
+
+
+def _holds(column: Column, cell: str) -> bool:
+    """Tell whether a column's type can hold what is in a cell."""
+    try:
+        column.of_cells([cell])
+    except _MISFITS:
+        return False
+    return True
+
+
+_MISFITS: Final = (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError)
+"""What is raised for a value whose attribute was declared as something else when it came."""
+_NESTED: Final = frozenset({Type.OBJECT, Type.LIST})
 
 
 class _Rest:

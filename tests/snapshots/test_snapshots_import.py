@@ -120,3 +120,15 @@ def test_a_place_without_parquet_is_told(tmp_path):
     with pytest.raises(Error, match="cannot be read as Parquet") as refused:
         Importer(table("Dog")).check([text])
     assert Code.INVALID == refused.value.code
+
+
+def test_columns_of_an_older_type_are_widened(file):
+    """S11, S19: numbers and times become the text that they are in, structs become any value."""
+    struct = pa.struct([("x", pa.int32()), ("_extra", pa.string())])
+    path = file(
+        id=["a", "b"],
+        name=pa.array([7, 8], pa.int64()),
+        any=pa.array([{"x": 1, "_extra": '{"y":null}'}, None], struct),
+    )
+    found = [record.value for record in Importer(table("Dog")).records(path)]
+    assert found == [{"id": "a", "name": "7", "any": {"x": 1, "y": None}}, {"id": "b", "name": "8"}]

@@ -1,0 +1,1 @@
+"""Columns: types of Parquet columns of different ages, brought together."""

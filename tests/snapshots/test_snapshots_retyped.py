@@ -1,0 +1,161 @@
+"""An attribute's type changes between exports (FEATURES S6, S11): prove, compact, import go on."""
+
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import command
+from app.codecs import JSON, encode
+from app.engine.shape import Shape
+from app.snapshots import compaction
+from app.snapshots.catalogue import Catalogue
+from app.snapshots.changes import export_changes
+from app.snapshots.compaction import compact, widest
+from app.snapshots.comparison import same_values
+from app.snapshots.export import Order
+from app.snapshots.fold import differences
+from snapshot_world import World
+
+EXACT = "Decimal @decimal(precision: 6, scale: 2)"
+
+
+def schema(kind):
+    return f"""
+    type P @sealed {{ x: Float!, n: Int }}
+    type Dog @table @export {{ id: ID! @primaryKey, v: {kind} }}
+    """
+
+
+class Story:
+    """One table, exported before, during and after a change of its type."""
+
+    def __init__(self, path, kind):
+        self.world = World(path, schema(kind))
+        self.directory = self.world.directory
+
+    def become(self, kind):
+        self.world.open(schema(kind))
+
+    def put(self, key, value):
+        spelled = Shape(self.world.tables["Dog"]).spell({"v": value}, JSON)
+        facts = {"payload": encode(spelled, JSON), "content_type": JSON}
+        self.world.put("Dog", key, {"v": value}, **facts)
+
+    def snapshot(self):
+        return self.world.export().place.name
+
+    def page(self):
+        order = Order(self.world.path / "rowcast.db", self.directory, self.world.schema)
+        return export_changes(order)
+
+    @property
+    def items(self):
+        return Catalogue(self.directory).items()
+
+    def differences(self, first, last):
+        return differences(self.directory, self.items, first, last)
+
+
+@pytest.fixture
+def story(tmp_path):
+    made = []
+
+    def begin(kind):
+        made.append(Story(tmp_path, kind))
+        return made[0]
+
+    yield begin
+    made[0].world.close()
+
+
+CHANGES = [
+    ("Int", "Long", 7, 2**40), ("Int", "Float", 7, 1.5),
+    ("Decimal", EXACT, Decimal("12.5"), Decimal("3.25")),
+    (EXACT, "Decimal", Decimal("3.2"), Decimal("0.12345")),
+    ("[Int]", "Any", [1, None], "x"), ("P", "Any", {"x": 1.5, "n": 2}, [True, None]),
+    ("[P]", "[Int]", [{"x": 2.0}, None], [1]), ("[Int]", "[P]", [1, None], [{"x": 0.5}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "old", "new"), CHANGES)
+def test_prove_and_compact_go_on_over_a_change_of_type(story, before, after, old, new):
+    """S6, S11: every change that the server lets be."""
+    told = story(before)
+    told.put("1", old)
+    first = told.snapshot()
+    told.put("2", old)
+    told.page()
+    told.become(after)
+    told.put("3", new)
+    told.page()
+    last = told.snapshot()
+    assert {} == told.differences(first, last)
+    assert 1 == len(compact(told.directory, everything=True, covered_seconds=0))
+    (page,) = widest(told.items)
+    assert 2 == page.rows
+    assert {} == told.differences(first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"), [("12.5", True), ("12.50", True), ("12.51", False), (None, False)]
+)
+def test_a_difference_is_found_in_spite_of_a_change_of_type(text, same):
+    """S6: comparing values is still comparing."""
+    old = pa.table({"v": pa.array([text], pa.string())})
+    new = pa.table({"v": pa.array([Decimal("12.5")], pa.decimal128(6, 2))})
+    assert same == same_values(old, new, ("v",), {"v"})
+
+
+def test_what_does_not_fit_the_new_type_counts_as_the_value_it_is(story):
+    """S5, S6: a decimal with too many digits is in the rest of the newer snapshot."""
+    told = story("Decimal")
+    told.put("1", Decimal("1.23456"))
+    first = told.snapshot()
+    told.become(EXACT)
+    told.put("2", Decimal("1.5"))
+    told.page()
+    last = told.snapshot()
+    assert [row["_extra"] for row in told.world.rows("Dog")] == [
+        '{"v":{"$decimal":"1.23456"}}', None,
+    ]  # fmt: skip
+    assert {} == told.differences(first, last)
+
+
+def test_pages_of_both_types_are_one_page_that_others_read(story):
+    """S6: numbers and decimals become text; DuckDB reads the values."""
+    told = story("Decimal")
+    told.snapshot()
+    told.put("1", Decimal("12.5"))
+    told.page()
+    told.become(EXACT)
+    told.put("2", Decimal("3.25"))
+    told.page()
+    (page,) = compact(told.directory, everything=True)
+    rows = duckdb.sql(f"SELECT id, v::DECIMAL(6,2) FROM '{page.place}/Dog/*.parquet' ORDER BY id")
+    assert rows.fetchall() == [("1", Decimal("12.50")), ("2", Decimal("3.25"))]
+
+
+def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatch):
+    """S6: the page of changes is there, all pages are, and it is said which stay apart."""
+    told = story("Int")
+    told.snapshot()
+    for key in ("1", "2"):
+        told.put(key, 7)
+        told.page()
+
+    def fail(*_):
+        raise pa.ArrowInvalid("they do not fit")
+
+    monkeypatch.setattr(compaction, "joined_schema", fail)
+    monkeypatch.setattr(compaction, "PAGES_TOGETHER", 2)
+    monkeypatch.setattr("app.commands.snapshots.os.nice", lambda _by: None)
+    told.put("3", 7)
+    (told.world.path / "schema.graphql").write_text(told.world.schema)
+    words = ["export", "--changes", "--data", str(told.world.path)]
+    words += ["--schema", str(told.world.path / "schema.graphql")]
+    done = CliRunner().invoke(command, words)
+    assert (0, True) == (done.exit_code, "stay apart, as they are: they do not fit" in done.stderr)
+    assert [page.seq for page in widest(told.items)] == [1, 2, 3]
