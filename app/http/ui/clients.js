@@ -1,6 +1,6 @@
 /** Who is connected, what each hears, who is slow, and what happened: rows and events of the server. */
-import { amount, brief, calmly, clear, clock, command, confirmed, dialog, facts, h, toast, trying, when } from
-  './dom.js'
+import { calmly, clear, command, confirmed, dialog, facts, h, time, toast, trying } from './dom.js'
+import { amount, brief, moment } from './text.js'
 import { badge, refusal, rowsTable, section } from './rows.js'
 
 const SESSIONS = '$SYS/sessions'
@@ -22,16 +22,14 @@ export function clientsPage(app, main) {
 }
 
 const gapsOf = (gaps) => Object.entries(gaps ?? {}).map((pair) => pair.join(' ')).join(', ')
-const moment = (text) => (text ? when(Date.parse(text)) : '')
 
 function sessions(app) {
   return rowsTable(app, SESSIONS, {
     key: (row) => row.client_id,
     every: FIGURES_MS,
     columns: [['Client', (row) => h('b', {}, row.client_id)],
-      ['', (row) => badge(row.connected ? 'connected' : 'away', row.connected)],
-      ['User', 'user'], ['Address', 'peer'],
-      ['Over', (row) => row.transport && `${row.transport}, MQTT ${MQTT[row.version] ?? row.version}`],
+      ['State', (row) => badge(row.connected ? 'connected' : 'away', row.connected)],
+      ['From', (row) => from(row)],
       ['Subscriptions', (row) => row.subscriptions?.map((one) => one.filter).join('  ')],
       ['Behind by', (row) => amount(row.lag ?? 0)], ['Waiting', (row) => amount(row.queued ?? 0)],
       ['Received', (row) => amount(row.counters?.received ?? 0)],
@@ -49,6 +47,12 @@ function sessions(app) {
     none: h('span', {}, 'Nobody is connected over MQTT. Try: ',
       command(app.mosquitto('sub', "-c -i dashboard -q 1 -t '#' -v"))),
   })
+}
+
+/** Whose it is, from where, and over what. */
+function from({ user, peer, transport, version }) {
+  return [[user, peer].filter(Boolean).join(' at '), transport && `${transport}, MQTT ${MQTT[version] ?? version}`]
+    .filter(Boolean).join('; ')
 }
 
 /** All of one session, and what it subscribed: each may be taken away. */
@@ -114,7 +118,7 @@ function slow(app) {
 function events(app, list) {
   const kept = []
   const draw = calmly(() => clear(list, kept.toReversed().map(({ value }) => h('li', {},
-    h('time', {}, clock(Date.parse(value.at))), h('span.kind', {}, value.event),
+    time(Date.parse(value.at)), h('span.kind', {}, value.event),
     h('span.body', {}, h('span.at', {}, value.client_id || value.user || ''), ' ',
       brief([value.door, value.peer, value.filter, value.reason].filter(Boolean).join(' · '), 300))))),
   DRAW_MS)

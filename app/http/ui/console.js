@@ -1,5 +1,6 @@
 /** Publish and subscribe: what an operator tries by hand. */
-import { amount, brief, calmly, clear, clock, gapText, h, trying } from './dom.js'
+import { calmly, clear, h, time, trying } from './dom.js'
+import { amount, brief, gapText, when } from './text.js'
 
 const KEPT = 500 // messages; older ones fall out of the list
 const DRAW_MS = 200
@@ -58,7 +59,7 @@ export function consolePage(app, main) {
     event.preventDefault()
     Object.assign(kept, { topic: topic.value, payload: payload.value })
     const done = await trying(() => app.send(topic.value, payload.value, retain.checked))
-    if (done) told.textContent = `sent at ${clock(Date.now())}${done.cursor ? `, position ${done.cursor}` : ''}`
+    if (done) told.textContent = `sent at ${when(Date.now())}${done.cursor ? `, position ${done.cursor}` : ''}`
   } }, h('h1', {}, 'Publish'),
   h('div.field', {}, h('label', { htmlFor: 'topic' }, 'Topic'), topic),
   h('div.field', {}, h('label', { htmlFor: 'payload' }, 'Payload', h('span.soft', {}, '  JSON or text')),
@@ -85,6 +86,6 @@ export function consolePage(app, main) {
 function line(event) {
   const said = event.kind === 'gap' ? gapText(event)
     : brief(event.value, 500)
-  return h('li', {}, h('time', {}, clock(event.at)), h('span.kind', {}, event.kind),
+  return h('li', {}, time(event.at), h('span.kind', {}, event.kind),
     h('span.body', {}, h('span.at', {}, event.topic || ''), ' ', said))
 }

@@ -1,6 +1,6 @@
 /** One topic: its value, its history as a plot and as a list, live; edit, publish, delete. */
-import { brief, calmly, clear, clock, command, confirmed, gapText, h, pretty, toast, trying, when } from
-  './dom.js'
+import { calmly, clear, command, confirmed, h, time, toast, trying } from './dom.js'
+import { brief, gapText, pretty, when } from './text.js'
 import { numbersOf, plot } from './plot.js'
 import { pathOf } from './rowcast.js'
 import { editRecord } from './form.js'
@@ -144,7 +144,7 @@ export function showTopic(app, box, topic, { onClose } = {}) {
 }
 
 function line({ at, kind, value, who }) {
-  return h('li', {}, h('time', {}, clock(at)), h('span.kind', { title: who || '' }, kind),
+  return h('li', {}, time(at), h('span.kind', { title: who || '' }, kind),
     h('span.body', {}, brief(value, 300)))
 }
 

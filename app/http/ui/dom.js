@@ -1,4 +1,5 @@
-/** Small helpers: elements, texts, toasts, copyable commands. Text is never read as HTML. */
+/** Small helpers: elements, toasts, copyable commands, dialogs. Text is never read as HTML. */
+import { brief, plain, when } from './text.js'
 
 /** Make an element: `h('a.quiet', { href }, 'text', child)`; `on...` are listeners. */
 export function h(what, properties = {}, ...children) {
@@ -18,49 +19,13 @@ export function h(what, properties = {}, ...children) {
 const shown = (children) =>
   children.flat(Infinity).filter((child) => child !== null && child !== undefined)
 
+/** A moment as an element: readable here, exact for machines and for whoever points at it. */
+export function time(ms) {
+  const exact = new Date(ms).toISOString()
+  return h('time', { dateTime: exact, title: exact }, when(ms))
+}
+
 export const clear = (node, ...children) => (node.replaceChildren(...shown(children)), node)
-
-const HEX_BYTES = 16 // of bytes on one line
-
-/** Bytes that are no text as their numbers; anything else as JSON. */
-function written(value, most, spaces) {
-  if (typeof value === 'string') return value
-  const bytes = value?.$bytes !== undefined ? atob(value.$bytes) : null
-  if (bytes === null) return JSON.stringify(value, null, spaces)
-  const hex = [...bytes.slice(0, most)].map((one) => one.charCodeAt(0).toString(16).padStart(2, '0'))
-  return `${hex.join(' ')}${bytes.length > most ? ` … (${bytes.length} bytes)` : ''}`
-}
-
-/** A value on one line; long ones are cut, for what is drawn is bounded. */
-export function brief(value, most = 160) {
-  if (value === undefined) return ''
-  const text = written(value, HEX_BYTES)
-  return text.length > most ? `${text.slice(0, most)}…` : text
-}
-
-export function pretty(value) {
-  const text = written(value, 1024, 2)
-  return text && text.length > 20_000 ? `${text.slice(0, 20_000)}… (${text.length} characters)` : text
-}
-
-/** What a gap says: how much was not passed on here, and why. */
-export const gapText = ({ gap }) => `${amount(gap.count ?? 0)} not passed on: ${gap.reason}`
-
-export const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false })
-
-export function when(ms) {
-  const date = new Date(ms)
-  const today = date.toDateString() === new Date().toDateString()
-  return today ? clock(ms) : `${date.toLocaleDateString()} ${clock(ms)}`
-}
-
-export function amount(number) {
-  if (typeof number !== 'number') return String(number)
-  if (Math.abs(number) >= 10_000) {
-    return Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 }).format(number)
-  }
-  return String(Number(number.toPrecision(4)))
-}
 
 export function toast(text, bad = false) {
   const node = h(bad ? 'div.bad' : 'div', { role: bad ? 'alert' : 'status' }, text)
@@ -106,7 +71,8 @@ export function dialog(title, fill) {
 /** Names and what is known of them; what is not known is left out. */
 export const facts = (told) => h('dl.facts', {}, Object.entries(told)
   .filter(([, one]) => one !== null && one !== undefined && one !== '').map(([name, one]) =>
-    h('div', {}, h('dt', {}, name), h('dd', {}, typeof one === 'object' ? brief(one) : String(one)))))
+    h('div', {}, h('dt', {}, name), h('dd', {}, typeof one === 'object' ? brief(one)
+      : String(typeof one === 'number' ? plain(one) : one)))))
 
 export function confirmed(question, action) {
   return new Promise((done) => {

@@ -1,5 +1,7 @@
 /** A form for a record, made of its table's schema; conditional, so that nobody overwrites unseen. */
-import { clear, dialog, h, pretty, toast } from './dom.js'
+import { clear, dialog, h, toast } from './dom.js'
+import { keyOf, typeOf } from './shape.js'
+import { pretty } from './text.js'
 
 /** Edit the record at a topic, or make one below a table if `fresh`. */
 export async function editRecord(app, topic, { fresh = false } = {}) {
@@ -15,7 +17,7 @@ export async function editRecord(app, topic, { fresh = false } = {}) {
   }
   const isMap = record.value && typeof record.value === 'object' && !Array.isArray(record.value)
   const fields = schema && (fresh || record.value === undefined || isMap)
-    ? fieldsOf(schema, record.value || {}) : null
+    ? fieldsOf(schema, record.value || {}, fresh ? null : topic.slice(table.length + 1)) : null
   return dialog(fresh ? `New ${table}` : topic, (box) => {
     const view = fields ? formView(fields) : rawView(record)
     const trouble = h('div', { role: 'alert' })
@@ -42,7 +44,7 @@ async function send(app, { topic, table, fresh, record, view }) {
   const value = view.value()
   if (fresh) {
     const id = view.id?.()
-    if (id) return app.rows.put(`${table}/${id}`, value, { ifNoneMatch: '*' })
+    if (id !== undefined) return app.rows.put(`${table}/${id}`, value, { ifNoneMatch: '*' })
     return app.rows.create(table, value)
   }
   if (record.cursor === null) return app.rows.put(topic, value, { ifNoneMatch: '*' })
@@ -75,8 +77,12 @@ async function conflict(app, { topic, record, view, trouble, box }) {
   return undefined
 }
 
-/** What may be edited, by the schema, and what the record has beside it. */
-function fieldsOf(schema, value) {
+/**
+ * What may be written, by the schema, and what the record has beside it. What the server sets is left
+ * out, and the key of a record that is there (`id`) is only shown: it is the record's place.
+ */
+function fieldsOf(schema, value, id) {
+  const key = keyOf(schema)
   const names = [...Object.keys(schema.properties || {})]
   for (const name of Object.keys(value)) if (!names.includes(name)) names.push(name)
   return names.map((name) => {
@@ -84,20 +90,21 @@ function fieldsOf(schema, value) {
     const types = [said.type].flat().filter((type) => type && type !== 'null')
     const required = schema.required?.includes(name)
     const { description = '', readOnly, enum: words } = said
-    return { name, description, readOnly, words, required, type: types[0], format: said.format,
-      old: value[name] }
+    const isKey = name === key
+    const fixed = isKey && id !== null
+    return { name, description, readOnly, words, required, type: types[0], kind: typeOf(said), isKey, fixed,
+      old: fixed ? value[name] ?? id : value[name] }
   }).filter((field) => !field.readOnly)
 }
 
 function formView(fields) {
   const inputs = fields.map((field) => ({ ...field, ...inputOf(field) }))
-  const isKey = ({ name }) => name === 'id'
   const told = ({ name }) => inputs.find((one) => name === one.name || name.startsWith(`${one.name}.`) ||
     name.startsWith(`${one.name}[`))
   return {
     node: h('div', {}, inputs.map((one) => one.node)),
-    id: () => inputs.find(isKey)?.read(),
-    value: () => Object.fromEntries(inputs.map((one) => [one.name, one.read()])
+    id: () => inputs.find(({ isKey }) => isKey)?.read(),
+    value: () => Object.fromEntries(inputs.filter(({ fixed }) => !fixed).map((one) => [one.name, one.read()])
       .filter(([, value]) => value !== undefined)),
     changes: () => Object.fromEntries(inputs.filter((one) => one.changed())
       .map((one) => [one.name, one.read() ?? null])),
@@ -116,7 +123,7 @@ function formView(fields) {
   }
 }
 
-function inputOf({ name, description, type, format, words, required, old }) {
+function inputOf({ name, description, type, kind, words, required, isKey, fixed, old }) {
   const id = `field-${name}`
   const isJson = !['string', 'integer', 'number', 'boolean'].includes(type) && !words
   const text = old === undefined || old === null ? ''
@@ -129,9 +136,10 @@ function inputOf({ name, description, type, format, words, required, old }) {
   input.value = text
   const help = h('span.badtext', { id: `${id}-wrong`, 'aria-live': 'polite' })
   input.setAttribute('aria-describedby', help.id)
-  const kind = format && format !== 'int32' ? format : type || 'any'
+  if (fixed) input.readOnly = true
+  const hint = fixed ? 'the key, which stays' : isKey ? `${kind}; empty: the server makes one` : kind
   const node = h('div.field', {}, h('label', { htmlFor: id }, name, required ? ' *' : '',
-    h('span.soft', {}, `  ${kind}`)), input, help, description ? h('div.soft', {}, description) : null)
+    h('span.soft', {}, `  ${hint}`)), input, help, description ? h('div.soft', {}, description) : null)
   return {
     input, node,
     changed: () => input.value !== text,

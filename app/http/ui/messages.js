@@ -1,7 +1,7 @@
 /** Undeclared topics: their branches, and the messages that are retained there. */
-import { amount, brief, calmly, clear, command, confirmed, dialog, h, pretty, toast, trying, when } from
-  './dom.js'
-import { note, refusal, rowsTable, section } from './rows.js'
+import { calmly, clear, command, confirmed, dialog, h, toast, trying } from './dom.js'
+import { actionsHead, fit, note, refusal, rowsTable, section } from './rows.js'
+import { amount, brief, formatOf, moment, parsed, pretty } from './text.js'
 
 const TABLES = '$SYS/topic_tables'
 const RETAINED = '$SYS/retained'
@@ -17,7 +17,7 @@ export function messagesPage(app, main, [chosen]) {
       ['Retained', (row) => amount(row.retained ?? 0)], ['Messages', (row) => amount(row.events ?? 0)],
       ['Bytes', (row) => amount(row.bytes ?? 0)],
       ['Exact subscribers', (row) => amount(row.subscription_count ?? 0)],
-      ['Since', (row) => (row.created ? when(Date.parse(row.created)) : '')]],
+      ['Since', (row) => moment(row.created)]],
     actions: [
       { label: 'Retained', act: (row) => retained.show(row.level ? `${row.level}/#` : '+') },
       { label: 'History', act: (row) => { location.hash = `#/records/${encodeURIComponent(row.name)}` } },
@@ -26,7 +26,7 @@ export function messagesPage(app, main, [chosen]) {
   })
   const delayed = rowsTable(app, '$SYS/delayed', {
     key: (row) => row.id,
-    columns: [['Topic', (row) => h('b', {}, row.topic)], ['Due', (row) => when(Date.parse(row.due))],
+    columns: [['Topic', (row) => h('b', {}, row.topic)], ['Due', (row) => moment(row.due)],
       ['What', 'kind'], ['Bytes', (row) => amount(row.payload_bytes ?? 0)], ['From', 'user']],
     actions: [{ label: 'Cancel', bad: true, may: () => app.may('administer'), act: async (row) => {
       if (!await confirmed(`Cancel what is due at ${row.topic}?`, 'Cancel it')) return
@@ -94,17 +94,18 @@ function retainedList(app, chosen) {
     if (state.problem) clear(box, note(refusal(state.problem)))
     else if (!state.rows.length) clear(box, none(app))
     else {
+      const until = state.rows.some((row) => row.expires_at) // few are kept for a time only
       clear(box, h('table.stacked', {}, h('thead', {}, h('tr', {}, ['Topic', 'Payload', 'Format', 'Bytes',
-        'QoS', 'Since', 'Until', ''].map((name) => h('th', {}, name)))),
-      h('tbody', {}, state.rows.map((row) => line(row)))))
+        'QoS', 'Since', ...(until ? ['Until'] : [])].map((name) => h('th', {}, name)), actionsHead())),
+      h('tbody', {}, state.rows.map((row) => line(row, until)))))
+      fit(box)
     }
   }
 
-  function line(row) {
+  function line(row, until) {
     const cells = [['Topic', h('b', {}, row.topic)], ['Payload', h('code', {}, brief(row.payload, 90))],
       ['Format', formatOf(row)], ['Bytes', amount(row.size)], ['QoS', String(row.qos)],
-      ['Since', row.timestamp ? when(Date.parse(row.timestamp)) : ''],
-      ['Until', row.expires_at ? when(Date.parse(row.expires_at)) : '']]
+      ['Since', moment(row.timestamp)], ...(until ? [['Until', moment(row.expires_at)]] : [])]
     return h('tr', { 'data-row': row.topic }, cells.map(([name, value]) =>
       h('td', { 'data-label': name, 'data-none': value === '' }, value)),
     h('td.end', {},
@@ -159,18 +160,4 @@ async function whole(app, topic) {
       .filter(Boolean).join(' · ')),
     h('pre', { 'data-part': 'payload' }, pretty(parsed(row.payload) ?? row.payload)),
     h('div.row', {}, h('span.grow'), h('button', { type: 'button', onclick: () => box.close() }, 'Close'))))
-}
-
-function formatOf({ content_type: type, payload }) {
-  if (type) return type
-  if (typeof payload !== 'string') return 'bytes'
-  return parsed(payload) === undefined ? 'text' : 'JSON'
-}
-
-function parsed(text) {
-  try {
-    return typeof text === 'string' ? JSON.parse(text) : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -1,6 +1,7 @@
 /** Users and roles: who may sign in, and as what. They are rows below $SYS like others. */
 import { ask } from './ask.js'
-import { clear, command, confirmed, h, toast, when } from './dom.js'
+import { clear, command, confirmed, h, toast } from './dom.js'
+import { moment } from './text.js'
 import { badge, badges, note, rowsTable, section } from './rows.js'
 
 const USERS = '$SYS/users'
@@ -14,10 +15,10 @@ export function peoplePage(app, main) {
   const users = rowsTable(app, USERS, {
     key: (row) => row.name,
     columns: [
-      ['Name', 'name'], ['', (row) => badge(row.disabled ? 'disabled' : 'active', !row.disabled)],
+      ['Name', 'name'], ['State', (row) => badge(row.disabled ? 'disabled' : 'active', !row.disabled)],
       ['Roles', (row) => badges(row.roles || [])], ['May', (row) => granted(row.rights).join(', ')],
       ['Signs in with', (row) => row.signs_in_with?.join(', ') || 'certificate or token'],
-      ['Last seen', (row) => (row.last_seen ? `${when(Date.parse(row.last_seen))} · ${row.last_door}` : '')],
+      ['Last seen', (row) => (row.last_seen ? `${moment(row.last_seen)} · ${row.last_door}` : '')],
       ['Refused', (row) => row.failures || ''],
       ['Attributes', (row) => (Object.keys(row.attributes || {}).length ? row.attributes : '')],
     ],

@@ -1,5 +1,6 @@
 /** A plot of numbers over time: a line of means in a band from least to greatest. */
-import { amount, clock, h, when } from './dom.js'
+import { h } from './dom.js'
+import { amount, clock, day, when, zone } from './text.js'
 
 const POINTS_MAX = 2000 // of one plot; older ones fall off
 const LEFT = 52
@@ -66,7 +67,7 @@ function paint(canvas, { points, range, at, steps }, height) {
   const [low, high] = bounds(seen)
   const x = (t) => LEFT + ((t - from) / range) * (width - LEFT - 8)
   const y = (v) => TOP + (1 - (v - low) / (high - low)) * (height - TOP - BOTTOM)
-  axes(pen, { low, high, from, to, range, x, y, width, height, line: colour('--line') })
+  axes(pen, { low, high, from, to, x, y, width, height, line: colour('--line') })
   pen.fillStyle = colour('--band')
   pen.beginPath()
   for (const point of seen) pen.lineTo(x(point.t), y(point.max ?? point.v))
@@ -103,7 +104,7 @@ function bounds(seen) {
   return [low >= 0 && low - air < 0 ? 0 : low - air, high + air]
 }
 
-function axes(pen, { low, high, from, to, range, x, y, width, height, line }) {
+function axes(pen, { low, high, from, to, x, y, width, height, line }) {
   pen.strokeStyle = line
   pen.lineWidth = 1
   pen.textAlign = 'right'
@@ -116,9 +117,9 @@ function axes(pen, { low, high, from, to, range, x, y, width, height, line }) {
     pen.fillText(amount(v), LEFT - 6, y(v) + 4)
   }
   pen.textAlign = 'left'
-  pen.fillText(range > 86_400_000 ? new Date(from).toLocaleDateString() : clock(from), LEFT, height - 5)
+  pen.fillText(`${day(from)} ${clock(from).slice(0, 5)}`, LEFT, height - 5)
   pen.textAlign = 'right'
-  pen.fillText(clock(to), x(to), height - 5)
+  pen.fillText(`${clock(to)} ${zone(to)}`, x(to), height - 5)
   pen.textAlign = 'left'
 }
 

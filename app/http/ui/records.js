@@ -1,5 +1,8 @@
 /** Tables as tables: browse, filter, sort, page, edit, delete; what changes on the screen is lit. */
-import { amount, brief, calmly, clear, command, confirmed, gapText, h, toast, trying } from './dom.js'
+import { calmly, clear, command, confirmed, h, toast, trying } from './dom.js'
+import { actionsHead, fit } from './rows.js'
+import { keyOf } from './shape.js'
+import { amount, cellText, gapText } from './text.js'
 import { editRecord } from './form.js'
 
 const PAGE = 50
@@ -30,12 +33,13 @@ async function showTable(app, main, table, picker) {
   const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0 }
   const lit = new Map()
   const columns = Object.keys(schema.properties || {})
-  const box = h('div.tablebox')
+  const box = h('div.tablebox.sideways')
   const about = h('span.soft', { role: 'status' })
   const changed = h('button', { type: 'button', hidden: true, onclick: () => load() })
   const column = h('select', { 'aria-label': 'Column' })
   const operator = h('select', { 'aria-label': 'Comparison' },
     Object.keys(OPERATORS).map((name) => h('option', {}, name)))
+  const order = h('select', { 'aria-label': 'Order', onchange: () => { state.sort = order.value; first() } })
   const wanted = h('input.wide', { placeholder: 'value', 'aria-label': 'Value to compare with' })
   const text = h('input.wide.mono', { placeholder: 'conditions: breed==collie&age=gt=3',
     'aria-label': 'Conditions' })
@@ -81,6 +85,7 @@ async function showTable(app, main, table, picker) {
     if (column.options.length !== columns.length) {
       clear(column, columns.map((name) => h('option', {}, name)))
     }
+    orders()
     before.disabled = !state.pages.length
     next.disabled = !state.next
     changed.hidden = !state.other
@@ -90,9 +95,10 @@ async function showTable(app, main, table, picker) {
       return
     }
     const now = performance.now()
-    clear(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, shown.map((name) => head(name)),
-      readOnly ? null : h('th.end', {}, h('span.soft', {}, '')))),
+    clear(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, readOnly ? null : actionsHead(),
+      shown.map((name) => head(name)))),
     h('tbody', {}, state.rows.map((row) => line(row, shown, now)))))
+    fit(box, true)
     if (lit.size) setTimeout(fade, LIT_MS)
   }
   const later = calmly(draw, 200)
@@ -100,6 +106,16 @@ async function showTable(app, main, table, picker) {
   function fade() {
     lit.clear()
     for (const node of box.querySelectorAll('.fresh')) node.classList.remove('fresh')
+  }
+
+  /** On a phone there are no heads of columns to press. */
+  function orders() {
+    const words = ['', ...columns.flatMap((name) => [`+${name}`, `-${name}`])]
+    if (order.options.length !== words.length) {
+      clear(order, words.map((word) => h('option', { value: word },
+        word ? `${word.slice(1)} ${word[0] === '+' ? '▲' : '▼'}` : 'their keys')))
+    }
+    order.value = state.sort
   }
 
   function head(name) {
@@ -114,24 +130,22 @@ async function showTable(app, main, table, picker) {
   function line(row, shown, now) {
     const topic = topicOf(row)
     const edit = () => editRecord(app, topic).then((node) => node?.addEventListener('close', load))
+    const button = (kind, sign, word, label, act) => h(kind, { type: 'button', title: word,
+      'aria-label': `${label} ${topic}`, onclick: (event) => {
+        event.stopPropagation()
+        act()
+      } }, h('span', { 'aria-hidden': 'true' }, sign), h('span.word', {}, ` ${word}`))
     const node = h(readOnly ? 'tr' : 'tr.may', { onclick: readOnly ? undefined : edit,
       'data-topic': topic },
-    shown.map((name) => h(typeof row[name] === 'number' ? 'td.num' : 'td',
-      { title: brief(row[name], 400), 'data-label': name,
-        'data-none': row[name] === undefined || row[name] === null }, cell(row[name]))),
     readOnly ? null : h('td.end', {},
-      h('button', { type: 'button', 'aria-label': `History of ${topic}`, onclick: (event) => {
-        event.stopPropagation()
+      button('button', '↺', 'History', 'History of', () => {
         location.hash = `#/topics/${encodeURIComponent(topic)}`
-      } }, 'History'),
-      h('button', { type: 'button', 'aria-label': `Edit ${topic}`, onclick: (event) => {
-        event.stopPropagation()
-        edit()
-      } }, 'Edit'),
-      h('button.bad', { type: 'button', 'aria-label': `Delete ${topic}`, onclick: (event) => {
-        event.stopPropagation()
-        remove(row, topic)
-      } }, 'Delete')))
+      }),
+      button('button', '✎', 'Edit', 'Edit', edit),
+      button('button.bad', '✕', 'Delete', 'Delete', () => remove(row, topic))),
+    shown.map((name) => h(typeof row[name] === 'number' ? 'td.num' : 'td',
+      { title: exactly(row[name]), 'data-label': name,
+        'data-none': row[name] === undefined || row[name] === null }, cellText(row[name]))))
     if (now - (lit.get(topic) ?? -1e9) < LIT_MS) node.classList.add('fresh')
     return node
   }
@@ -193,27 +207,23 @@ async function showTable(app, main, table, picker) {
   } }, column, operator, wanted, h('button', { type: 'submit' }, 'Filter'))
   const raw = h('form.row', { onsubmit: (event) => { event.preventDefault(); first() } }, text,
     h('button', { type: 'button', onclick: () => { text.value = ''; first() } }, 'All'))
+  const ordering = h('label.row.ordering', {}, h('span', {}, 'In the order of'), order)
   clear(main, h('div.row.head', {}, h('h1', {}, 'Records'), picker, about, h('span.grow'), changed,
     readOnly ? h('span.badge', {}, app.may('write') ? 'rows of the log: read only' : 'You may only read')
       : h('button.main', { type: 'button', onclick: async () => {
         const node = await editRecord(app, `${table}/`, { fresh: true })
         node?.addEventListener('close', load)
       } }, 'New record')),
-  builder, raw, box, h('div.row', {}, before, next))
-  for (const node of [builder, raw, box]) node.style.marginBottom = '10px'
+  builder, raw, ordering, box, h('div.row', {}, before, next))
+  for (const node of [builder, raw, ordering, box]) node.style.marginBottom = '10px'
   await load()
   const heard = app.rows.subscribe(`${table}/#`, hear, { start: 'new', onState: app.told })
   return () => heard.close()
 }
 
-const MOMENT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/
-const cell = (value) => brief(value, 80).replace(MOMENT, '$1 $2')
-
-/** The key's attribute: the first that the schema has, which is what its author wrote first. */
-function keyOf(schema) {
-  const names = Object.keys(schema.properties || {})
-  return names.includes('id') ? 'id' : names[0] || 'id'
-}
+/** A value with all its digits, for whoever points at it. */
+const exactly = (value) =>
+  (typeof value === 'string' ? value : JSON.stringify(value) ?? '').slice(0, 400)
 
 function example(schema) {
   const made = {}

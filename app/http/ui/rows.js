@@ -1,5 +1,6 @@
 /** The server's own rows as a table that follows them: told over the page's one connection. */
-import { brief, calmly, clear, h, trying } from './dom.js'
+import { calmly, clear, h, trying } from './dom.js'
+import { brief } from './text.js'
 
 const DRAW_MS = 200
 const NEWS_MS = 700 // between two looks, however much is told
@@ -9,8 +10,9 @@ const ROWS_FOUND = 12 // from so many on there is something to find
 /**
  * A table of the rows at a path; gives `{ node, look, end }`. Rows that are not told of are looked
  * at anew when something happens at `news`, and `every` so many milliseconds while the page is seen.
+ * `below(row)` is a sentence that has a line of its own under the row, such as what is wrong with it.
  */
-export function rowsTable(app, path, { columns, key, actions = [], none, news, every }) {
+export function rowsTable(app, path, { columns, key, actions = [], none, news, every, below }) {
   const box = h('div.tablebox')
   const find = h('input', { type: 'search', placeholder: 'Find', hidden: true, 'aria-label': 'Find a row',
     oninput: () => paint() })
@@ -67,6 +69,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
     if (state.problem && state.problem.status !== 404) clear(box, note(refusal(state.problem)))
     else if (rows.size) clear(box, tableOf())
     else clear(box, note(state.known || state.problem ? none : '…'))
+    fit(box)
     if (held) [...box.querySelectorAll('button')].find((one) => one.dataset.held === held)?.focus()
   }
 
@@ -75,13 +78,15 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
     const all = [...rows].filter(([, row]) => !wanted || JSON.stringify(row).toLowerCase().includes(wanted))
     const shown = all.slice(0, ROWS_DRAWN)
     const rest = all.length - shown.length
-    return [h('table.stacked', {}, h('thead', {}, h('tr', {}, columns.map(([name]) => h('th', {}, name)),
-      actions.length ? h('th', {}, '') : null)),
-    h('tbody', {}, shown.map(([name, row]) => line(name, row)))),
+    const told = columns.map(([title, read]) => [title, shown.map(([, row]) => cell(title, read, row))])
+      .filter(([, cells]) => cells.some((one) => !one.dataset.none)) // a column that says nothing
+    return [h('table.stacked', {}, h('thead', {}, h('tr', {}, told.map(([title]) => h('th', {}, title)),
+      actions.length ? actionsHead() : null)),
+    h('tbody', {}, shown.map(([name, row], index) => line(name, row, told.map(([, cells]) => cells[index]))))),
     rest > 0 ? note(`and ${rest} more, which are not drawn`) : []].flat()
   }
 
-  function line(name, row) {
+  function line(name, row, cells) {
     const buttons = actions.filter(({ may = () => true }) => may(row)).map((one) => {
       const label = typeof one.label === 'function' ? one.label(row) : one.label
       return h(one.bad ? 'button.bad' : 'button', { type: 'button', 'data-held': `${name} ${label}`,
@@ -90,8 +95,9 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
           look(!news)
         }) }, label)
     })
-    return h('tr', { 'data-row': name }, columns.map(([title, read]) => cell(title, read, row)),
-      actions.length ? h('td.end', {}, buttons) : null)
+    const said = below?.(row)
+    return [h(said ? 'tr.told' : 'tr', { 'data-row': name }, cells, actions.length ? h('td.end', {}, buttons) : null),
+      said ? h('tr.below', { 'data-below': name }, h('td', { colSpan: cells.length + 1 }, said)) : null]
   }
 
   const heard = (news ? [news].flat() : [`${path}/#`]).map((filter) =>
@@ -115,6 +121,31 @@ function cell(title, read, row) {
     'data-label': title,
     'data-none': text === '' }, isNode ? value : text)
 }
+
+/** The head of the column of buttons: a name for those who hear the table. */
+export const actionsHead = () => h('th.end', {}, h('span.heard', {}, 'Actions'))
+
+/**
+ * Draw a table whose columns have no room side by side as one card for each row, so that nothing is
+ * beyond the edge, or behind the buttons. One that goes `sideways` is moved there instead; not on a phone.
+ */
+export function fit(box, sideways = false) {
+  const look = () => {
+    box.classList.remove('narrow')
+    box.classList.toggle('narrow', PHONE.matches || (!sideways && box.scrollWidth > box.clientWidth))
+  }
+  look()
+  if (watched.has(box)) return
+  watched.add(box)
+  let width = box.clientWidth
+  new ResizeObserver(() => {
+    if (width === box.clientWidth) return
+    width = box.clientWidth
+    look()
+  }).observe(box)
+}
+const PHONE = matchMedia('(max-width: 760px)')
+const watched = new WeakSet()
 
 /** Why something is not shown, for somebody who did nothing wrong. */
 export function refusal(problem) {

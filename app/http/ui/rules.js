@@ -12,7 +12,7 @@ export function rulesPage(app, main, [about]) {
   const rules = rowsTable(app, RULES, {
     key: (row) => row.id,
     columns: [
-      ['Rule', 'id'], ['', (row) => badge(row.effect || 'allow', row.effect !== 'deny')],
+      ['Rule', 'id'], ['Effect', (row) => badge(row.effect || 'allow', row.effect !== 'deny')],
       ['Actions', (row) => row.actions?.join(', ')], ['Topics', (row) => h('code', {}, row.filter || '')],
       ['For', (row) => {
         const named = [...(row.roles || []), ...(row.users || [])]

@@ -1,5 +1,7 @@
 /** What is declared: each table as schema.graphql says it, its attributes, and where it is. */
-import { amount, clear, command, h } from './dom.js'
+import { clear, command, h } from './dom.js'
+import { typeOf } from './shape.js'
+import { amount } from './text.js'
 import { badge, note } from './rows.js'
 
 export async function schemaPage(app, main) {
@@ -41,12 +43,4 @@ function card(app, name, schema, row) {
           said.description || ''))
     }))) : note('It takes any content.'),
     row?.text ? h('details', {}, h('summary', {}, 'As it is declared'), h('pre', {}, row.text)) : null)
-}
-
-function typeOf({ type, format, $ref, items, anyOf }) {
-  if (anyOf) return typeOf(anyOf[0])
-  if ($ref) return $ref.split('/').at(-1)
-  const known = [type].flat().filter((one) => one && one !== 'null')[0] || 'any'
-  if (known === 'array') return `[${typeOf(items || {})}]`
-  return format && format !== 'int32' ? `${known} (${format})` : known
 }

@@ -1,5 +1,6 @@
 /** The server itself: its figures as live plots. */
-import { amount, brief, clear, h } from './dom.js'
+import { clear, h } from './dom.js'
+import { amount, brief } from './text.js'
 import { numbersOf, plot } from './plot.js'
 import { badge } from './rows.js'
 

@@ -1,6 +1,7 @@
 /** Bridges, dead letters and snapshots: rows of the server, with what one may do to them. */
 import { ask } from './ask.js'
-import { amount, clear, command, confirmed, dialog, facts, h, toast, when } from './dom.js'
+import { clear, command, confirmed, dialog, facts, h, toast } from './dom.js'
+import { amount, moment } from './text.js'
 import { badge, rowsTable, section } from './rows.js'
 
 const FIGURES_MS = 5000 // what is counted changes without being told
@@ -12,14 +13,15 @@ export function gatewayPage(app, main) {
     news: '$SYS/gateway/+/+',
     every: FIGURES_MS,
     columns: [['Bridge', 'broker_name'],
-      ['', (row) => badge(row.connected ? 'connected' : 'not connected', row.connected)],
+      ['State', (row) => badge(row.connected ? 'connected' : 'not connected', row.connected)],
       ['Where', (row) => `${row.host}:${row.port}`], ['Mode', 'delivery_mode'],
       ['Waiting', (row) => String(row.outbox_pending ?? '')],
       ['Behind by', (row) => (row.lag_seconds ? `${amount(row.lag_seconds)} s` : '')],
       ['Sent', (row) => amount(row.messages_sent ?? 0)],
       ['Received', (row) => amount(row.messages_received ?? 0)],
       ['Dropped', (row) => amount(row.messages_dropped ?? 0)],
-      ['Failed', (row) => amount(row.messages_failed ?? 0)], ['Last error', 'last_error']],
+      ['Failed', (row) => amount(row.messages_failed ?? 0)]],
+    below: (row) => row.last_error && `Last error: ${row.last_error}`,
     actions: [{ label: 'Show', act: (row) => showBridge(row) },
       { label: 'Remove', bad: true, may: (row) => may() && !row.configured, act: async (row) => {
       const said = `Remove the bridge ${row.broker_name}? What waits for it is forgotten.`
@@ -35,8 +37,8 @@ export function gatewayPage(app, main) {
   const dead = rowsTable(app, '$SYS/dead_letters', {
     key: (row) => `${row.broker}/${row.id}`,
     news: '$SYS/gateway/+/dead_letters/+',
-    columns: [['Bridge', 'broker'], ['Topic', 'topic'], ['Payload', 'payload'], ['Attempts', 'attempts'],
-      ['Last error', (row) => row.last_error ?? row.error]],
+    columns: [['Bridge', 'broker'], ['Topic', 'topic'], ['Payload', 'payload'], ['Attempts', 'attempts']],
+    below: (row) => (row.last_error ?? row.error) && `Last error: ${row.last_error ?? row.error}`,
     actions: [
       { label: 'Edit', may, act: (row) => mend(app, at(row), row) },
       { label: 'Send again', may, act: async (row) => {
@@ -111,10 +113,11 @@ export function snapshotsPage(app, main) {
   const shots = rowsTable(app, '$SYS/snapshots', {
     key: (row) => row.id,
     columns: [['Name', 'id'], ['Kind', 'kind'],
-      ['', (row) => badge(row.newest ? 'newest' : row.state, !/damaged|failed/.test(row.state))],
+      ['State', (row) => badge(row.newest ? 'newest' : row.state, !/damaged|failed/.test(row.state))],
       ['Table', 'table'], ['Rows', (row) => amount(row.rows ?? 0)],
       ['Bytes', (row) => amount(row.bytes ?? 0)],
-      ['Made', (row) => moment(row.created ?? row.began)], ['Error', 'error']],
+      ['Made', (row) => moment(row.created ?? row.began)]],
+    below: (row) => row.error,
     actions: [{ label: 'Remove', bad: true, may: () => app.may('administer'), act: async (row) => {
       if (!await confirmed(`Remove ${row.id}?`, 'Remove')) return
       await app.rows.delete(`$SYS/snapshots/${row.id}`)
@@ -137,5 +140,3 @@ export function snapshotsPage(app, main) {
   command('spark.read.parquet("data/snapshots/newest/Dog").show()'))
   return () => shots.end()
 }
-
-const moment = (text) => (text ? when(Date.parse(text)) : '')

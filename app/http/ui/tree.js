@@ -1,5 +1,6 @@
 /** The tree of topics with values that change. What is drawn is bounded; what is not, is counted. */
-import { amount, brief, calmly, clear, command, h } from './dom.js'
+import { calmly, clear, command, h } from './dom.js'
+import { amount, brief } from './text.js'
 import { showTopic } from './detail.js'
 
 const LINE = 30 // pixels of one line
