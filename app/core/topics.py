@@ -52,6 +52,11 @@ def split_delayed(topic: str) -> tuple[str, str]:
 def check_filter(text: str) -> None:
     """Raise INVALID unless ``text`` is a legal topic filter (MQTT-4.7.1-1, MQTT-4.7.1-2)."""
     _check_text(text, "topic filter")
+    check_wildcards(text)
+
+
+def check_wildcards(text: str) -> None:
+    """Raise INVALID where a wildcard stands that is none, whatever is allowed here besides."""
     levels = text.split("/")
     for position, level in enumerate(levels):
         if "#" in level and (level != "#" or position != len(levels) - 1):

@@ -129,6 +129,35 @@ async def test_unsuback_before_five(world, version):
     assert [Unsuback(9)] == await peer.ask(Unsubscribe(9, ("a", "never")))
 
 
+BROKEN = ["", "a/#/b", "a+", "+a/b", "a#", "#a", "#/", "$share/g/a+"]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+@pytest.mark.parametrize("version", [3, 4])
+async def test_unsubscribe_of_no_filter_ends_the_connection_before_five(world, text, version):
+    """MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-1, MQTT-4.8.0-1 of 3.1.1: UNSUBACK would say done."""
+    peer = await world.subscribed("a", version=version)
+    assert [] == await peer.ask(Unsubscribe(9, ("a", text)))
+    assert (True, "UNSUBSCRIBE: ") == (peer.closed, peer.client.trouble[:13])
+
+
+@pytest.mark.parametrize("text", BROKEN)
+async def test_unsubscribe_of_no_filter_is_told_in_five(world, text):
+    """MQTT 5, 3.11.3: its own reason, as SUBACK has; the others end, and the connection stays."""
+    peer = await world.subscribed("a")
+    expected = Reason.TOPIC_FILTER_INVALID, Reason.SUCCESS
+    assert [Unsuback(9, expected)] == await peer.ask(Unsubscribe(9, (text, "a")))
+    assert not peer.closed
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_unsubscribe_over_a_limit_of_the_server_ends_no_connection(world, version):
+    """It is a filter all the same, to which nobody can be subscribed."""
+    peer = await world.subscribed("a", version=version)
+    assert [Unsuback(9)] == await peer.ask(Unsubscribe(9, ("/" * 200,)))
+    assert not peer.closed
+
+
 async def test_a_filter_again_replaces_its_options(world):
     """MQTT-3.8.4-3: one subscription with the new options, and no event twice or lost."""
     peer = await world.subscribed("a", qos=1)

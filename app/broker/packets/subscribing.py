@@ -29,13 +29,13 @@ from app.broker.sessions.subscription_rows import tell_subscription
 from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
-from app.core.topics import TopicFilter
+from app.core.topics import TopicFilter, check_wildcards
 from app.engine.past.places import Place
 from app.engine.watch.subscription import Interest
 from app.engine.watch.subscription import Subscription as LiveCursor
-from app.mqtt.packets import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from app.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from app.mqtt.reasons import PacketType, Reason
-from app.mqtt.violations import Violation
+from app.mqtt.violations import Violation, protocol_error
 
 if TYPE_CHECKING:
     from app.broker.broker import Broker
@@ -426,11 +426,28 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     session, caller = client.session, client.caller
     if session is None or caller is None:  # the table of legal packets refuses it
         return
+    if client.connection.version != MQTT_5:
+        _check_formed(packet.filters)
     reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
     for text, reason in zip(packet.filters, reasons, strict=True):
         if reason == Reason.SUCCESS:
             client.broker.engine.hooks.tell("unsubscribed", caller, filter=text)
     client.send_saved(Unsuback(packet.packet_id, reasons))
+
+
+def _check_formed(filters: Sequence[str]) -> None:
+    """Raise for what is no topic filter: before MQTT 5, UNSUBACK could only tell of success.
+
+    It is a violation of the protocol, which ends the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
+    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server's is well formed: nobody has it.
+    """
+    for text in filters:
+        if not text:
+            raise protocol_error("UNSUBSCRIBE: a topic filter must be one character or longer")
+        try:
+            check_wildcards(text)
+        except Error as error:
+            raise protocol_error(f"UNSUBSCRIBE: {error.message}") from None
 
 
 def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
