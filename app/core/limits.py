@@ -433,6 +433,9 @@ SUBSCRIPTION_TAKE_BYTES_MAX = 256 * 1024
 """Payload bytes handed over at once: bounds what one slow reader holds beside its queue."""
 STREAM_SEND_SECONDS = 30
 """A reader that takes nothing for so long is cut off; it can resume where it was."""
+STREAM_LEAVE_SECONDS = 30
+"""So long an event stream that was cut off keeps what was written for its reader, which may read on
+and find why it ended: no more than a buffer of its connection, and its place among them."""
 STREAM_END_SECONDS = 0.5
 """What a resource has to end by itself after its client left, before it is cancelled (C6)."""
 STREAM_WATCH_SECONDS = 5

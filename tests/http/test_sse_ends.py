@@ -110,10 +110,11 @@ async def test_a_busy_stream_sends_no_heartbeats_mid_event():
         assert list(range(200)) == [e["value"]["n"] for e in await stream.values(200)]
 
 
-async def stopped_reader(doors, url):
-    """Open a stream as a reader that takes nothing."""
-    peer = socket.create_connection(("127.0.0.1", doors.port))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+async def stopped_reader(doors, url, buffer_bytes=4096):
+    """Open a stream as a reader that takes nothing; from a small buffer it would read for long."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    peer.connect(("127.0.0.1", doors.port))
     peer.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
     await doors.until(lambda: len(doors.edge.watch) > 0)
     return peer
@@ -126,6 +127,7 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors,
     before = doors.counts
     with await stopped_reader(doors, "/Dog/1?start=new"):
         (stopped,) = doors.edge.watch._streams
+        stopped.leave_seconds = 0
         async with doors.sse("/Dog/1?start=new") as healthy:
             await healthy.next()
             big = b'{"n": "' + b"x" * 50_000 + b'"}'
@@ -138,6 +140,58 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors,
             await healthy.next()
     await doors.until(lambda: len(doors.edge.watch) == 0)
     await doors.until(lambda: doors.counts == before)
+
+
+async def cut_off(doors):
+    """Return a reader that took nothing for long, its stream, and how many events there were."""
+    peer = await stopped_reader(doors, "/Dog/1?start=new", 500_000)
+    (stream,) = doors.edge.watch._streams
+    big = b'{"n": "' + b"x" * 50_000 + b'"}'
+    written = 0
+    while not stream._outlet.busy_since:
+        written = (await doors.write("Dog/1", PUT, big)).seq
+    stream.look(stream._outlet.busy_since + sse.STREAM_SEND_SECONDS + 1)
+    return peer, stream, written
+
+
+def rest_of(peer):
+    """Return what comes until the connection ends."""
+    with peer:
+        parts = iter(lambda: peer.recv(1_000_000), b"")
+        return b"".join(parts)
+
+
+async def test_a_reader_that_was_cut_off_finds_why_when_it_reads_on(doors):
+    """C18: a whole response, whose last event tells the reason; the id before it resumes."""
+    peer, _, written = await cut_off(doors)
+    assert 0 == doors.engine.bus.subscriptions
+    came = await asyncio.to_thread(rest_of, peer)
+    assert came.endswith(b"\r\n0\r\n\r\n")
+    *events, last = (part for part in came.split(b"\n\n") if b"data: " in part)
+    assert b"event: problem" in last
+    problem = json.loads(last.partition(b"data: ")[2])
+    assert ("busy", "slow") == (problem["code"], problem["reason"])
+    last_id = events[-1].partition(b"id: ")[2].partition(b"\n")[0].decode()
+    taken = int(last_id.partition(":")[2])
+    async with doors.sse("/Dog/1", **{"last-event-id": last_id}) as again:
+        cursors = [each["cursor"] for each in await again.values(written - taken)]
+    assert [doors.cursor(seq) for seq in range(taken + 1, written + 1)] == cursors
+
+
+async def test_a_reader_that_was_cut_off_does_not_delay_the_end(doors):
+    """The word that was left for it is given up when the server stops."""
+    peer, stream, _ = await cut_off(doors)
+    with peer:
+        doors.edge.closing.set()
+        await doors.until(lambda: stream not in doors.edge.watch._streams)
+
+
+async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
+    """Its subscription has ended; who may read what concerns it no longer."""
+    peer, stream, _ = await cut_off(doors)
+    with peer:
+        doors.engine.access.changed()
+        assert stream in doors.edge.watch._streams
 
 
 async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):

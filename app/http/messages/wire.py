@@ -42,6 +42,20 @@ def cut(send: Send) -> bool:
     return True
 
 
+def leave_word(send: Send, block: bytes) -> bool:
+    """End an event stream whose peer does not read, with a last block behind what waits for it.
+
+    The connection closes when the peer has taken all of it. Return whether that was possible: who
+    left the word has to cut the connection if the peer never does.
+    """
+    if not isinstance(event_lane_of(send), FastEventLane):
+        return False
+    transport = server_of(send).transport
+    transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(block), block))  # RFC 9112, 7.1
+    transport.close()
+    return True
+
+
 def is_closing(send: Send) -> bool:
     """Tell whether the server has begun to close a connection."""
     transport = getattr(server_of(send), "transport", None)

@@ -4,7 +4,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from app.codecs import JSON, encode
-from app.core.errors import Error
+from app.core.errors import Code, Error
 from app.core.limits import STREAM_RETRY_SPREAD
 from app.http.messages.asgi import HeaderList
 from app.http.messages.problems import problem
@@ -37,3 +37,13 @@ def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
     """Return the last event of a stream that cannot go on."""
     details = encode(problem(error, instance, edge.engine.cursor), JSON)
     return b"event: problem\ndata: %b\n\n" % details
+
+
+def slow_reader(seconds: float) -> Error:
+    """Return why a stream ended whose reader took nothing for so long (C18)."""
+    return Error(
+        Code.BUSY,
+        f"nothing of this stream was taken for {seconds:g} s, so it ends here; connect anew with "
+        "the last id as Last-Event-ID, as EventSource does, and nothing that is logged is missed",
+        reason="slow",
+    )

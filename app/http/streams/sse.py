@@ -18,6 +18,7 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
+    STREAM_LEAVE_SECONDS,
     STREAM_SEND_SECONDS,
 )
 from app.engine.hooks.hooks import Hooks
@@ -26,9 +27,9 @@ from app.engine.watch.subscription import Interest, Subscription
 from app.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
 from app.http.messages.problems import FACES, as_error
 from app.http.messages.replies import send_problem
-from app.http.messages.wire import EventLane, Gone, cut, event_lane_of
+from app.http.messages.wire import EventLane, Gone, cut, event_lane_of, leave_word
 from app.http.streams.beginnings import Beginning, begin, resource_at
-from app.http.streams.blocks import headers_for, problem_block, retry_block
+from app.http.streams.blocks import headers_for, problem_block, retry_block, slow_reader
 from app.http.streams.custom_events import serve_resource
 from app.http.streams.frames import Frames, Once
 from app.http.streams.openings import Request, accepted, request_of
@@ -109,6 +110,9 @@ class EventStream:
         self._gone = False
         self._heartbeat: list[Any] = []
         self._quiet_since = 0.0
+        self._left_since = 0.0
+        """Since when its last word waits for the reader, in the loop's seconds; 0: none does."""
+        self.leave_seconds = STREAM_LEAVE_SECONDS
         watch = edge.watch
         self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
 
@@ -175,6 +179,16 @@ class EventStream:
         if not cut(self._send) and self._task is not None:
             self._task.cancel()
 
+    def _leave(self, now: float) -> None:
+        """End for a reader that does not read, so that it finds why should it read on."""
+        word = problem_block(self._edge, slow_reader(STREAM_SEND_SECONDS), self.path)
+        if not leave_word(self._send, word):
+            self._cut()
+            return
+        self._gone, self._left_since = True, now
+        self._outlet.close()
+        self._edge.engine.close(self.subscription)
+
     # -- what the watch calls --------------------------------------------------------------------
 
     @property
@@ -185,9 +199,12 @@ class EventStream:
     def look(self, now: float) -> None:
         """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
         outlet = self._outlet
-        if outlet.busy_since:
-            if now - outlet.busy_since > STREAM_SEND_SECONDS:
+        if self._left_since:
+            if now - self._left_since > self.leave_seconds:
                 self._cut()
+        elif outlet.busy_since:
+            if now - outlet.busy_since > STREAM_SEND_SECONDS:
+                self._leave(now)
         elif outlet.wrote or not self._quiet_since:
             outlet.wrote = False
             self._quiet_since = now
@@ -197,6 +214,8 @@ class EventStream:
 
     def judge(self) -> None:
         """Raise why the reader may not have what it reads any more, if it may not."""
+        if self._left_since:  # its subscription has ended
+            return
         stay(self._edge.engine, self.subscription)
 
     def refuse(self, error: Error) -> None:
