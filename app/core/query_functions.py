@@ -45,6 +45,11 @@ def read_sort(argument: str, table: Table) -> tuple[Sort, ...]:
 
 
 def _sort_key(name: str, table: Table) -> Sort:
+    if "=" in name:
+        raise Unreadable(
+            f"{shown(name)} is no name to sort by; write sort(-age,name): there is no order by "
+            "distance from a target"
+        )
     target = find(table, name.lstrip("+-").strip(), stored=True)
     if target.type in {Type.LIST, Type.OBJECT}:
         raise Unreadable(f"{target.name} is of type {target.type}, which has no order")

@@ -65,8 +65,8 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
         key = table.primary_key
         return Target(path, key.type if key and key.type is not Type.ANY else Type.ID)
     attribute = _member(table.name, table.attributes, table.sealed, path[0])
-    if stored and attribute is not None:
-        _must_be_stored(attribute)
+    if attribute is not None:
+        _must_be_stored(attribute, compared=stored)
     for part in path[1:]:
         attribute = _inside(attribute, part)
     return Target(path, attribute.type if attribute else Type.ANY)
@@ -84,11 +84,16 @@ def _member(
     return None
 
 
-def _must_be_stored(attribute: Attribute) -> None:
+def _must_be_stored(attribute: Attribute, *, compared: bool) -> None:
     if attribute.stored:
         return
     what = "computed" if attribute.computed is not None else "a relationship"
-    raise Unreadable(f"{attribute.name} is {what}; only stored attributes can be compared")
+    raise Unreadable(
+        f"{attribute.name} is {what}; only stored attributes can be compared"
+        if compared
+        else f"{attribute.name} is {what}, and only stored attributes can be selected; read the "
+        "attributes that it is made of"
+    )
 
 
 def _inside(attribute: Attribute | None, part: str) -> Attribute | None:

@@ -28,20 +28,13 @@ from app.core.freshness import STALE
 from app.core.limits import QUERY_CONDITIONS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_CHARS_MAX
 from app.core.queries import Condition, Group, Operator, Query
 from app.core.query_functions import read_limit, read_select, read_sort
+from app.core.query_names import WRITTEN
 from app.core.query_terms import ORDERINGS, Target, Unreadable, find, read_value
 from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.values import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
-_WRITTEN: Final = {
-    "limit": "limit(10)",
-    "offset": "limit(20,30), which is ten from the twentieth on",
-    "sort": "sort(-name)",
-    "select": "select(name)",
-    "after": "after(token)",
-}
-"""How a query says what other servers take as a parameter of that name."""
 _STALE: Final = re.compile(rf"{STALE}==?(true|false)(?=&|$)")
 _FUNCTION: Final = re.compile(r"([A-Za-z-]+)(?:\(|%28)")
 _ARGUMENT: Final = re.compile(r"(.*?)(?:\)|%29)", re.DOTALL)
@@ -233,9 +226,9 @@ class _Reader:
         if before and written == "=" and self._goes_on(before, raw):
             written, raw = f"={raw}=", ""
         name = ".".join(before.path) if before and not raw else self._decode(raw)
-        if name in _WRITTEN and not self._table.open and self._table.attribute(name) is None:
+        if name in WRITTEN and not self._table.open and self._table.attribute(name) is None:
             raise Unreadable(
-                f"{self._table.name} has no attribute {shown(name)}; write {_WRITTEN[name]}"
+                f"{self._table.name} has no attribute {shown(name)}; write {WRITTEN[name]}"
             )
         target = find(self._table, name, stored=True)
         self.start = symbol.start()

@@ -94,7 +94,7 @@ class Engine:
         self.access = Access(now)
         tables = [shape.table for shape in registry.shapes.values()]
         self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
-        self._readable = Readable(reader, self.hooks, self.rights, now)
+        self.readable = Readable(reader, self.hooks, self.rights, now, self.contents)
         self.past = Past(reader, self.rights, AsOf(reader, self.contents, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
@@ -306,7 +306,7 @@ class Engine:
         """Return the current record at a topic; raises NOT_FOUND."""
         self.authorise_read(topic, caller)
         route = self.registry.route(topic)
-        record = await self._readable.record(route, topic, caller)
+        record = await self.readable.record(route, topic, caller)
         if record is not None:
             record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
@@ -332,12 +332,12 @@ class Engine:
         It has fewer than there are where hooks keep some from the caller.
         """
         self.rights.check_table(table, caller)
-        return await self._readable.search(table, query, caller)
+        return await self.readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
         self.rights.check_table(table, caller)
-        return await self._readable.count(table, query, caller)
+        return await self.readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""

@@ -337,7 +337,7 @@ def test_what_does_not_fit_together(text, sentence, character):
         ("a.b", (("a", "b"),), Shape.VALUE),
         ("id,home{city}", (("id",), ("home", "city")), Shape.OBJECT),
         ("a{b{c,d},e},f", (("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)), Shape.OBJECT),
-        ("$id, double ,owner.name", (("$id",), ("double",), ("owner", "name")), Shape.OBJECT),
+        ("$id, age ,home.city", (("$id",), ("age",), ("home", "city")), Shape.OBJECT),
     ],
 )
 def test_select(text, paths, shape):
@@ -385,6 +385,8 @@ def test_everything_together():
         ("sort(tags)", "tags is of type List, which has no order"),
         ("sort(double)", "double is computed"),
         (f"sort({'a,' * QUERY_SORT_KEYS_MAX}a)", "a sort has at most"),
+        ("sort(vec,target=[1,2])", '"target=[1" is no name to sort by'),
+        ("select(name,double)", "double is computed, and only stored attributes can be selected"),
         ("select()", "a select names no attribute"),
         ("select([])", "a select names no attribute"),
         ("select({a})", "'{' must follow a name"),

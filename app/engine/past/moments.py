@@ -9,6 +9,7 @@ It knows neither who asks nor what is read.
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from app.core.clock import version_at, version_of
@@ -21,6 +22,10 @@ from app.schema.durations import parse_duration
 _CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')
 _ZONE: Final = re.compile(r" (?=\d\d:?\d\d$)")
 """The plus sign of a time zone, as it arrives in a query that was not percent-encoded."""
+_YEAR: Final = re.compile(r"[12][0-9]{3}")
+"""What is a year to whoever writes it, and as milliseconds a moment of the first three seconds."""
+CLOCKS_APART_SECONDS: Final = 60
+"""How far a client's clock may be ahead of this one: what it calls now is not to come."""
 _MILLISECONDS: Final = re.compile(r"[0-9]{1,14}")
 
 
@@ -41,6 +46,12 @@ def moment_of(value: object, name: str, now_seconds: float) -> Moment:
     text = str(value).strip() if isinstance(value, str) or type(value) is int else ""
     if _CURSOR.fullmatch(text):
         return Moment(cursor=parse_cursor(text))
+    if _YEAR.fullmatch(text):
+        raise Error(
+            Code.INVALID,
+            f"{name}={text} would be {text} milliseconds after 1970 began; for the year write "
+            f"{text}-01-01T00:00:00Z",
+        )
     version = _version(text, now_seconds)
     if version is None:
         raise Error(
@@ -49,6 +60,19 @@ def moment_of(value: object, name: str, now_seconds: float) -> Moment:
             f"ago such as -1h, now, or a cursor, not {str(value)[:80]!r}",
         )
     return Moment(version)
+
+
+def bygone_of(value: object, name: str, now_seconds: float) -> Moment:
+    """Read a moment that has passed; raises INVALID for one that is to come."""
+    moment = moment_of(value, name, now_seconds)
+    if moment.version > version_of(int((now_seconds + CLOCKS_APART_SECONDS) * 1_000)):
+        now = datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="seconds")
+        raise Error(
+            Code.INVALID,
+            f"{name} is a moment that has passed, and {str(value)[:80]!r} is to come: it is "
+            f"{now.replace('+00:00', 'Z')} here",
+        )
+    return moment
 
 
 def _version(text: str, now_seconds: float) -> int | None:

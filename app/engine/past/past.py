@@ -24,7 +24,7 @@ from app.core.tables import Table
 from app.core.topic_tables import Source, branch_of
 from app.core.topics import TopicFilter
 from app.engine.past.asof import AsOf
-from app.engine.past.moments import Moment, forgotten, moment_of, position_of
+from app.engine.past.moments import Moment, bygone_of, forgotten, moment_of, position_of
 from app.engine.past.places import Place, place_of
 from app.engine.reader import Reader
 from app.engine.rights.rights import Rights
@@ -57,6 +57,10 @@ class Past:
     def moment(self, value: object, name: str) -> Moment:
         """Read a moment as a caller writes it; ``name`` says what it is for. Raises INVALID."""
         return moment_of(value, name, self._now())
+
+    def bygone(self, value: object, name: str) -> Moment:
+        """Read a moment of the past: one that is to come is refused, for nobody knows it."""
+        return bygone_of(value, name, self._now())
 
     def place(self, fields: Mapping[str, object]) -> Place:
         """Read where a subscription begins, which may be so long ago; raises INVALID."""

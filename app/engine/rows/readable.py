@@ -6,7 +6,7 @@ given (G6) is left out of lists and counts, record by record. It knows no grants
 asked for those before.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.core.callers import Caller
@@ -21,10 +21,12 @@ from app.core.tables import Table
 from app.core.topic_tables import PREFIX
 from app.core.topics import TopicFilter
 from app.engine.branches.topic_rows import View
+from app.engine.contents import Contents
 from app.engine.hooks.hooks import Hooks
 from app.engine.reader import Reader
 from app.engine.registry import Entry, Route
 from app.engine.rights.rights import Rights
+from app.engine.rows.names import Names
 from app.engine.rows.row_reads import Let, RowReads
 from app.store.store import Page
 
@@ -60,12 +62,15 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
 class Readable:
     """The reads of one engine."""
 
-    def __init__(self, reader: Reader, hooks: Hooks, rights: Rights, now: WallClock) -> None:
+    def __init__(
+        self, reader: Reader, hooks: Hooks, rights: Rights, now: WallClock, contents: Contents
+    ) -> None:
         self._reader = reader
         self._hooks = hooks
         self._rights = rights
         self._now = now
         self._rows = RowReads(reader)
+        self._names = Names(contents, reader.count)
         reader.supply = hooks.supply
 
     async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
@@ -83,10 +88,27 @@ class Readable:
         return next(iter(kept), None)
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
-        """Return one page of a query's answer, without what is kept from the caller."""
+        """Return one page of a query's answer, without what is kept from the caller.
+
+        Raises INVALID for a misspelt name in the query, where that is certain.
+        """
         view = self._view(table)
         if view is not None:
             return await self._rows.search(view, query, self._let(caller))
+        page = await self._search(table, query, caller)
+        await self.check_names(table, query, page.records, caller)
+        return page
+
+    async def check_names(
+        self, table: Table, query: Query, records: Sequence[Record], caller: Caller
+    ) -> None:
+        """Raise INVALID for a misspelt name in a query, if ``records`` begin its answer."""
+        if not self._rights.sifts(caller, table):
+            await self._names.check(
+                table, query, records, lambda table, query: self._search(table, query, caller)
+            )
+
+    async def _search(self, table: Table, query: Query, caller: Caller) -> Page:
         asked = self._rights.narrowed(caller, table, self._timed(table, query))
         if asked is None:
             return Page(self._reader.announced(), [])
@@ -147,11 +169,14 @@ class Readable:
                 return 0
             if asked.where is None and asked.stale is None:
                 return await self._reader.count(table)
-            return await self._reader.matching(table, asked)
+            count = await self._reader.matching(table, asked)
+            if not count:
+                await self.check_names(table, replace(query, sort=(), select=None), (), caller)
+            return count
         count, after = 0, query.after
         while True:
             part = Query(query.where, None, (), SCAN_PAGE_RECORDS, 0, after, query.stale)
-            page = await self.search(table, part, caller)
+            page = await self._search(table, part, caller)
             count += len(page.records)
             after = page.after
             if not after:

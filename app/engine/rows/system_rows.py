@@ -7,7 +7,7 @@ for those who may (``rights/rights.py``). It knows neither sessions nor any prot
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,8 +16,11 @@ from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds, project
 from app.core.limits import SYSTEM_ROWS_MAX, SYSTEM_ROWS_SLICE
 from app.core.queries import Condition, Group, Operator, Query
+from app.core.query_names import undeclared
 from app.core.query_terms import Unreadable, guessed
 from app.core.scalars import Mismatch
+from app.core.suggestions import did_you_mean
+from app.core.tables import Table
 from app.engine.resource import Resource
 
 _LOOSE = frozenset({Operator.EQ, Operator.NE})
@@ -62,12 +65,16 @@ class SystemRows(Resource):
         limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
         wanted = query.offset + limit
         found: list[Row] = []
+        known: dict[str, None] = {}
         seen, where = 0, loosened(query.where)
         names = iter(self.names())
         while some := list(islice(names, SYSTEM_ROWS_SLICE)):
             for name in some:
                 row = self.row(name, whole=False) if self._may_read(name) else None
-                if row is None or not holds(where, row, name):
+                if row is None:
+                    continue
+                known.update(dict.fromkeys(row))
+                if not holds(where, row, name):
                     continue
                 seen += 1
                 if query.sort or seen > query.offset:
@@ -77,8 +84,18 @@ class SystemRows(Resource):
             if len(found) > SYSTEM_ROWS_MAX:  # only to be sorted can there be so many
                 raise Error(Code.TOO_LARGE, _TOO_MANY)
             await asyncio.sleep(0)  # others get their turn of the loop
+        if seen < wanted or query.sort:  # then all rows were looked at
+            _check_names(query, known, self.topic, found=bool(seen))
         page = answer(query, found).rows if query.sort else found[:limit]
         return [project(query.select, row, name) for name, row in page]
+
+
+def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: bool) -> None:
+    """Raise for a name that no row has, of those that the answer has nothing of (P5)."""
+    for name, use in undeclared(Table(topic, None), query).items():
+        if known and name[0] not in known and not (use == "where" and found):
+            near = did_you_mean(name[0], known)
+            raise Error(Code.INVALID, f"no row at {topic!r} has a field {name[0][:80]!r}{near}")
 
 
 def loosened(where: Condition | Group | None) -> Condition | Group | None:

@@ -5,6 +5,7 @@ table that declares an attribute of that name keeps the name for its conditions,
 alone, such as ``?count``: that is no condition.
 """
 
+import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ from app.http.messages.periods import Period, divide_period
 
 READ: Final = ("meta", "count")
 WRITE: Final = ("retain", "atomic")
+_CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+")
 _SWITCH: Final = {"": True, "true": True, "false": False}
 
 
@@ -58,6 +60,7 @@ def read_parameters(
     switches, rest = _divide(text_of_query(query_string), READ, taken)
     period = None
     if past:
+        _refuse_long_poll(rest, taken)
         period, rest = divide_period(rest, taken)
     return Parameters(query=rest, period=period, **switches)
 
@@ -74,6 +77,21 @@ def write_parameters(query_string: bytes) -> Parameters:
             f"a write has no parameter {name!r} but retain and atomic{did_you_mean(name, WRITE)}",
         )
     return Parameters(**switches)
+
+
+def _refuse_long_poll(text: str, taken: Container[str]) -> None:
+    """Raise for the words of a long poll (FEATURES B18), which there is not."""
+    for term in text.split("&"):
+        name, _, value = term.partition("=")
+        if name not in taken and (
+            (name == "live" and value in _SWITCH) or (name == "since" and _CURSOR.fullmatch(value))
+        ):
+            raise Error(
+                Code.INVALID,
+                f"{name!r} is no parameter of GET, for there is no long poll; for what happened "
+                "after a cursor write ?from=<cursor>, and to wait for what comes, "
+                "?since=<cursor> with Accept: text/event-stream",
+            )
 
 
 def _divide(

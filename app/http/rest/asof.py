@@ -25,7 +25,7 @@ def moment_asked(request: Request) -> Moment | None:
     period = request.parameters.period
     if period is None or period.asof is None:
         return None
-    return request.engine.past.moment(period.asof, "asof")
+    return request.engine.past.bygone(period.asof, "asof")
 
 
 async def send_then(

@@ -40,6 +40,7 @@ async def get(request: Request) -> None:
     elif is_collection(route):
         await _send_collection(request, route.record_id)
     elif is_description(route):
+        _check_description(request)
         await descriptions.send_description(request)
     elif route.entry is not None and route.shape is None:
         raise not_offered(route, request.method)
@@ -47,6 +48,17 @@ async def get(request: Request) -> None:
         await descriptions.send_index(request)
     else:
         await _get_record(request)
+
+
+def _check_description(request: Request) -> None:
+    """Raise for a query at a table's path without the slash: its records are below it."""
+    if text := request.parameters.query:
+        where = path_of(request.topic)
+        raise Error(
+            Code.INVALID,
+            f"{where!r} is the table's description, which takes no query; its records are at "
+            f"'{where}/?{text[:100]}'",
+        )
 
 
 async def _get_record(request: Request) -> None:
@@ -127,9 +139,18 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
         return
     media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
     value = _parts(request, record, reading.path, media_type)
+    await _check_selected(request, record)
     body = encode([value] if media_type == NDJSON else value, media_type)
     content_type = content_type_header(media_type)
     await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
+
+
+async def _check_selected(request: Request, record: Record) -> None:
+    """Raise for a misspelt name in ``select``: no record of the table has such an attribute."""
+    text, table = request.parameters.query, record.table
+    if text and table is not None:
+        query = Query(select=_select_of(text, table))
+        await request.engine.readable.check_names(table, query, (record,), request.caller)
 
 
 def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:

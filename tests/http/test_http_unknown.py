@@ -1,0 +1,116 @@
+"""What a GET says and nothing knows is refused, with what was probably meant (FEATURES P5)."""
+
+import json
+
+import pytest
+from rest_world import EPOCH, world
+
+from app.core.queries import Condition, Operator, Query
+from app.core.tables import Attribute, Table, Type
+from app.engine.rows.names import looks_at_all
+
+
+@pytest.fixture
+async def rest(tmp_path):
+    """Two dogs, of which one has an attribute that nobody declared, and an open table's record."""
+    async with world(folder=tmp_path) as opened:
+        for number, more in ((1, {}), (2, {"nickname": "Bo", "owner": {"name": "A", "pet": 1}})):
+            body = {"name": f"Rex{number}", "age": number} | more
+            await opened.put(f"/Dog/{number}", json.dumps(body).encode())
+        await opened.put("/Open/1", b'{"kind": "a"}')
+        yield opened
+
+
+REFUSED = [
+    ("agee==5", 'did you mean "age"?'),
+    ("agee=5", 'did you mean "age"?'),
+    ("age=gt=100&nam==x", 'did you mean "name"?'),
+    ("[agee==5|agee==6]", 'did you mean "age"?'),
+    ("owner.nam==x", "'owner.nam'"),
+    ("sort(-agee)", 'did you mean "age"?'),
+    ("select(name,agee)", 'did you mean "age"?'),
+    ("select(agee)", 'did you mean "age"?'),
+    ("agee==5&count", 'did you mean "age"?'),
+    ("page=2", "write limit(20,40)"),
+    ("per_page=20", "write limit(20)"),
+    ("live=true", "there is no long poll"),
+    (f"since={EPOCH}:1&live=true", "there is no long poll"),
+    (f"since={EPOCH}:1", "?from=<cursor>"),
+    ("asof=2099", "for the year write 2099-01-01T00:00:00Z"),
+    ("asof=2099-01-01T00:00:00Z", "is to come"),
+    ("sort(vec,target=[1,2])", "no order by distance"),
+]
+
+
+@pytest.mark.parametrize(("query", "words"), REFUSED)
+async def test_p5_a_word_that_nothing_knows_is_refused(rest, query, words):
+    answer = await rest.get(f"/Dog/?{query}")
+    assert (400, True) == (answer.status, words in answer.value["detail"]), answer.body
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["nickname==Rex", "nickname==Bo", "owner.pet==2", "sort(nickname)", "select(name,nickname)"],
+)
+async def test_p5_what_some_record_has_is_no_mistake(rest, query):
+    assert 200 == (await rest.get(f"/Dog/?{query}&age=ge=0")).status
+
+
+async def test_p5_a_part_of_a_record_likewise(rest):
+    assert 400 == (await rest.get("/Dog/1?select(agee)")).status
+    assert None is (await rest.get("/Dog/1?select(nickname)")).value
+
+
+async def test_p5_an_open_table_knows_what_its_records_have(rest):
+    assert [] == (await rest.get("/Open/?kind==b")).value
+    answer = await rest.get("/Open/?kinf==b")
+    assert "no record has one" in answer.value["detail"]
+    await rest.delete("/Open/1")
+    assert [] == (await rest.get("/Open/?kinf==b")).value
+
+
+async def test_p5_an_empty_table_with_types_knows_its_attributes(rest):
+    """So a misspelt name is found before the first record is there."""
+    answer = await rest.get("/Timed/?mad==5")
+    assert 'did you mean "made"?' in answer.value["detail"]
+
+
+async def test_p5_a_large_table_is_not_scanned_for_a_name(rest):
+    """Not more than the query did: here the key answers it."""
+    rest.engine.readable._names._looked_at_max = 1
+    assert [] == (await rest.get("/Dog/?id==7&agee==5")).value
+    assert 400 == (await rest.get("/Dog/?agee==5")).status
+
+
+@pytest.mark.parametrize(
+    ("query", "use", "all_of_it"),
+    [
+        (Query(Condition(("x",), Operator.EQ, 1)), "where", True),
+        (Query(Condition(("breed",), Operator.EQ, 1)), "where", False),
+        (Query(Condition(("$id",), Operator.STARTS_WITH, "a")), "sort", False),
+        (Query(), "select", True),
+        (Query(limit=5), "select", False),
+    ],
+)
+def test_p5_which_queries_look_at_all_records(query, use, all_of_it):
+    table = Table("Dog", "Dog", (Attribute("breed", Type.STRING, indexed=True),))
+    assert all_of_it is looks_at_all(table, query, use)
+
+
+async def test_p5_rows_of_the_system_know_their_fields(rest):
+    answer = await rest.get("/$SYS/delayed/?duee==1")
+    assert [] == answer.value
+    await rest.put("/$delayed/60/Open/2", b"{}")
+    answer = await rest.get("/$SYS/delayed/?duee==1")
+    assert 'did you mean "due"?' in answer.value["detail"]
+    assert 400 == (await rest.get("/$SYS/delayed/?sort(duee)")).status
+
+
+async def test_p5_a_query_without_the_slash_says_where_the_records_are(rest):
+    answer = await rest.get("/Dog?age==5")
+    assert "'/Dog/?age==5'" in answer.value["detail"]
+
+
+async def test_p5_a_clock_that_is_a_little_ahead_asks_for_now(rest):
+    moment = int((rest.engine.now() + 5) * 1000)
+    assert 200 == (await rest.get(f"/Dog/?asof={moment}")).status
