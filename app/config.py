@@ -92,6 +92,11 @@ class Http(Section):
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
     )
+    idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
+        default=86_400,
+        description="How long the answer to a request with an `Idempotency-Key` is kept for when "
+        "it comes again.",
+    )
 
 
 class Network(Section):

@@ -49,6 +49,7 @@ from app.engine.delayed import OWNER as DELAYED
 from app.engine.engine import Engine
 from app.engine.groups.group_table import OWNER as GROUPS
 from app.engine.hooks.hooks import Hooks
+from app.engine.idempotency import OWNER as KEYS
 from app.engine.loader import load_resources
 from app.engine.producers import OWNER as PRODUCERS
 from app.engine.reader import Reader
@@ -167,6 +168,7 @@ class Application:
                 sample_messages(self.broker, stats)
             self.metrics.retained = await self._on_writer(self._count_records)
             await self._restore()
+            self._end_in_time()
             deadlines = Deadlines(self.engine, self.schema.tables, self._now)
             self._closing.callback(deadlines.stop)
             self._run(deadlines.start())
@@ -211,6 +213,7 @@ class Application:
         wills = await self._on_writer(self.store.states, WILLS)
         self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
         self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
+        self.engine.producers.keys.restore(await self._on_writer(self.store.states, KEYS))
         self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
 
     def _build(self) -> None:
@@ -261,7 +264,6 @@ class Application:
         self._run(self.identity.look())
         list_slow(self.engine, self.config.slow_subscriptions.settings)
         self._retain()
-        self._end_in_time()
         results = Results(
             self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
         )
@@ -325,8 +327,10 @@ class Application:
 
     def _end_in_time(self) -> None:
         """End what has a time at which it is over, at that time."""
-        expiries = Expiries([EndOfRecords(self.engine, self._now)], self._now)
-        self.engine.committer.ends = expiries.note
+        keys = self.engine.producers.keys
+        keys.keep_seconds = self.config.http.idempotency_seconds
+        expiries = Expiries([EndOfRecords(self.engine, self._now), keys], self._now)
+        self.engine.committer.ends = keys.ends = expiries.note
         self._closing.push_async_callback(expiries.stop)
         expiries.start()
 

@@ -10,11 +10,12 @@ from typing import cast
 from app.codecs import decode, encode, is_structured
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
-from app.core.events import DELETE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from app.core.lineage import is_of
 from app.core.tables import Role
 from app.core.values import merge_patch
 from app.engine.contents import Plain, structured_type
+from app.engine.remembered import pack
 from app.engine.rights.befores import note_before
 from app.engine.shape import Shape
 from app.engine.stamps import is_late, stamp_of, tombstone
@@ -42,8 +43,9 @@ def decide_all(
             continue
         if current:
             _note(write, current)
-        _accept(write, current, events, changes, next_seq)
-        outcomes.append(Receipt(write.event))
+        receipt = Receipt(write.event)
+        _accept(write, current, events, changes, next_seq, receipt)
+        outcomes.append(receipt)
         index += 1
     return outcomes
 
@@ -65,7 +67,8 @@ def decide(
     try:
         for write in unit:
             late = _decide(write, current)
-            receipts.append(Receipt(write.event, late=late))
+            existed = write.mark is not None and not late and _is_there(write.event, current)
+            receipts.append(Receipt(write.event, existed, late=late))
             if not late:
                 _note(write, current)
     except Error as error:
@@ -76,12 +79,16 @@ def decide(
         together = Error(error.code, f"nothing was written, because: {error.message}")
         return [error if item is write else together for item in unit]
     for item, receipt in zip(unit, receipts, strict=True):
-        late = cast("Receipt", receipt).late
-        _accept(item, current, events, changes, next_seq, late=late > 0)
+        _accept(item, current, events, changes, next_seq, cast("Receipt", receipt))
     group = unit[0].group
     if group is not None and group.conclude is not None:
         changes += group.conclude(receipts)
     return receipts
+
+
+def _is_there(event: Event, current: Current) -> bool:
+    """Tell what the store will: whether a record is there before; of a message it does not."""
+    return event.kind != MESSAGE and current.get(event.topic) is not None
 
 
 def _accept(
@@ -90,12 +97,11 @@ def _accept(
     events: list[Event],
     changes: list[Change],
     next_seq: Callable[[], int],
-    *,
-    late: bool = False,
+    receipt: Receipt,
 ) -> None:
     """Append what a write asks for that was decided."""
     event = write.event
-    if write.logged and not late:
+    if write.logged and not receipt.late:
         event.seq = next_seq()
         events.append(event)
         if event.kind == DELETE:
@@ -103,7 +109,9 @@ def _accept(
     if write.changes:
         changes += write.changes
     if write.mark is not None:
-        changes.append(Change(*write.mark, event.seq.to_bytes(8, "big")))
+        owner, name, start = write.mark
+        kept = pack(event, existed=receipt.existed, late=receipt.late)
+        changes.append(Change(owner, name, start + kept))
 
 
 def _note(write: Write, current: Current) -> None:

@@ -5,7 +5,6 @@ anything, hooks that authorise are not asked, and it does not hear what it said 
 asks to, so that a rule which writes where it watches does not run round for ever.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +14,10 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PUT, Event
 from app.core.limits import STREAM_ITEMS_MAX
 from app.core.topics import GATEWAY_PREFIX, TopicFilter, check_topic
-from app.engine.producers import is_marked
 from app.engine.schedules import mark_if_called
 from app.engine.watch.interests import Interest
 from app.engine.watch.subscription import Subscription
-from app.engine.write import Outcome, Receipt, resolver
+from app.engine.write import Outcome, Receipt
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -94,19 +92,7 @@ class LocalClient:
     async def _write_all(self, events: list[Event]) -> list[str | None]:
         """Write all or none; what a schedule wrote before is known by the first of them."""
         mark_if_called(events[0])
-        heard = None
-        if is_marked(events[0]):
-            known: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-            heard = self.engine.producers.hear(events[0], self._caller, resolver(known))
-            if heard is None:
-                _raise_any([await known])
-                return [None] * len(events)
-        try:
-            outcomes = await self.engine.write_all(events, self._caller, atomic=True)
-        except Error as error:
-            outcomes = [error]
-        if heard is not None:
-            heard(outcomes[0])
+        outcomes = await self.engine.write_all(events, self._caller, atomic=True)
         _raise_any(outcomes)
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
 

@@ -2,9 +2,9 @@
 
 A write may carry a mark: the name of its producer, the producer's epoch, and a number that it gives
 to one write only. Mark and event are one transaction. When the same mark comes again (because the
-acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first, with
-the same position, and nothing else happens; while the first is still on its way, the repeat waits
-for it. An older epoch is fenced off: a producer that was replaced cannot write any more.
+acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first, as
+``remembered.py`` keeps it, and nothing else happens; while the first is still on its way, the
+repeat waits for it. An older epoch is fenced off: a producer that was replaced can write no more.
 
 A producer may say below which number all is done: those need no memory, and a repeat of one gets a
 receipt without a position. Else the newest numbers are remembered, as many as a bound says; what is
@@ -13,7 +13,7 @@ can use up the numbers of another.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -28,6 +28,8 @@ from app.core.gateway_limits import (
     PRODUCERS_MAX,
 )
 from app.core.topics import DELAYED_PREFIX
+from app.engine.idempotency import KEY, Keys, fact_of_key
+from app.engine.remembered import pack, receipt_of
 from app.engine.write import Done, Outcome, Receipt
 from app.store.store import Change
 
@@ -38,7 +40,7 @@ MARK: Final = "producer"
 """The property of an event that carries its mark, as it was written."""
 PATH: Final = "path"
 """The property of an event that names the logs it has been in: it has no effect in one of them."""
-MARKS: Final = frozenset({MARK, PATH})
+MARKS: Final = frozenset({MARK, PATH, KEY})
 OWNER: Final = "producer/"
 """What the owners of marks begin with; the user and the producer's name follow."""
 _LOW: Final = "low"
@@ -92,8 +94,8 @@ class Producer:
     """All numbers below this are done, the producer has said."""
     forgotten: int = 0
     """Of numbers below this nobody knows whether they were written."""
-    done: dict[int, int] = field(default_factory=dict)
-    """The position that each number became."""
+    done: dict[int, bytes] = field(default_factory=dict)
+    """What each number became, as ``remembered.py`` packs it."""
     flying: dict[tuple[int, int], list[Done]] = field(default_factory=dict)
     """Epoch and number of what is being written, and who waits besides the first."""
 
@@ -111,6 +113,7 @@ class Producers:
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
+        self.keys = Keys(engine, engine.now)
         self._producers: dict[str, Producer] = {}
         """By owner; the one that wrote last is the last."""
         self.repeats = 0
@@ -121,17 +124,17 @@ class Producers:
         for owner, name, value in facts:
             text, _, number = name.partition(":")
             producer = self._producers.setdefault(owner, Producer(owner))
-            epoch, known = int(text), int.from_bytes(value, "big")
+            epoch = int(text)
             if epoch > producer.epoch:
                 producer.enter(epoch)
             if epoch < producer.epoch:  # it was on its way when the newer one began
                 continue
             if number == _LOW:
-                producer.low = known
+                producer.low = int.from_bytes(value, "big")
             elif number == _FORGOTTEN:
-                producer.forgotten = known
+                producer.forgotten = int.from_bytes(value, "big")
             else:
-                producer.done[int(number)] = known
+                producer.done[int(number)] = value
 
     def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return what is to hear of a marked write; None when it came before.
@@ -145,11 +148,13 @@ class Producers:
                 self.repeats += 1
                 done(Receipt(event, existed=True, repeat=True))
                 return None
-            mark = properties.get(MARK)
-            if mark is None:
+            mark, key = properties.get(MARK), properties.get(KEY)
+            if mark is None and key is None:
                 return done
             if event.topic.startswith(DELAYED_PREFIX):
                 raise _not_delayed()
+            if key is not None:
+                return self.keys.hear(str(key), event, caller, done)
             name, epoch, number, low = parse_mark(str(mark))
             producer = self._producer(_owner(caller, name))
             self._enter(producer, name, epoch)
@@ -158,20 +163,32 @@ class Producers:
                 self.repeats += 1
                 producer.flying[epoch, number].append(done)
                 return None
-            seq = producer.done.get(number, 0 if number < producer.low else None)
-            if seq is None and number < producer.forgotten:
+            known = producer.done.get(number, b"" if number < producer.low else None)
+            if known is None and number < producer.forgotten:
                 done(_forgotten(name, number, producer.forgotten))
                 return None
         except Error as error:
             done(error)
             return None
-        if seq is not None:
+        if known is not None:
             self.repeats += 1
-            event.seq = seq
-            done(Receipt(event, existed=True, repeat=True))
+            done(receipt_of(known, event, self._engine))
             return None
         producer.flying[epoch, number] = []
         return self._hearing(producer, epoch, number, done)
+
+    def knows(self, event: Event, caller: Caller) -> bool:
+        """Tell whether a write with the event's mark was done before."""
+        properties = event.properties or {}
+        if (key := properties.get(KEY)) is not None:
+            return self.keys.knows(str(key), caller)
+        if (mark := properties.get(MARK)) is None:
+            return False
+        name, epoch, number, low = parse_mark(str(mark))
+        known = self._producers.get(_owner(caller, name))
+        if known is None or known.epoch != epoch:
+            return False
+        return number in known.done or number < max(known.low, low)
 
     def _producer(self, owner: str) -> Producer:
         producer = self._producers.pop(owner, None)
@@ -230,11 +247,12 @@ class Producers:
         def hear(outcome: Outcome) -> None:
             waiting = producer.flying.pop((epoch, number), [])
             if isinstance(outcome, Receipt) and producer.epoch == epoch:
-                producer.done[number] = outcome.event.seq
+                late, existed = outcome.late, outcome.existed
+                producer.done[number] = pack(outcome.event, existed=existed, late=late)
             done(outcome)
             for other in waiting:
                 if isinstance(outcome, Receipt):
-                    other(Receipt(outcome.event, existed=True, late=outcome.late, repeat=True))
+                    other(replace(outcome, repeat=True))
                 else:
                     other(outcome)
 
@@ -249,7 +267,7 @@ def is_marked(event: Event) -> bool:
 def _not_delayed() -> Error:
     return Error(
         Code.INVALID,
-        "a delayed write cannot be numbered: leave the producer or the delay out",
+        "a delayed write cannot be numbered: leave the producer, the key or the delay out",
     )
 
 
@@ -261,13 +279,26 @@ def _forgotten(name: str, number: int, least: int) -> Error:
     )
 
 
-def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str] | None:
-    """Return owner and name of the fact that a marked event was written; None for others."""
-    mark = event.properties.get(MARK) if event.properties is not None else None
-    if mark is None:
+def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str, bytes] | None:
+    """Return owner and name of the fact that a marked event was written; None for others.
+
+    The third is what its value begins with, before the receipt. The mark of an idempotency key is
+    taken from the event: it is not stored with it.
+    """
+    properties = event.properties or {}
+    if (key := properties.get(KEY)) is not None:
+        event.properties = {name: properties[name] for name in properties if name != KEY} or None
+        return fact_of_key(str(key), caller)
+    if (mark := properties.get(MARK)) is None:
         return None
     name, epoch, number, _ = parse_mark(str(mark))
-    return _owner(caller, name), f"{epoch}:{number}"
+    return _owner(caller, name), f"{epoch}:{number}", b""
+
+
+def numbered(text: str, index: int) -> str:
+    """Return the mark of a batch's record: the batch has the number of its first."""
+    name, epoch, number, low = parse_mark(text)
+    return f"{name}:{epoch}:{number + index}:{low}" if index else text
 
 
 def _owner(caller: Caller, name: str) -> str:

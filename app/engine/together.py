@@ -17,8 +17,9 @@ from app.core.events import Event
 from app.core.tables import Table
 from app.engine.admission import Admission
 from app.engine.hooks.passage import Passage
+from app.engine.producers import is_marked
 from app.engine.registry import VERB_OF_KIND, Route
-from app.engine.write import Group, Outcome, Receipt, resolver
+from app.engine.write import Done, Group, Outcome, Receipt, resolver
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -61,35 +62,79 @@ class Together:
         """Write all or none; raises what refuses one of them before the commit."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        dones = self._hear(events, caller, futures)
+        if dones is None:  # it came before
+            return list(await asyncio.gather(*futures))
+        try:
+            await self._carry_out(events, caller, dones)
+        except Error as error:
+            for done in dones:
+                done(error)
+            raise
+        return list(await asyncio.gather(*futures))
+
+    async def _carry_out(
+        self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
+    ) -> None:
         if self._engine.hooks.writing and caller.door != "server":
 
             def go_on(became: Sequence[Event | None]) -> None:
-                for event, left, future in zip(events, became, futures, strict=True):
+                for event, left, done in zip(events, became, dones, strict=True):
                     if left is None:
-                        future.set_result(Receipt(event))
-                self._submit(became, caller, futures)
+                        done(Receipt(event))
+                self._submit(became, caller, dones)
 
             await self._passage.together(events, caller, go_on)
         else:
-            self._submit(events, caller, futures)
-        return list(await asyncio.gather(*futures))
+            self._submit(events, caller, dones)
 
-    def _submit(
+    def _hear(
         self,
-        events: Sequence[Event | None],
+        events: Sequence[Event],
         caller: Caller,
         futures: "Sequence[asyncio.Future[Outcome]]",
+    ) -> list[Done] | None:
+        """Return what is to hear of each write; None if all that are marked came before (M8).
+
+        Then the futures have the receipts, or will. Raises what refuses a mark, and CONFLICT when
+        only some came before: they were not written all or none.
+        """
+        dones: list[Done] = [resolver(future) for future in futures]
+        marked = [index for index, event in enumerate(events) if is_marked(event)]
+        if not marked:
+            return dones
+        heard = [self._engine.producers.hear(events[i], caller, dones[i]) for i in marked]
+        fresh = [done for done in heard if done is not None]
+        refused = [futures[i].result() for i in marked if futures[i].done()]
+        error = next((item for item in refused if isinstance(item, Error)), None)
+        if error is None and 0 < len(fresh) < len(marked):
+            error = _partly_known()
+        if error is not None:
+            for done in fresh:
+                done(error)
+            raise error
+        if not fresh:
+            for event, future in zip(events, futures, strict=True):
+                if not is_marked(event):
+                    future.set_result(Receipt(event, existed=True, repeat=True))
+            return None
+        for index, done in zip(marked, fresh, strict=True):
+            dones[index] = done
+        return dones
+
+    def _submit(
+        self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
     ) -> None:
         """Submit a group; None is a write that a hook has dropped."""
         engine, writes = self._engine, []
-        for event, future in zip(events, futures, strict=True):
+        for event, heard in zip(events, dones, strict=True):
             if event is None:
                 continue
             route = engine.registry.route(event.topic)
             engine.rights.check_write(route.topic, caller, event.kind)
             if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
                 raise _not_atomic(route, event)
-            done = self._passage.telling(caller, resolver(future))
+            done = self._passage.telling(caller, heard)
             writes.append(self._admission.admit(route, event, caller, done))
         _place([write.event for write in writes])
         group = Group(writes)
@@ -97,6 +142,14 @@ class Together:
             write.group = group
         if writes:
             engine.committer.submit(writes)
+
+
+def _partly_known() -> Error:
+    return Error(
+        Code.CONFLICT,
+        "some of these writes came before and some did not, so they cannot be all or none; take "
+        "new numbers",
+    )
 
 
 def _not_atomic(route: Route, event: Event) -> Error:

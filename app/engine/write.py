@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from app.core.callers import Caller
 from app.core.errors import Error
-from app.core.events import Event, Record
+from app.core.events import RETAINED, Event, Record
 from app.engine.retained.retaining import Quota
 from app.engine.rights.table_sight import TableSight
 from app.engine.shape import Shape
@@ -139,8 +139,9 @@ class Write:
         """Facts that become true if and only if its outcome is a Receipt."""
         self.quota: Quota | None = None
         """Counts the messages that are kept, where there may not be any number."""
-        self.mark: tuple[str, str] | None = None
-        """Owner and name of the fact that remembers its position, if its producer numbered it."""
+        self.mark: tuple[str, str, bytes] | None = None
+        """Owner and name of the fact that remembers its receipt, if it may come again, and what
+        the value of that fact begins with."""
         self.sight: TableSight | None = None
         """What its writer sees of the table and may write; None: all of it."""
         self.sent: object = None
@@ -165,6 +166,7 @@ class Write:
             or self.stamped
             or self.job != ""
             or self.quota is not None
+            or (self.mark is not None and self.event.kind in RETAINED)
             or self.event.kind == "patch"
             or self.sight is not None
             or (shape is not None and (bool(shape.managed) or shape.ruled))

@@ -396,3 +396,31 @@ async def test_a_numbered_publish_that_comes_again_has_no_effect(world, qos):
     assert 1 == len({user(answer, "seq") for answer in answers})
     assert user(answers[0], "seq")
     assert [b"x"] == payloads(watcher.heard())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("payload", [b'{"name":"Rex"}', b""], ids=["put", "delete"])
+async def test_a_retained_publish_that_comes_again_gets_the_same_answer(world, qos, payload):
+    """P4: with the position, which a client of a table need not ask for."""
+    peer = await world.connected()
+    answers = []
+    for packet_id in (1, 2):
+        mark = users(("rowcast-producer", "m:1:7"))
+        peer.publish("Dog/1", payload, qos, True, packet_id, **mark)
+        answers += await peer.hear()
+    assert answers[0].properties == answers[1].properties
+    assert answers[0].reason == answers[1].reason
+    assert user(answers[0], "seq")
+
+
+async def test_a_late_publish_that_comes_again_is_told_the_same(world):
+    """P4, E26."""
+    peer = await world.connected()
+    stamp, mark = ("rowcast-version", "1600000000000001"), ("rowcast-producer", "m:1:7")
+    peer.publish("a/b", b"1", qos=1, retain=True, **users(("rowcast-version", "1600000000000002")))
+    await peer.hear()
+    answers = []
+    for packet_id in (2, 3):
+        peer.publish("a/b", b"2", 1, True, packet_id, **users(stamp, mark))
+        answers += await peer.hear()
+    assert ["1600000000000002"] * 2 == [user(answer, "rowcast-late") for answer in answers]

@@ -311,4 +311,4 @@ async def test_a_numbered_write_that_comes_again_has_no_effect(doors):
         write = {"op": "put", "topic": "Cat/1", "value": {"name": "x"}, "producer": "m:1:7"}
         first, again = await ask(peer, id=1, **write), await ask(peer, id=2, **write)
     assert (first["cursor"], True) == (again["cursor"], again["repeat"])
-    assert again["version"] is None  # it is not remembered, and 0 would be wrong
+    assert (first["version"], True) == (again["version"], again["created"])

@@ -25,7 +25,7 @@ _EXPOSED: Final = (
 )
 _DEFAULT_HEADERS: Final = (
     b"accept, content-type, if-match, if-none-match, last-event-id, "
-    b"rowcast-low, rowcast-origin, rowcast-producer, rowcast-version"
+    b"idempotency-key, rowcast-low, rowcast-origin, rowcast-producer, rowcast-version"
 )
 
 

@@ -37,7 +37,7 @@ async def put(request: Request) -> None:
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
     values = _values(body, content_type)
-    prepared = [_prepare(request, table, value, media_type) for value in values]
+    prepared = _prepare_all(request, table, values, media_type)
     if request.parameters.atomic:
         await _write_together(request, table, _all_of(prepared))
         return
@@ -60,9 +60,8 @@ async def create(request: Request, body: bytes, content_type: str | None) -> Non
 
 
 def _table(request: Request) -> Table:
-    for header, what in ((b"rowcast-version", "version"), (b"rowcast-producer", "producer")):
-        if header in request.headers:
-            raise Error(Code.INVALID, f"a batch brings no {what}; write its records one by one")
+    if b"rowcast-version" in request.headers:
+        raise Error(Code.INVALID, "a batch brings no version; write its records one by one")
     table = request.route.table
     if table is None:
         raise not_offered(request.route, request.method)
@@ -91,6 +90,17 @@ def _id_name(table: Table) -> str:
 
 
 # -- put -------------------------------------------------------------------------------------------
+
+
+def _prepare_all(
+    request: Request, table: Table, values: Sequence[object], media_type: str
+) -> list[Event | Error]:
+    """Return the event of each record, or why there is none; each has a number of its own (M8)."""
+    prepared = [_prepare(request, table, value, media_type) for value in values]
+    for index, item in enumerate(prepared):
+        if isinstance(item, Event):
+            request.mark(item, index)
+    return prepared
 
 
 def _prepare(request: Request, table: Table, value: object, media_type: str) -> Event | Error:
@@ -144,9 +154,11 @@ async def _create_each(
 ) -> list[Outcome]:
     """Create each record for itself, in order."""
 
-    async def one(value: object) -> Outcome:
+    async def one(index: int, value: object) -> Outcome:
         try:
-            event = request.event(PUT, encode(value, media_type), media_type)
+            payload = encode(value, media_type)
+            event = new_event(request.topic, PUT, payload, media_type, request.caller)
+            request.mark(event, index)
             return await request.engine.create(request.topic, event, request.caller)
         except Exception as failure:  # noqa: BLE001 - as_error logs it
             return as_error(failure, f"a batch at {request.topic!r}")
@@ -154,8 +166,9 @@ async def _create_each(
     first = []
     key = table.primary_key
     if values and key is not None and key.type in _NUMBERED:
-        first = [await one(values[0])]  # which finds the last number; after that nobody waits
-    return first + await asyncio.gather(*map(one, values[len(first) :]))
+        first = [await one(0, values[0])]  # which finds the last number; after that nobody waits
+    rest = list(enumerate(values))[len(first) :]
+    return first + await asyncio.gather(*(one(*each) for each in rest))
 
 
 async def _create_together(
@@ -163,8 +176,10 @@ async def _create_together(
 ) -> None:
     """Create all or none."""
     named = [_named(table, value) for value in values]
-    events = _all_of([_prepare(request, table, value, media_type) for value in named])
+    events = _all_of(_prepare_all(request, table, named, media_type))
     for index, event in enumerate(events):
+        if request.engine.producers.knows(event, request.caller):
+            continue
         known = await request.engine.reader.get(table, event.topic)
         if known is not None and request.engine.rights.record(request.caller, known) is not None:
             taken = Error(Code.CONFLICT, f"there is a record at {event.topic!r} already")

@@ -20,6 +20,7 @@ from app.http.messages.problems import as_error
 from app.http.messages.replies import send_empty, send_problem
 from app.http.rest import reads, writes
 from app.http.rest.offers import not_offered, offered, takes
+from app.http.rest.once import HEADER, carry_out_once
 from app.http.rest.representations import Representation, kept_representation, send_representation
 from app.http.rest.request import Request
 
@@ -88,7 +89,11 @@ async def _serve(
     else:
         edge.engine.rights.check_writer(topic, caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)
-    await verb(Request(edge, scope, headers, route, caller, parameters, receive, send))
+    request = Request(edge, scope, headers, route, caller, parameters, receive, send)
+    if HEADER in headers and method not in {"GET", "HEAD"}:
+        await carry_out_once(request, verb)
+    else:
+        await verb(request)
 
 
 def route_of(registry: Registry, topic: str) -> Route:

@@ -8,7 +8,8 @@ from app.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negot
 from app.core.callers import Caller
 from app.core.events import Event
 from app.engine.engine import Engine
-from app.engine.producers import put_mark
+from app.engine.idempotency import Claim
+from app.engine.producers import numbered, put_mark
 from app.engine.registry import Route
 from app.engine.stamps import put_stamp
 from app.engine.write import Receipt
@@ -38,6 +39,10 @@ class Request:
     parameters: Parameters
     receive: Receive
     send: Send
+    claim: Claim | None = None
+    """What marks its writes, if it has an ``Idempotency-Key``."""
+    read: bytes | None = None
+    """The body, once it was read."""
 
     @property
     def engine(self) -> Engine:
@@ -66,14 +71,16 @@ class Request:
 
     async def body(self) -> bytes:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
-        settings = self.edge.settings
-        return await read_body(
-            self.headers,
-            self.receive,
-            settings.body_bytes_max,
-            settings.body_seconds_max,
-            self.engine.reader.shedding.check_unfinished,
-        )
+        if self.read is None:
+            settings = self.edge.settings
+            self.read = await read_body(
+                self.headers,
+                self.receive,
+                settings.body_bytes_max,
+                settings.body_seconds_max,
+                self.engine.reader.shedding.check_unfinished,
+            )
+        return self.read
 
     async def answer(
         self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
@@ -87,8 +94,16 @@ class Request:
         """Return the event that this request asks for."""
         event = new_event(self.topic, kind, payload, content_type, self.caller)
         stamp_from(event, self.headers)
-        mark_from(event, self.headers)
+        self.mark(event)
         return event
+
+    def mark(self, event: Event, index: int = 0) -> None:
+        """Mark an event as the request's write of this number, if a repeat is to be known (M8)."""
+        if self.claim is not None:
+            self.claim.mark(event, index)
+        mark = text_of(self.headers, b"rowcast-producer")
+        if mark is not None:
+            put_mark(event, numbered(mark, index), text_of(self.headers, b"rowcast-low"))
 
 
 def new_event(
@@ -106,18 +121,14 @@ def stamp_from(event: Event, headers: Headers) -> None:
         put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
 
 
-def mark_from(event: Event, headers: Headers) -> None:
-    """Give an event the mark of its producer that a request says, if it does (M8)."""
-    mark = text_of(headers, b"rowcast-producer")
-    if mark is not None:
-        put_mark(event, mark, text_of(headers, b"rowcast-low"))
-
-
 def outcome_headers(receipt: Receipt) -> HeaderList:
-    """Return the headers that say which version won over a late write, or that it came again."""
+    """Return the headers that say which version won over a late write, and that it came again."""
+    headers: HeaderList = []
+    if receipt.late:
+        headers.append((b"rowcast-late", str(receipt.late).encode()))
     if receipt.repeat:
-        return [(b"rowcast-repeat", b"1")]
-    return [(b"rowcast-late", str(receipt.late).encode())] if receipt.late else []
+        headers.append((b"rowcast-repeat", b"1"))
+    return headers
 
 
 def position_headers(engine: Engine, event: Event) -> HeaderList:
@@ -126,6 +137,6 @@ def position_headers(engine: Engine, event: Event) -> HeaderList:
         return []
     cursor = engine.cursor(event.seq).encode()
     headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
-    if event.version:  # of what came again only the position is remembered
+    if event.version:  # an earlier version remembered only the position of what came again
         headers.append((b"rowcast-version", str(event.version).encode()))
     return headers

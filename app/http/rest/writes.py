@@ -99,7 +99,7 @@ async def _create(request: Request) -> None:
     event = request.event(PUT, body, content_type)
     receipt = await request.engine.create(request.topic, event, request.caller)
     made = receipt.event
-    extra = position_headers(request.engine, made)
+    extra = [*position_headers(request.engine, made), *outcome_headers(receipt)]
     extra.append((b"location", path_of(made.topic).encode()))
     record_id = parse_id(shape.table, local_id(shape.table, made.topic))
     await request.answer({"id": record_id}, HTTPStatus.CREATED, extra)
@@ -116,7 +116,7 @@ async def _send_message(request: Request) -> None:
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = request.event(MESSAGE, body, content_type)
     receipt = await request.engine.write(event, request.caller)
-    extra = position_headers(request.engine, receipt.event)
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
     status = HTTPStatus.NO_CONTENT if receipt.event.seq else HTTPStatus.ACCEPTED
     await send_empty(request.send, status, extra)
 

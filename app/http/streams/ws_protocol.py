@@ -206,7 +206,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         written = outcome.event
         answer: Fields = {
             "cursor": socket.engine.cursor(written.seq) if written.seq else None,
-            "version": written.version or None,  # of what came again it is not remembered
+            "version": written.version or None,  # an earlier version did not remember it
         }
         if kind in {PUT, PATCH}:
             answer["created"] = not outcome.existed and not outcome.late
