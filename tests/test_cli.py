@@ -318,6 +318,14 @@ def test_tail_prints_cursor_kind_topic_and_value(server):
     assert [CURSOR, "put", "Dog/1", '{"name":"Rex"}'] == run("tail", "-n", "1").stdout.split()
 
 
+def test_p5_tail_refused_says_who_wrote_what_where_and_why(server):
+    told = {"at": "now", "client_id": "s7", "door": "mqtt", "action": "write", "topic": "Dog/1"}
+    server.answers = [event(7, value=told | {"reason": "no", "more": 3})]
+    printed = run("tail", "-n", "1", "--refused").stdout
+    assert "now  s7 (mqtt)  write Dog/1: no (and 3 more)\n" == printed
+    assert "$AUDIT/refused/#" == server.asked[0].url.params["topic"]
+
+
 def test_tail_begins_with_what_is_new(server):
     server.answers = [event(7)]
     run("tail", "-n", "1")

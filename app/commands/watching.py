@@ -18,6 +18,9 @@ from rowcast_client.following import LIVE, WAITING, Place
 WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
 """Kinds of events that bring no value of a record."""
 
+REFUSED: Final = "$AUDIT/refused/#"
+"""Where it is told who was refused what."""
+
 CountOption = Annotated[
     int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
 ]
@@ -57,6 +60,9 @@ def tail(
         str, typer.Option(help="Go on after this cursor [default: only what is new].")
     ] = "",
     count: CountOption = 0,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Print who is refused what, and why, instead.")
+    ] = False,
     url: UrlOption = None,
 ) -> None:
     """Print each event on a line: cursor, kind, topic, value.
@@ -68,19 +74,37 @@ def tail(
     Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
     """
     place: Place = {"since": since} if since else {"start": "new"}
+    if refused:
+        if topics != "#":
+            raise typer.BadParameter("--refused is a filter of its own; leave the other one out")
+        topics = REFUSED
     with client_of(url) as client:
         connection = Connection(client.url, topics)
         events = client.subscribe(topics, on_state=connection.tell, **place)
         connection.position = lambda: events.cursor
         try:
             for printed, event in enumerate(events, 1):
-                print(_line(events.cursor, event), flush=True)
+                line = _refusal(event) if refused else _line(events.cursor, event)
+                print(line, flush=True)
                 if printed == count:
                     return
         except KeyboardInterrupt:
             pass
     if events.cursor:
         print(f"continue with: rowcast tail '{topics}' --since {events.cursor}", file=sys.stderr)
+
+
+def _refusal(event: Event) -> str:
+    """Return what ``tail --refused`` prints: when, who, what and why."""
+    told = event.value if isinstance(event.value, dict) else {}
+    who = told.get("client_id") or told.get("user")
+    where = f"{told.get('door')} {told.get('peer', '')}".strip()
+    more = f" (and {told['more']} more)" if told.get("more") else ""
+    text = (
+        f"{told.get('at')}  {who} ({where})  {told.get('action')} {told.get('topic', '')}: "
+        f"{told.get('reason')}{more}"
+    )
+    return printable(text)
 
 
 class Connection:

@@ -6,6 +6,7 @@ caller; the text of any other exception is never shown.
 """
 
 from enum import StrEnum
+from typing import Final
 
 
 class Code(StrEnum):
@@ -39,6 +40,19 @@ class Code(StrEnum):
     """Too much at once, or the disk refuses; the same request may succeed later."""
     INTERNAL = "internal"
     """A mistake of the server or a resource: the log has it under an id; its text is not shown."""
+
+
+UNFIT: Final = frozenset(
+    {
+        Code.INVALID,
+        Code.UNPROCESSABLE,
+        Code.NOT_FOUND,
+        Code.NOT_ALLOWED,
+        Code.TOO_LARGE,
+        Code.UNSUPPORTED,
+    }
+)
+"""Refusals of what was written, and not of who wrote it or of when."""
 
 
 class Error(Exception):

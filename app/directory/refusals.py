@@ -1,11 +1,15 @@
 """Refusals: who was not let in, read, write or administer, as messages in the log (L9, L15).
 
+What is not taken because of what it is, such as a value that is not of its table's types, is told
+there too, and in a line of the server's output: before MQTT 5 its writer hears nothing of it (P5).
+
 They are told at ``$AUDIT/refused/<what>``, in a part of the log of their own, so that a stranger
 who is refused all day pushes out nothing of what administrators did. Who is refused again and again
 is told a few times, then every ten seconds, with how often since (``more``); all together have a
 rate, too (``others``: how many fell under that). Only administrators read it.
 """
 
+import logging
 from collections import OrderedDict
 from typing import Final
 
@@ -14,7 +18,7 @@ from app.core.buckets import Bucket
 from app.core.callers import SERVER, Caller
 from app.core.clock import WallClock
 from app.core.entry_limits import AUDIT_TEXT_CHARS_MAX
-from app.core.errors import Code, Error
+from app.core.errors import UNFIT, Code, Error
 from app.core.events import MESSAGE, Event
 from app.core.refusal_limits import (
     REFUSALS_KEEP_EVENTS,
@@ -29,6 +33,8 @@ from app.engine.engine import Engine
 from app.engine.rows.system_rows import time_text
 from app.engine.write import Unheard, Write
 from app.store.store import Keep
+
+log = logging.getLogger("rowcast.refused")
 
 TABLE: Final = TopicTable(REFUSALS, Branch(REFUSALS_LEVEL))
 """Its part of the log: it is made at the start, and never dropped."""
@@ -60,6 +66,7 @@ class Refusals:
         self._engine = engine
         self._now = now
         self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
+        self._unfit_rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
         self._known: OrderedDict[tuple[str, str], _Refused] = OrderedDict()
         self.untold = 0
         """How many were not told, of those who are not known any more or came all at once."""
@@ -70,7 +77,8 @@ class Refusals:
         one = self._of(caller, code)
         now = self._now()
         crowded = self._engine.committer.crowded
-        if crowded or not (one.may_be_told(now) and self._rate.take_if_room(1, now)):
+        rate = self._unfit_rate if code in UNFIT else self._rate
+        if crowded or not (one.may_be_told(now) and rate.take_if_room(1, now)):
             one.more += 1
             return
         told: dict[str, object] = {
@@ -86,6 +94,8 @@ class Refusals:
             "more": one.more,
             "others": self.untold,
         }
+        if code in UNFIT:
+            _log(told)
         one.more = self.untold = 0
         facts = {name: fact for name, fact in told.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
@@ -95,7 +105,8 @@ class Refusals:
     def _of(self, caller: Caller, code: str) -> _Refused:
         """Return who it is: who has not signed in is its address, whatever name it gave."""
         nobody = code == Code.UNAUTHENTICATED
-        key = "" if nobody else caller.user, caller.peer if nobody else ""
+        kind = "write" if code in UNFIT else ""  # a sensor's mistakes hide nobody's attempts
+        key = "" if nobody else caller.user, caller.peer if nobody else kind
         one = self._known.get(key)
         if one is None:
             if len(self._known) >= REFUSALS_RATED_MAX:
@@ -107,6 +118,14 @@ class Refusals:
 
     def _fail(self, _error: Error) -> None:
         self.untold += 1
+
+
+def _log(told: dict[str, object]) -> None:
+    """Write one line of what was not taken: its writer was perhaps told nothing (P5)."""
+    who = told["client_id"] or told["user"]
+    words = f"a write of {who} at {told['topic']} is refused: {told['reason']}"
+    more = f" ({told['more']} more of this user since the last line)" if told["more"] else ""
+    log.warning("%s%s", "".join(c if c.isprintable() else "?" for c in words), more)
 
 
 def _text(text: str) -> str:

@@ -144,8 +144,7 @@ class Engine:
         also where a hook must be awaited. ``passed``: the hooks have had their say.
 
         ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
-        before it is announced; where a resource class carries it out, after what that class wrote.
-        ``done`` may be called before this returns.
+        before it is announced; of a resource class, after what that wrote. ``done`` may come first.
         """
         if event.topic.startswith("/"):
             event.topic = self.registry.named(event.topic)
@@ -180,6 +179,7 @@ class Engine:
                 return
             self.committer.publish(event)
         except Error as error:
+            self.hooks.unfit(caller, event, error)
             done(error)
             return
         done(Receipt(event))

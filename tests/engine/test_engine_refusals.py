@@ -6,11 +6,13 @@ import pytest
 from engine_room import turns
 from rights_world import ANN, BEN, Rightful, person
 
-from app.core.callers import NONE, Caller
+from app.core.callers import ALL, NONE, Caller
 from app.core.errors import Error
+from app.core.events import PUT, Event
 from app.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from app.core.topics import TopicFilter
 from app.directory.refusals import TABLE, Refusals
+from app.engine.write import Unheard
 
 
 class World(Rightful):
@@ -98,3 +100,31 @@ async def test_l15_a_stranger_cannot_write_what_is_no_text():
     world.engine.hooks.auth_failed(odd, "no\ud800" * 1_000)
     (told,) = await world.told()
     assert len(told["user"]) == len(told["reason"]) == 500
+
+
+# -- what is not taken because of what it is (P5) ------------------------------------------------
+
+
+async def test_p5_a_value_that_does_not_fit_is_told_with_client_topic_and_reason(caplog):
+    """A client of 3.1.1, or of QoS 0, hears nothing of it: the log and the output say it."""
+    world = World()
+    sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
+    event = Event("Dog/1", PUT, b"hello", None, 0, True, None, "sensor-7")
+    world.engine.submit(event, sensor, Unheard(lambda _error: None))
+    (told,) = await world.told("write")
+    assert ("sensor-7", "Dog/1", "invalid") == tuple(
+        told[name] for name in ("client_id", "topic", "outcome")
+    )
+    [line] = [item.getMessage() for item in caplog.records if item.name == "rowcast.refused"]
+    assert f"a write of sensor-7 at Dog/1 is refused: {told['reason']}" == line
+
+
+async def test_p5_many_of_them_are_few_lines_and_hide_no_attempt(caplog):
+    world = World()
+    for _ in range(1_000):
+        with pytest.raises(Error):
+            await world.engine.write(Event("Dog/1", PUT, b"hello\n"), BEN)
+    world.refuse(BEN)
+    lines = [item for item in caplog.records if item.name == "rowcast.refused"]
+    assert REFUSALS_OF_ONE_BURST == len(lines)
+    assert 1 == len(await world.told("read"))

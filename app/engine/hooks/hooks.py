@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.core.callers import Caller
-from app.core.errors import Code, Error
+from app.core.errors import UNFIT, Code, Error
 from app.core.events import PUT, Event, Record
 from app.core.freshness import told_of
 from app.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
@@ -136,6 +136,14 @@ class Hooks:
         """Tell that somebody may not do something (FEATURES L9, L15)."""
         if self.refusals is not None and caller.door != "server":
             self.refusals(caller, action, topic, str(error.code), error.message)
+
+    def unfit(self, caller: Caller, event: Event, error: Error) -> None:
+        """Tell that what somebody wrote is not taken: its writer may not be told (FEATURES P5).
+
+        Before MQTT 5 there is no word for it, and with QoS 0 no answer.
+        """
+        if error.code in UNFIT:
+            self.refused(caller, "write", event.topic, error)
 
     # -- who listens -------------------------------------------------------------------------------
 
