@@ -383,9 +383,6 @@ class Application:
             authenticator=self.identity.authenticator,
             token_seconds=config.security.token_seconds,
             revoke=self.identity.directory.revoke,
-            banned=self.broker.guard.seconds_banned,
-            offended=self.broker.guard.guessed,
-            succeeded=self.broker.guard.succeeded,
             ports=lambda: self.doors.ports,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None

@@ -18,10 +18,12 @@ from app.auth.scram import METHOD
 from app.auth.sightings import Sightings
 from app.auth.tickets import Tickets
 from app.auth.tokens import Token, Tokens, is_token
-from app.auth.users import User, Users, exact_name, granted
+from app.auth.tries import Trial, Tries
+from app.auth.users import User, Users, exact_name, granted, tried_name
 from app.auth.verifier import wrong_password
 from app.core.callers import ADMIN, NONE, Caller, Grants
 from app.core.errors import Code, Error
+from app.core.peers import network
 
 _KEY_BYTES = 32
 
@@ -41,6 +43,8 @@ class Credentials:
     peer: str = ""
     door: str = "server"
     token: bytes | None = None
+    foreign: bool = False
+    """Whether a page of another site has made a browser show it."""
 
 
 class Authenticator:
@@ -49,7 +53,7 @@ class Authenticator:
     ``required`` are doors where everyone must sign in as soon as there are users; ``random`` gives
     so many unpredictable bytes; ``certificate_user`` is the rule of ``certificates.py:user_of``,
     empty when certificates name nobody; ``foreign_grants`` is what a foreign token's user may do
-    without roles.
+    without roles; ``tries`` says how often somebody may try a password.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Authenticator:
         tokens: Tokens | None = None,
         foreign_grants: Grants = NONE,
         now: Callable[[], float] = time.time,
+        tries: Tries | None = None,
     ) -> None:
         self._anonymous = anonymous_from(anonymous)
         self._users = users
@@ -73,6 +78,7 @@ class Authenticator:
         self._foreign_grants = foreign_grants
         self._now = now
         self.tickets = Tickets(now, random)
+        self.tries = tries or Tries()
         self.sightings = Sightings(now)
         self.failures = 0
         """How many were refused."""
@@ -93,8 +99,10 @@ class Authenticator:
 
     def failed(self, name: str, error: Error) -> None:
         """Count somebody who could not prove who it is, and who it said it was (FEATURES L9)."""
+        if error.code is Code.BUSY:  # what it showed was not looked at
+            return
         self.failures += 1
-        if self._users is not None and self._users.known(name) is not None:
+        if self.is_user(name):
             self.sightings.failed(name, error.message)
 
     async def _identify(self, shown: Credentials) -> Caller:
@@ -115,8 +123,34 @@ class Authenticator:
             return self._nameless(shown, users=secret is not None or foreign)
         if shown.username is None or shown.password is None:
             raise Error(Code.UNAUTHENTICATED, "a user name and a password are needed together")
-        user = await self._passwords.user(shown.username, shown.password, secret)
+        user = await self._with_password(self._passwords, shown.username, shown.password, shown)
         return self.caller(user, shown)
+
+    async def _with_password(
+        self, passwords: Passwords, name: str, password: bytes, shown: Credentials
+    ) -> User:
+        """Return whose name and password it is, unless too many guess (FEATURES L11, P3)."""
+        secret = await self._users.secret() if self._users is not None else None
+        trial = self.trial(name, shown, passwords.digest(name, password))
+        lane = f"{'known' if self.tries.knows(trial) else 'other'} {network(shown.peer)}"
+        with self.tries.begin(trial) as attempt:
+            try:
+                user = await passwords.user(name, password, secret or b"", lane)
+            except Error as error:
+                if error.code is Code.UNAUTHENTICATED:
+                    attempt.failed(is_user=self.is_user(trial.user))
+                raise
+            attempt.succeeded()
+            return user
+
+    def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> Trial:
+        """Return what a try as a user is counted by."""
+        device = f"client {shown.client_id}" if shown.client_id else "HTTP"
+        return Trial(tried_name(name), shown.peer, device, shown.foreign, secret)
+
+    def is_user(self, name: str) -> bool:
+        """Tell whether a name is a user's, as last looked at."""
+        return self._users is not None and self._users.known(name) is not None
 
     async def exchange(self, method: str) -> Exchange | None:
         """Return a dialogue of this method; None when it is not offered."""

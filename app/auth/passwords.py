@@ -3,7 +3,7 @@
 A password that was right is recognised for as long as what is kept of it stays as it is, by a
 keyed digest, so that a thousand devices that reconnect cost no hashing. An unknown user costs the
 same work as a wrong password: one argon2id, or one PBKDF2 for a share of the names while there are
-users who have nothing else. How many may wait is bounded.
+users who have nothing else. How many may wait is bounded, and who waits takes turns (``turns``).
 """
 
 import asyncio
@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from app.auth.hashes import Hash, decoy_hash, make_hash
+from app.auth.turns import Turns
 from app.auth.users import Check, User, Users, decoy, password_text, user_name
 from app.auth.verifier import Verifier, make_verifier, sign, wrong_password
 from app.core.entry_limits import (
     PASSWORD_CACHE_ENTRIES_MAX,
-    PASSWORD_CHECKS_AT_ONCE,
-    PASSWORD_CHECKS_WAITING_MAX,
     PASSWORD_ITERATIONS,
     PASSWORD_SALT_BYTES,
 )
-from app.core.errors import Code, Error
+from app.core.errors import Error
 
 
 class Run(Protocol):
@@ -33,17 +32,29 @@ class Run(Protocol):
 class Passwords:
     """Finds the user of a name and password; ``key`` is fresh random bytes."""
 
-    def __init__(self, users: Users, key: bytes, run: Run = asyncio.to_thread) -> None:
+    def __init__(
+        self,
+        users: Users,
+        key: bytes,
+        run: Run = asyncio.to_thread,
+        turns: Turns | None = None,
+    ) -> None:
         self._users = users
         self._key = key
         self._run = run
-        self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
-        self._waiting = 0
+        self._turns = turns or Turns()
         self._right: dict[bytes, None] = {}
         """Digests of what was right, the oldest first."""
 
-    async def user(self, name: str, password: bytes, secret: bytes) -> User:
-        """Return who it is. Raises UNAUTHENTICATED, and BUSY when too many wait."""
+    def digest(self, name: str, password: bytes) -> bytes:
+        """Return what tells equal tries from others, and nothing of the password."""
+        return sign(self._key, name.encode(errors="replace") + b"\0" + password)
+
+    async def user(self, name: str, password: bytes, secret: bytes, lane: str = "") -> User:
+        """Return who it is; who waits in a lane waits for others of that lane.
+
+        Raises UNAUTHENTICATED, and BUSY when too many wait.
+        """
         try:
             name, text = user_name(name), password_text(password)
         except Error:  # it can be nobody's; this tells nothing about who there is
@@ -51,12 +62,12 @@ class Passwords:
         user = await self._users.find(name)
         check = user.check if user is not None else None
         if user is None or check is None:
-            await self._check(self._decoy(name, secret), text)
+            await self._check(self._decoy(name, secret), text, lane)
             raise wrong_password()
         known = sign(self._key, f"{name}\0{check}\0{text}".encode())
         if known in self._right:
             return user
-        if not await self._check(check, text):
+        if not await self._check(check, text, lane):
             raise wrong_password()
         if len(self._right) >= PASSWORD_CACHE_ENTRIES_MAX:
             del self._right[next(iter(self._right))]
@@ -70,16 +81,10 @@ class Passwords:
             return decoy(name, secret)
         return decoy_hash(name, secret)
 
-    async def _check(self, check: Check, password: str) -> bool:
+    async def _check(self, check: Check, password: str, lane: str) -> bool:
         """Compare in a thread, a few at a time."""
-        if self._waiting >= PASSWORD_CHECKS_WAITING_MAX:
-            raise Error(Code.BUSY, "too many are signing in; try again in a moment")
-        self._waiting += 1
-        try:
-            async with self._turns:
-                return await self._run(check.matches, password)
-        finally:
-            self._waiting -= 1
+        async with self._turns.turn(lane):
+            return await self._run(check.matches, password)
 
 
 def keep_password(text: str, random: Callable[[int], bytes], *, scram: bool) -> "Kept":

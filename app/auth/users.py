@@ -131,9 +131,9 @@ def exact_name(text: str) -> str:
 def tried_name(text: str) -> str:
     """Return what tries to sign in are counted under: any spelling of a name is the same user."""
     try:
-        return f"user {user_name(text)}"
+        return user_name(text)
     except Error:  # nobody's
-        return f"user {text}"
+        return text
 
 
 def password_text(data: bytes) -> str:

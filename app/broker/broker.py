@@ -343,7 +343,7 @@ class Broker:
             self.clients.discard(client)
             self.guard.exit(client.peer)
             if client.caller is not None and client.trouble and not self.stopping:
-                self.guard.dropped(client.peer, client.name)  # D56
+                self.guard.dropped(client.peer, client.name, client.caller.user)  # D56
         if not self.clients:
             self._emptied.set()
 

@@ -22,6 +22,7 @@ from app.http.entrance.signing_in import (
     SIGNED_IN,
     is_nobody,
     is_own_page,
+    peer_of,
     shows_something,
     sign_in,
 )
@@ -68,12 +69,6 @@ class HttpSettings:
     """How long a token from here holds."""
     revoke: Callable[[Caller], Awaitable[None]] | None = None
     """Ends all that a user has signed in with."""
-    banned: Callable[[str, str], float] | None = None
-    """Says for how many seconds an address and a name are still refused; 0 is not at all."""
-    offended: Callable[[str, str], None] | None = None
-    """Counts an address and a name that failed to sign in."""
-    succeeded: Callable[[str, str], None] | None = None
-    """Remembers an address and a name that signed in with a password."""
     allowed_hosts: tuple[str, ...] = ()
     """Names under which callers without a name are served, besides those that are safe."""
     ports: Callable[[], Mapping[str, int]] = dict
@@ -233,8 +228,7 @@ class Edge:
         signed_in: Caller | None = scope.get(SIGNED_IN)
         if signed_in is not None:
             return signed_in if signed_in.door == door else replace(signed_in, door=door)
-        client = scope.get("client")
-        peer = client[0] if client else ""
+        peer = peer_of(scope)
         if door != "http":
             return self.settings.anonymous(peer, door)
         caller = self._callers.get(peer)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
+from app.auth.tries import Tries
 from app.broker.connections.guard import GuardSettings
 from app.broker.connections.rates import RateSettings
 from app.broker.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
@@ -54,7 +55,7 @@ class Rate(Section):
 
 
 class Ban(Section):
-    """Who is refused for a while (0x8A)."""
+    """Who is refused for a while (0x8A), and whose tries to sign in are slowed down."""
 
     drops: Count = Field(
         default=0,
@@ -63,11 +64,16 @@ class Ban(Section):
     )
     failed_logins: Count = Field(
         default=20,
-        description="Failed logins of one client id at one address, likewise; an address is banned "
-        "for ten times as many. 0 means never.",
+        description="Wrong passwords for one user from one address at once, and within "
+        "`mqtt.ban.seconds`, on every door, before further tries are slowed down (429, 0x89); ten "
+        "times as many where that user has signed in. Nobody is banned for them; 0 means any "
+        "number.",
     )
-    within_seconds: Seconds = Field(default=60, description="Time in which they are counted.")
-    seconds: Seconds = Field(default=300, description="How long a ban lasts.")
+    within_seconds: Seconds = Field(default=60, description="Time in which drops are counted.")
+    seconds: Seconds = Field(
+        default=300,
+        description="How long a ban lasts, and until as many wrong passwords may come again.",
+    )
 
 
 class Rewrite(Section):
@@ -196,7 +202,11 @@ class MqttLimits(Section):
             connects_per_second=rate.connections,
             connects_per_peer_per_second=rate.connections_per_peer,
             drops=ban.drops,
-            failed_logins=ban.failed_logins,
             within_seconds=ban.within_seconds,
             ban_seconds=ban.seconds,
         )
+
+    @property
+    def tries(self) -> Tries:
+        """How often somebody may try to sign in."""
+        return Tries(self.ban.failed_logins, self.ban.seconds)

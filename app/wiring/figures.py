@@ -104,10 +104,17 @@ def _guard(broker: Broker) -> dict[str, Facts]:
         rows[f"refused/{name}"] = {"name": name, "kind": "refused", "count": count}
     for ban in guard.bans:
         rows[f"ban/{ban.kind}/{ban.name}"] = {
-            "kind": f"ban of a {ban.kind}" if ban.kind != "at" else "ban of a client at a peer",
+            "kind": f"ban of a {ban.kind}",
             "name": ban.name,
             "why": ban.why,
             "seconds_left": round(ban.seconds_left, 3),
+        }
+    for lane, seconds in broker.settings.authenticator.tries.slowed:
+        rows[f"slowed/{lane}"] = {
+            "kind": "slowed down",
+            "name": lane,
+            "why": "failed logins",
+            "seconds_left": round(seconds, 3),
         }
     return rows
 

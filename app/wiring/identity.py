@@ -43,6 +43,7 @@ class Identity:
             tokens=Tokens(now, self._foreign),
             foreign_grants=config.security.jwt.grants,
             now=now,
+            tries=config.mqtt.tries,
         )
         self.directory = Directory(self.users, self.authenticator, now)
 

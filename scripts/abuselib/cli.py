@@ -48,6 +48,7 @@ PLANS = {
     "wills": Plan(crowds.wills),
     "tickets": Plan(crowds.tickets),
     "guesses": Plan(crowds.guesses, 20),
+    "lockout": Plan(crowds.lockout, 60),
     "bombs": Plan(bombs.refused_bodies, 30),
     "large": Plan(bombs.kept_bodies, 15),
     "inflating": Plan(bombs.inflating),

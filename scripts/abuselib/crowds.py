@@ -193,3 +193,70 @@ def guesses(target: Target, until: float) -> str:
             sock.close()
     told = ", ".join(f"{name.decode()} {n}" for name, n in sorted(answers.items())[:5])
     return f"{count} guesses: {told}"
+
+
+def lockout(target: Target, until: float) -> str:
+    """Noise that once banned its address, beside somebody there with the right password (P3).
+
+    205 requests of a foreign page with a ticket, 230 wrong names on each door, then 30 wrong
+    passwords of the user, mixed, again and again; the honest one signs in anew after each ten.
+    """
+    honest: dict[str, int] = {}
+    kinds = [*["page"] * 205, *["name"] * 230, *["device"] * 230, *["guess"] * 30]
+    random.Random(1).shuffle(kinds)
+    noise, count = itertools.cycle(kinds), 0
+    _sign_in(target, honest)
+    for kind in noise:
+        if time.time() > until:
+            break
+        _told(*_noise(target, kind))
+        count += 1
+        if count % 10 == 0:
+            _sign_in(target, honest)
+    told = ", ".join(f"{name} {times}" for name, times in sorted(honest.items()))
+    return f"{count} of noise; the honest one: {told}"
+
+
+HONEST = "meter"
+"""The client id of who has the right password; strangers use it too."""
+
+
+def _noise(target: Target, kind: str) -> tuple[int, bytes]:
+    """Return a port, and what a stranger says there."""
+    if kind == "page":
+        head = "GET /Probe/?ticket=x HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
+        page = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n"
+        return target.http_port, (head + page).encode()
+    if kind == "device":
+        rest = frames.text(unique()) + frames.text("x")
+        return target.mqtt_port, mqtt5_connect(HONEST, flags=0xC2, rest=rest)
+    name = "root" if kind == "guess" else unique()
+    return target.http_port, request("GET", "/Probe/1", b"", "text/plain", _basic(name, unique()))
+
+
+def _sign_in(target: Target, answers: dict[str, int]) -> None:
+    """Sign in as one who may, on both doors; note what came of it."""
+    said = request("GET", "/Probe/1", b"", "text/plain", _basic("root", "pencil"))
+    http = _told(target.http_port, said)[9:12].decode()
+    rest = frames.text("root") + frames.text("pencil")
+    for client_id in (HONEST, unique()):
+        mqtt = _told(target.mqtt_port, mqtt5_connect(client_id, flags=0xC2, rest=rest))
+        word = "MQTT let in" if mqtt[3:4] == b"\0" else f"MQTT refused {mqtt[3:4].hex()}"
+        answers[word] = answers.get(word, 0) + 1
+    word = "HTTP let in" if http in {"200", "404"} else f"HTTP refused {http}"
+    answers[word] = answers.get(word, 0) + 1
+
+
+def _basic(name: str, password: str) -> str:
+    token = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return f"Authorization: Basic {token}\r\n"
+
+
+def _told(port: int, said: bytes) -> bytes:
+    """Say something on a connection of its own; return the beginning of the answer."""
+    sock = connected(port, said)
+    sock.setblocking(True)
+    sock.settimeout(20)
+    with suppress(OSError), sock:
+        return sock.recv(4096)
+    return b""

@@ -319,7 +319,7 @@ def test_l15_an_event_says_who_wrote_it_and_by_which_door(server, user):
         assert "by" not in (reader.message().properties or {})
 
 
-def test_l11_who_fails_too_often_is_refused_for_a_while(server, user):
+def test_l11_who_guesses_is_slowed_down(server, user):
     answers = [server.request("GET", "/Dog/1", auth=(user, "x")) for _ in range(4)]
     assert [401, 401, 401, 429] == [answer.status_code for answer in answers]
     assert int(answers[-1].headers["retry-after"]) > 0

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from app.auth.authenticator import Authenticator
+from app.auth.tries import Tries
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
 from app.http.entrance.signing_in import basic
@@ -153,19 +154,73 @@ async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
         assert caught.value.response.status_code in {401, 403}
 
 
+def slow_after(failures):
+    """Return settings of a server that slows guesses down after so many."""
+    tries = Tries(failures, 300.0, lambda: 0.0)
+    authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
+    return {"authenticator": authenticator, "anonymous": authenticator.anonymous}
+
+
 async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
-    failed = []
-    settings = {
-        "authenticator": Authenticator("nobody", ann_and_bob()),
-        "banned": lambda _peer, name: 9.0 * (name in failed),
-        "offended": lambda _peer, name: failed.append(name),
-    }
-    async with world(folder=tmp_path, **settings) as rest:
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
         soft_hyphen = authorization("an\u00adn", "wrong")
         assert 401 == (await rest.get("/Dog/1", authorization=soft_hyphen)).status
-        assert ["user ann"] == failed
         for shown in (soft_hyphen, authorization("\uff41nn", "x"), ANN):
-            assert 429 == (await rest.get("/Dog/1", authorization=shown)).status
+            answer = await rest.get("/Dog/1", authorization=shown)
+            assert (429, "300") == (answer.status, answer.headers["retry-after"])
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param({"authorization": "Bearer abc"}, id="tokens"),
+        pytest.param({"cookie": "rowcast=abc"}, id="cookies"),
+        pytest.param({"authorization": "Basic !"}, id="no credentials"),
+        pytest.param({"accept": "text/event-stream"}, id="tickets"),
+        pytest.param(
+            {"authorization": authorization("ann", "x"), "sec-fetch-site": "cross-site"},
+            id="a page of another site",
+        ),
+        pytest.param(
+            {"authorization": authorization("ann", "x"), "sec-fetch-site": "same-site"},
+            id="a page of another port",
+        ),
+        pytest.param(
+            {"authorization": authorization("ann", "x"), "origin": "http://localhost:3000"},
+            id="a page that says its origin",
+        ),
+    ],
+)
+async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(tmp_path, noise):
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
+        for _ in range(30):
+            answer = await rest.get("/Dog/1?ticket=x", **noise)
+            assert answer.status in {401, 404, 429}
+        assert 404 == (await rest.get("/Dog/1", authorization=ANN)).status
+
+
+async def test_p3_wrong_names_lock_nobody_out(tmp_path):
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
+        for number in range(30):
+            wrong = authorization(f"nobody{number}", "x")
+            assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
+        assert 404 == (await rest.get("/Dog/1", authorization=ANN)).status
+
+
+async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too(tmp_path):
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
+        page = {"sec-fetch-site": "cross-site", "authorization": authorization("ann", "x")}
+        answers = [(await rest.get("/Dog/1", **page)).status for _ in range(3)]
+        assert [401, 429, 429] == answers
+
+
+async def test_l11_the_login_counts_as_any_other_try(tmp_path):
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
+        wrong, right = (b'{"user":"ann","password":"%b"}' % word for word in (b"x", b"pencil"))
+        page = {"origin": "http://localhost:3000"}
+        assert 401 == (await rest.post("/$SYS/login", wrong, **page)).status
+        assert 401 == (await rest.post("/$SYS/login", wrong)).status
+        assert 429 == (await rest.post("/$SYS/login", right)).status
 
 
 async def test_streams_and_sockets_take_a_name_too():

@@ -4,29 +4,23 @@ It decides over counts and a clock that is passed in; it knows no socket, no ses
 What it remembers of strangers is bounded and fades, so that a flood from a million addresses costs
 a fixed amount of memory. An IPv6 peer is its /64 network: that is what one customer is given.
 
-Connections that ended without a goodbye and failed logins are *offences*, counted from the first
-one on for a fixed time. A client id is banned for its drops only; for failed logins it is banned at
-the peer that tried, or anybody could lock out anybody. Many clients may share an address, so a peer
-is banned for BAN_PEER_FACTOR times as many. Users are slowed down rather than banned where they are
-known (``brakes``).
+Connections that ended without a goodbye are *offences*, counted from the first one on for a fixed
+time: those of one client id, and, as many clients may share an address, BAN_PEER_FACTOR times as
+many of one peer. They are counted for each user apart, and judged when it is known who it is, or
+whoever has no password could lock out others (FEATURES P3). Failed logins ban nobody: they are
+slowed down where passwords are checked (``auth.tries``).
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
-from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from app.broker.connections.brakes import Brakes
-from app.broker.connections.fading import Fading
 from app.core.buckets import Bucket
-from app.core.limits import (
-    BAN_PEER_FACTOR,
-    GUARD_ENTRIES_MAX,
-    GUARD_NAME_CHARS_MAX,
-    RATE_BURST_SECONDS,
-)
+from app.core.callers import Caller
+from app.core.fading import Fading
+from app.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, RATE_BURST_SECONDS
+from app.core.peers import network, short
 from app.mqtt.reasons import Reason
 
 log = logging.getLogger("rowcast.mqtt")
@@ -40,9 +34,9 @@ class Refusal(NamedTuple):
 
 
 class Ban(NamedTuple):
-    """Somebody who is refused for a while: a ``peer``, a ``client`` id, or a client ``at`` a peer.
+    """Somebody who is refused for a while: a ``peer``, or a ``client`` id.
 
-    ``name`` is the address, the client id, or both.
+    ``name`` is the address or the client id, and whose it is, if it is a user's.
     """
 
     kind: str
@@ -65,8 +59,6 @@ class GuardSettings:
     connects_per_peer_per_second: float = 0
     drops: int = 0
     """Connections of one client id that end without a goodbye, before it is banned."""
-    failed_logins: int = 0
-    """Failed logins of one client id at one peer, before they are banned."""
     within_seconds: float = 60
     ban_seconds: float = 300
 
@@ -88,10 +80,7 @@ class Guard:
         self._peer_rates: Fading[str, Bucket] = Fading(full_seconds, GUARD_ENTRIES_MAX)
         """Buckets that are not full: one that fades is as good as new."""
         self._drops: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
-        self._failures: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
         self._bans: Fading[_Who, str] = Fading(settings.ban_seconds, GUARD_ENTRIES_MAX)
-        limits = settings.failed_logins, settings.within_seconds, settings.ban_seconds
-        self._brakes = Brakes(*limits)
         self.refusals: dict[Reason, int] = {}
         """Connections refused, by reason."""
         self.banned = 0
@@ -104,7 +93,7 @@ class Guard:
 
         Asked before anything is kept for it. Who was let in must ``exit``.
         """
-        peer = _network(address)
+        peer = network(address)
         refusal = self._check(peer)
         if refusal is not None:
             return self._refuse(refusal)
@@ -115,7 +104,7 @@ class Guard:
 
     def exit(self, address: str) -> None:
         """Count a connection that is over."""
-        peer = _network(address)
+        peer = network(address)
         self.connections -= 1
         if peer:
             left = self._by_peer[peer] - 1
@@ -131,8 +120,6 @@ class Guard:
         if limits.sent_away is not None:
             return Refusal(limits.sent_away, "this server takes no more connections")
         now = self._now()
-        if len(self._bans) and self._bans.get(("peer", peer), now):
-            return _BANNED
         if limits.connections_max and self.connections >= limits.connections_max:
             return Refusal(limits.full, "the server has as many connections as it takes")
         most = limits.connections_per_peer_max
@@ -162,26 +149,12 @@ class Guard:
             self._rate = Bucket(limits.connects_per_second, now)
         return self._rate.take_if_room(1, now)
 
-    def seconds_banned(self, address: str, name: str) -> float:
-        """Return for how long somebody of this name at this address is still refused; 0 is not."""
-        peer, who = _network(address), _short(name)
-        if not len(self._bans):
-            return self._brakes.wait(peer, who, self._now())
-        mine = {("peer", peer), ("at", peer, who)}
-        left = [seconds for ban, _, seconds in self._bans.left(self._now()) if ban in mine]
-        return max(left, default=0) or self._brakes.wait(peer, who, self._now())
-
-    def seconds_braked(self, address: str, user: str) -> float:
-        """Return how long a try as a user has to wait at this address; 0 lets it through."""
-        return self._brakes.wait(_network(address), _short(user), self._now())
-
-    def identify(self, address: str, client_id: str) -> Refusal | None:
-        """Return why a client that says who it is is refused: it is banned."""
+    def identify(self, address: str, client_id: str, user: str) -> Refusal | None:
+        """Return why a client is refused of which is known who it is: it is banned."""
         if not len(self._bans):
             return None
-        now, client = self._now(), _short(client_id)
-        at = "at", _network(address), client
-        if self._bans.get(("client", client), now) or self._bans.get(at, now):
+        now = self._now()
+        if any(self._bans.get(who, now) for who in _names(address, client_id, user)):
             return self._refuse(_BANNED)
         return None
 
@@ -191,57 +164,33 @@ class Guard:
 
     # -- offences ----------------------------------------------------------------------------------
 
-    def dropped(self, address: str, client_id: str) -> None:
+    def dropped(self, address: str, client_id: str, user: str) -> None:
         """Count a connection of a known client that ended without a goodbye."""
-        most, peer = self.settings.drops, _network(address)
-        self._offend(self._drops, ("client", _short(client_id)), most, _FLAPS)
-        self._offend(self._drops, ("peer", peer), most * BAN_PEER_FACTOR, _FLAPS)
+        client, peer = _names(address, client_id, user)
+        self._offend(client, self.settings.drops)
+        self._offend(peer, self.settings.drops * BAN_PEER_FACTOR)
 
-    def failed(self, address: str, client_id: str) -> None:
-        """Count a failed login."""
-        most, peer = self.settings.failed_logins, _network(address)
-        self._offend(self._failures, ("at", peer, _short(client_id)), most, _GUESSES)
-        self._offend(self._failures, ("peer", peer), most * BAN_PEER_FACTOR, _GUESSES)
-
-    def guessed(self, address: str, user: str) -> None:
-        """Count a failed login as a user, whatever client it was."""
-        peer, who, now = _network(address), _short(user), self._now()
-        self._brakes.failed(who, now)
-        if not self._brakes.knows(peer, who, now):
-            self.failed(address, user)
+    def _offend(self, who: "_Who", most: int) -> None:
+        if not self._counts(who, most):
             return
-        most = self.settings.failed_logins
-        self._offend(self._failures, ("peer", peer), most * BAN_PEER_FACTOR, _GUESSES)
-        if self._counts(self._failures, ("at", peer, who), most):
-            self._brakes.brake((peer, who), now)
+        self._bans.put(who, _FLAPS, self._now())
+        self.banned += 1
+        words, seconds = " ".join(who), self.settings.ban_seconds
+        log.warning("%s is banned for %g s: %s", words, seconds, _FLAPS)
 
-    def guessed_as(self, user: str) -> None:
-        """Count it for the user alone: the client and its peer have been counted."""
-        self._brakes.failed(_short(user), self._now())
-
-    def succeeded(self, address: str, user: str) -> None:
-        """Remember where a user has signed in."""
-        self._brakes.succeeded(_network(address), _short(user), self._now())
-
-    def _offend(self, offences: "_Offences", who: "_Who", most: int, why: str) -> None:
-        if self._counts(offences, who, most):
-            self._bans.put(who, why, self._now())
-            self.banned += 1
-            log.warning("%s is banned for %g s: %s", " ".join(who), self.settings.ban_seconds, why)
-
-    def _counts(self, offences: "_Offences", who: "_Who", most: int) -> bool:
+    def _counts(self, who: "_Who", most: int) -> bool:
         """Count an offence; tell whether there were so many that something is done about it."""
-        if not most or who == ("peer", ""):
+        if not most or who[:2] == ("peer", ""):
             return False
         now = self._now()
-        count = offences.get(who, now)
+        count = self._drops.get(who, now)
         if count is None:
             count = [0]
-            offences.put(who, count, now)
+            self._drops.put(who, count, now)
         count[0] += 1
         if count[0] < most:
             return False
-        offences.drop(who)
+        self._drops.drop(who)
         return True
 
     # -- bans --------------------------------------------------------------------------------------
@@ -256,31 +205,14 @@ class Guard:
 
 
 _Who = tuple[str, ...]
+_ANONYMOUS = Caller().user
 _Offences = Fading[_Who, list[int]]
 """How many, in a list of one, so that counting does not lengthen their time."""
 _BANNED = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
 _FLAPS = "connections that end without a goodbye"
-_GUESSES = "failed logins"
 
 
-def _short(client_id: str) -> str:
-    """Return a client id, a long one by its beginning and a digest: it is a stranger's text."""
-    if len(client_id) <= GUARD_NAME_CHARS_MAX:
-        return client_id
-    digest = blake2b(client_id.encode(errors="replace"), digest_size=16).hexdigest()
-    return f"{client_id[: GUARD_NAME_CHARS_MAX - len(digest) - 1]}~{digest}"
-
-
-def _network(address: str) -> str:
-    """Return the peer that an address is; what is no IP address is itself."""
-    if ":" not in address:
-        return address
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if not isinstance(ip, IPv6Address):
-        return address
-    if ip.ipv4_mapped is not None:
-        return str(ip.ipv4_mapped)
-    return str(IPv6Address(int(ip) >> 64 << 64)) + "/64"
+def _names(address: str, client_id: str, user: str) -> tuple[_Who, _Who]:
+    """Return under which names somebody's offences are counted: as a client, and at its peer."""
+    whose = () if user == _ANONYMOUS else (short(user),)
+    return ("client", short(client_id), *whose), ("peer", network(address), *whose)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.auth.authenticator import Credentials, is_same
 from app.auth.exchange import Exchange, Step
-from app.auth.users import User, tried_name
+from app.auth.users import User
 from app.broker.connections.transport import certificate_of
 from app.broker.delivery.forms import DOOR
 from app.core.callers import NONE, Caller
@@ -32,7 +32,7 @@ async def authenticate(
 ) -> tuple[Caller, dict[str, object]]:
     """Return who a CONNECT comes from, and what CONNACK is to say of it. Raises Error.
 
-    The hooks are told of a refusal (FEATURES L9), and the guard counts it.
+    The hooks are told of a refusal (FEATURES L9).
     """
     certificate = certificate_of(client.transport)
     shown = Credentials(packet.username, packet.password, certificate, client_id, client.peer, DOOR)
@@ -40,37 +40,15 @@ async def authenticate(
     if method is not None:
         client.dialogue = Dialogue(client, str(method), shown)
         return await client.dialogue.connect(_data(packet.properties))
-    _check_brake(client, shown.username or "")
     try:
-        caller = await client.broker.settings.authenticator.identify(shown)
+        return await client.broker.settings.authenticator.identify(shown), {}
     except Error as error:
-        guessed = shown.username is not None or shown.password is not None
-        _refused(client, shown.username or "", shown, error, guessed=guessed)
+        _refused(client, shown.username or "", shown, error)
         raise
-    if shown.username and shown.password is not None:
-        client.broker.guard.succeeded(client.peer, tried_name(shown.username))
-    return caller, {}
 
 
-def _check_brake(client: "Client", name: str) -> None:
-    """Raise BUSY while many fail to sign in as a user, elsewhere than where it does."""
-    seconds = client.broker.guard.seconds_braked(client.peer, tried_name(name)) if name else 0
-    if seconds:
-        raise Error(
-            Code.BUSY,
-            f"too many fail to sign in as this user; try again in {round(seconds)} seconds, or "
-            "from where it signs in usually",
-        )
-
-
-def _refused(
-    client: "Client", name: str, shown: Credentials, error: Error, *, guessed: bool
-) -> None:
+def _refused(client: "Client", name: str, shown: Credentials, error: Error) -> None:
     """Note that somebody could not prove who it is."""
-    if guessed and error.code in {Code.UNAUTHENTICATED, Code.DENIED}:
-        client.broker.guard.failed(client.peer, shown.client_id)  # D56
-        if name:
-            client.broker.guard.guessed_as(tried_name(name))
     caller = Caller(name or "anonymous", NONE, DOOR, shown.client_id, shown.peer)
     client.broker.engine.hooks.auth_failed(caller, error.message)
 
@@ -113,7 +91,6 @@ class Dialogue:
             self._failed(error)
             raise
         self._exchange = None
-        self._client.broker.guard.succeeded(self._client.peer, tried_name(step.user.name))
         return caller, self._properties(step)
 
     def take(self, packet: Auth) -> None:
@@ -155,15 +132,32 @@ class Dialogue:
                 raise Error(
                     Code.UNSUPPORTED, f"the authentication method {self._method!r} is not offered"
                 )
-            step = await self._exchange.step(data)
-            _check_brake(self._client, self._exchange.claimed)
+            return await self._begin(self._exchange, data)
+        if not self._exchange.claimed:  # it was asked to begin
+            return await self._begin(self._exchange, data)
+        trial = self._authenticator.trial(self._exchange.claimed, self._shown)
+        with self._authenticator.tries.begin(trial) as attempt:
+            try:
+                step = await self._exchange.step(data)
+            except Error as error:
+                if error.code is Code.UNAUTHENTICATED:
+                    attempt.failed(is_user=self._authenticator.is_user(trial.user))
+                raise
+            attempt.succeeded()
             return step
-        return await self._exchange.step(data)
+
+    async def _begin(self, exchange: Exchange, data: bytes) -> Step:
+        """Hear who it says it is. Raises BUSY while too many guess that user's password."""
+        step = await exchange.step(data)
+        if exchange.claimed:
+            trial = self._authenticator.trial(exchange.claimed, self._shown)
+            self._authenticator.tries.check(trial)
+        return step
 
     def _failed(self, error: Error) -> None:
         name = self._exchange.claimed if self._exchange is not None else ""
         self._authenticator.failed(name, error)
-        _refused(self._client, name, self._shown, error, guessed=True)
+        _refused(self._client, name, self._shown, error)
 
     async def _renew(self, data: bytes) -> None:
         """Take a step of a re-authentication."""

@@ -93,10 +93,10 @@ async def _accept(client: "Client", packet: Connect) -> None:
     client.clean_start = packet.clean_start
     client.form = _form(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
-    refusal = broker.guard.identify(client.peer, client_id)
+    caller, proof = await authenticate(client, packet, client_id)
+    refusal = broker.guard.identify(client.peer, client_id, caller.user)
     if refusal is not None:  # D56
         raise Violation(*refusal)
-    caller, proof = await authenticate(client, packet, client_id)
     await hooking.ask(client, packet, caller)
     if client.closing:
         return

@@ -19,8 +19,15 @@ from app.core.callers import NONE, Caller
 from app.core.entry_limits import LOGIN_BODY_BYTES_MAX, LOGIN_BODY_SECONDS_MAX
 from app.core.errors import Code, Error
 from app.engine.rows.system_rows import time_text
-from app.http.entrance.offenders import check_offender, note_success
-from app.http.entrance.signing_in import COOKIE, LOGIN, SIGNED_IN, sign_in, told_failed
+from app.http.entrance.signing_in import (
+    COOKIE,
+    LOGIN,
+    SIGNED_IN,
+    is_foreign,
+    peer_of,
+    sign_in,
+    told_failed,
+)
 from app.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send
 from app.http.messages.bodies import read_body
 from app.http.messages.replies import send_bytes, send_empty
@@ -62,7 +69,7 @@ async def _login(
 ) -> None:
     asked = await _asked(headers, receive, ("user", "password", "cookie"))
     if "user" in asked or "password" in asked:
-        caller = await _with_password(edge, scope, asked)
+        caller = await _with_password(edge, headers, scope, asked)
     else:
         await sign_in(edge, headers, scope, "http")
         caller = edge.caller(scope, "http")
@@ -75,21 +82,20 @@ async def _login(
     await _answer(send, facts | _facts(caller), extra)
 
 
-async def _with_password(edge: "Edge", scope: Scope, asked: dict[str, object]) -> Caller:
+async def _with_password(
+    edge: "Edge", headers: Headers, scope: Scope, asked: dict[str, object]
+) -> Caller:
     user, password = asked.get("user"), asked.get("password")
     if not isinstance(user, str) or not isinstance(password, str):
         raise Error(Code.INVALID, 'say {"user": "ann", "password": "..."}')
-    client = scope.get("client")
-    peer = client[0] if client else ""
+    peer, secret = peer_of(scope), password.encode(errors="replace")
+    foreign = is_foreign(edge, headers)
+    shown = Credentials(user, secret, peer=peer, door="http", foreign=foreign)
     try:
-        check_offender(edge, peer, user)
-        shown = Credentials(user, password.encode(errors="replace"), peer=peer, door="http")
-        caller = await edge.settings.authenticator.identify(shown)
+        return await edge.settings.authenticator.identify(shown)
     except Error as error:
         told_failed(edge, Caller(user, NONE, "http", peer=peer), error)
         raise
-    note_success(edge, peer, user)
-    return caller
 
 
 async def _logout(

@@ -4,17 +4,20 @@ The Authorization header (Basic, RFC 7617; Bearer, RFC 6750) counts before all e
 page, which can set no header where it opens a stream, shows a one-use ticket in the URL, or the
 cookie that ``POST /$SYS/login`` gave it (FEATURES C27, L14). Only a request that has one of these
 is looked at; who is nobody in particular costs nothing here.
+
+Only passwords can be guessed, so only they are counted (``auth.tries``), and what a page of another
+site makes a browser send is counted apart: it slows nobody else down (FEATURES P3).
 """
 
 import binascii
 from base64 import b64decode
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_plus
 
 from app.auth.authenticator import Credentials
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
-from app.http.entrance.offenders import check_offender, count_offender, note_success
 from app.http.messages.asgi import Headers, Scope
 from app.http.messages.cors import SAFE
 from app.http.messages.problems import FACES
@@ -45,17 +48,14 @@ def is_nobody(scope: Scope) -> bool:
 
 async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
     """Note in the scope who it is, if it says so. Raises UNAUTHENTICATED, DENIED, BUSY."""
-    client = scope.get("client")
-    peer = client[0] if client else ""
+    peer = peer_of(scope)
     ticket = _ticket_of(scope) if door in _STREAMS else None
     name = ""
     try:
         if b"authorization" in headers:
             name, shown = credentials(headers[b"authorization"], peer, door)
-            check_offender(edge, peer, name)
+            shown = replace(shown, foreign=is_foreign(edge, headers))
             scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
-            if name:
-                note_success(edge, peer, name)
         elif ticket is not None:
             caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
             scope[SIGNED_IN] = edge.engine.access.current(caller)
@@ -69,12 +69,28 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
 
 
 def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
-    """Tell listeners and the guard that somebody could not prove who it is (FEATURES L9, L11)."""
+    """Tell listeners that somebody could not prove who it is (FEATURES L9)."""
     edge.engine.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
     edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
-    if error.code in {Code.UNAUTHENTICATED, Code.DENIED}:
-        count_offender(edge, nobody.peer, nobody.user)
+
+
+def peer_of(scope: Scope) -> str:
+    """Return the address that a request comes from."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def is_foreign(edge: "Edge", headers: Headers) -> bool:
+    """Tell whether a page of another site has made a browser send this.
+
+    A browser says so with Sec-Fetch-Site where it trusts the way to the server, and with Origin for
+    all but plain GETs, to which no page can add an Authorization header.
+    """
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin:
+        return not edge.origins.is_trusted(origin, headers.get(b"host", b"").decode("latin-1"))
+    return headers.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"}
 
 
 def credentials(header: bytes, peer: str, door: str) -> tuple[str, Credentials]:

@@ -1,0 +1,27 @@
+"""Peers: which addresses are one, and how a stranger's text is kept short (FEATURES D6, D57)."""
+
+import pytest
+
+from app.core.limits import GUARD_NAME_CHARS_MAX
+from app.core.peers import network, short
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("no:address", "no:address"),
+        ("", ""),
+    ],
+)
+def test_a_peer_is_an_address_or_a_network(address, peer):
+    assert peer == network(address)
+
+
+def test_a_long_text_is_its_beginning_and_a_digest():
+    one, other = (short("x" * 65_000 + last) for last in "ab")
+    assert (GUARD_NAME_CHARS_MAX, True) == (len(one), one != other)
+    assert "x" == short("x")
