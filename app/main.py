@@ -11,7 +11,6 @@ import importlib
 import logging
 import signal
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +25,7 @@ from app.broker.sessions.wills import WILLS
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.config import Config
-from app.core.clock import HybridClock
+from app.core.clock import HybridClock, WallClock
 from app.core.errors import Code, Error
 from app.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
@@ -85,6 +84,7 @@ from app.settings.hooks import bundled
 from app.settings.mqtt import auto_subscriptions, rewriting
 from app.store.sqlite import SqlStore
 from app.store.store import Keep
+from app.wiring.clock import guarded_clock
 from app.wiring.doors import Doors
 from app.wiring.exporting import exports_of
 from app.wiring.figures import add_figures
@@ -115,9 +115,9 @@ class Application:
     Making it reads the schema and the resources, and raises INVALID for what is wrong in them.
     """
 
-    def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: Config, now: WallClock | None = None) -> None:
         self.config = config
-        self._now = now
+        self._now = now = now or guarded_clock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self._closing = contextlib.AsyncExitStack()

@@ -86,6 +86,12 @@ TOMBSTONE_DAYS_FORGOTTEN = 400
 """Days before these whose tombstones a sweep removes: a server may have been off for a year."""
 STAMP_AHEAD_SECONDS_MAX = 60
 """A writer's clock may be this far ahead; further, its record could not be changed for long."""
+CLOCK_LEAD_SECONDS_MAX = STAMP_AHEAD_SECONDS_MAX
+"""Versions may be this far ahead of the wall clock, and a smaller leap of it is none: what a stamp
+may be ahead, so that no bridge is refused and no stamp is taken that does not count."""
+CLOCK_BELIEVED_SECONDS = 60
+"""How long a leap of the wall clock must last before it is believed: time servers mend a wrong
+clock sooner, and what expires is that late at most when the leap was right."""
 ORIGIN_CHARS_MAX = 64
 """The name of where a write comes from; it stands in every such event."""
 SEQ_RESERVE = 100_000

@@ -87,6 +87,7 @@ class Committer:
         self.publish = bus.publish
         """Announces an event that its table does not log; nothing is stored (DESIGN, section 4).
         It has neither a number nor a version: nobody can ask for it again or compare it."""
+        self._returns = clock.returns
         self.commits = 0
         self.failures = 0
         self._loop = asyncio.get_running_loop()
@@ -319,6 +320,7 @@ class Committer:
             return part.refused(refusal)
 
     def _transaction(self, batch: Batch) -> list[Outcome]:
+        self._return_versions()
         current = self._current(batch.writes)
         outcomes: list[Outcome] = []
         events: list[Event] = []
@@ -332,6 +334,13 @@ class Committer:
             if isinstance(outcome, Receipt) and outcome.event.seq:
                 outcome.existed = next(existed)
         return outcomes
+
+    def _return_versions(self) -> None:
+        """Have the store forget times of a clock that was wrong, once versions are right again."""
+        returns = self._clock.returns
+        if returns != self._returns:
+            self._store.return_versions(self._clock.last)
+            self._returns = returns
 
     def _write(self, events: list[Event], changes: list[Change]) -> list[bool]:
         if events:
@@ -349,7 +358,7 @@ class Committer:
 
     def _current(self, batch: list[Write]) -> Current:
         """Return the current records of those topics whose writes depend on them."""
-        current = Current(self._store.epoch, self._clock.last)
+        current = Current(self._store.epoch, self._clock.last, self._clock.ceiling)
         ask: list[tuple[Table | None, str]] = []
         for write in batch:
             topic = write.event.topic

@@ -138,7 +138,7 @@ def _decide(write: Write, current: Current) -> int:
         known = current.gone.get(event.topic, (0, ""))
         if record is not None:
             known = stamp_of(record, current.epoch)
-        if is_late(event, known):
+        if is_late(event, known) and known[0] <= current.ceiling:
             return known[0]
     if write.quota is not None:
         write.quota.take(event, record, current)

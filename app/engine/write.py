@@ -214,13 +214,15 @@ class Current(dict[str, Record | None]):
     """Current records by topic, as far as they are known; None is a record known to be absent.
 
     ``epoch`` names the log, ``now`` is the newest version handed out. ``gone`` has the stamps of
-    deletions at topics without a record, for those who may come late.
+    deletions at topics without a record, for those who may come late. A version above ``ceiling``
+    came from a clock that was wrong: it wins over nothing.
     """
 
-    __slots__ = ("epoch", "gone", "now")
+    __slots__ = ("ceiling", "epoch", "gone", "now")
 
-    def __init__(self, epoch: str = "", now: int = 0) -> None:
+    def __init__(self, epoch: str = "", now: int = 0, ceiling: int = 1 << 63) -> None:
         super().__init__()
         self.epoch = epoch
         self.now = now
+        self.ceiling = ceiling
         self.gone: dict[str, Stamp] = {}

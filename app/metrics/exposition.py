@@ -21,6 +21,7 @@ COUNTERS: Final = frozenset(
         "publish/bytes/received",
         "publish/bytes/sent",
         "publish/messages/dropped",
+        "publish/messages/late",
         "publish/messages/received",
         "publish/messages/sent",
     }

@@ -43,6 +43,8 @@ class Holding:
     """How many ended because their client stayed away for too long."""
     dropped: int = 0
     """Messages that did not fit into the queue of a reader."""
+    late: int = 0
+    """Writes that came too late to change anything, since the start."""
     slow: int = 0
     """Entries in the list of slow subscriptions."""
     slow_ever: int = 0

@@ -32,6 +32,7 @@ LIVE: Final[Mapping[str, Reading]] = {
     "publish/messages/received": lambda it: it.publishes_received,
     "publish/messages/sent": lambda it: it.publishes_sent,
     "publish/messages/dropped": lambda it: it.holding.dropped,
+    "publish/messages/late": lambda it: it.holding.late,
     "publish/bytes/received": lambda it: it.publish_bytes_received,
     "publish/bytes/sent": lambda it: it.publish_bytes_sent,
     "bytes/received": lambda it: it.wire.bytes_received,

@@ -12,6 +12,7 @@ from app.core.clock import seconds_of
 from app.core.errors import Code, Error
 from app.core.evaluation import Row, answer, holds
 from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from app.core.limits import CLOCK_LEAD_SECONDS_MAX
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable, branch_of
@@ -235,6 +236,11 @@ class MemoryStore:
         """Return the greatest version ever committed."""
         return self._last_version
 
+    def return_versions(self, version: int) -> None:
+        """Forget that versions above this one were committed."""
+        self._ask("return_versions")
+        self._last_version = min(self._last_version, version)
+
     def trimmed(self, source: Source) -> int:
         """Return the greatest number that may be gone of a source."""
         with self._lock:
@@ -427,9 +433,11 @@ def _beyond(events: Sequence[Event], keep: Keep, now_seconds: float) -> int:
     """Return how many of a table's events, oldest first, are more than ``keep`` says."""
     count = max(0, len(events) - keep.events) if keep.events else 0
     if keep.seconds:
-        since = now_seconds - keep.seconds
-        young = (index for index, e in enumerate(events) if seconds_of(e.version) >= since)
-        count = max(count, next(young, len(events)))
+        since, until = now_seconds - keep.seconds, now_seconds + CLOCK_LEAD_SECONDS_MAX
+        ages = [(index, seconds_of(e.version)) for index, e in enumerate(events)]
+        known = [(index, at) for index, at in ages if at <= until]
+        young = next((number for number, (_, at) in enumerate(known) if at >= since), len(known))
+        count = max(count, known[young - 1][0] + 1 if young else 0)
     if keep.bytes:
         size = sum(len(event.payload) for event in events[count:])
         while size > keep.bytes:

@@ -14,8 +14,9 @@ from operator import itemgetter
 from sqlite3 import Cursor
 from typing import Final, cast
 
-from app.core.clock import seconds_of
+from app.core.clock import seconds_of, version_of
 from app.core.events import MESSAGE, Event
+from app.core.limits import CLOCK_LEAD_SECONDS_MAX
 from app.store import sql_times
 from app.store.sql_commit import Part
 from app.store.sql_parts import END, Plan
@@ -170,7 +171,9 @@ def trim(
         (part.table_id,),
     )
     count, size, last = 0, 0, part.trimmed
-    for seq, length in islice(_beyond(rows, part, keep, now_seconds), limit):
+    until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))
+    told = _Told(cursor.connection.cursor(), part.table_id, until)
+    for seq, length in islice(_beyond(rows, part, keep, now_seconds, told), limit):
         count, size, last = count + 1, size + length, seq
     if count:
         cursor.execute(
@@ -186,13 +189,40 @@ def trim(
     return count, size, last
 
 
-def _beyond(rows: Cursor, part: Part, keep: Keep, now_seconds: float) -> Iterator[tuple[int, int]]:
+class _Told:
+    """The age of events whose version tells none, because its clock was ahead: that of the next."""
+
+    def __init__(self, cursor: Cursor, table_id: int, until: int) -> None:
+        self._cursor = cursor
+        self._place = table_id, until
+        self._until = until
+        self._next = 0, 0
+        """Up to which number it was asked, and the version there."""
+
+    def version(self, seq: int, version: int) -> int:
+        """Return the version that tells the age of an event."""
+        if version <= self._until:
+            return version
+        if seq > self._next[0]:
+            row = self._cursor.execute(
+                f"SELECT seq,version FROM {LOG} WHERE table_id=? AND version<=? AND seq>?"
+                " ORDER BY seq LIMIT 1",
+                (*self._place, seq),
+            ).fetchone()
+            self._next = row or (1 << 63, self._until)
+        return self._next[1]
+
+
+def _beyond(
+    rows: Cursor, part: Part, keep: Keep, now_seconds: float, told: _Told
+) -> Iterator[tuple[int, int]]:
     """Return number and size of the oldest events, as long as any limit is passed."""
     events, size = part.events, part.bytes
     for seq, version, length in rows:
         too_many = keep.events and events > keep.events
         too_big = keep.bytes and size > keep.bytes
-        too_old = keep.seconds and seconds_of(version) < now_seconds - keep.seconds
+        age = keep.seconds and told.version(seq, version)
+        too_old = keep.seconds and seconds_of(int(age)) < now_seconds - keep.seconds
         if not (too_many or too_big or too_old):
             return
         yield seq, length

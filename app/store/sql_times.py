@@ -33,6 +33,16 @@ class Times:
             cursor.execute(f"INSERT INTO {TIMES} (second,seq) VALUES (?,?)", (second, seq))
         return second
 
+    @staticmethod
+    def forget(cursor: Cursor, version: int) -> "Times":
+        """Forget, within a transaction, all entries after a version: its clock was ahead.
+
+        Return what is to be used from then on. Events of that clock are before entries of earlier
+        seconds then, and no time leads to them.
+        """
+        cursor.execute(f"DELETE FROM {TIMES} WHERE second>?", (version // PER_SECOND,))
+        return Times(version)
+
     def note(self, second: int) -> None:
         """Take in what was committed."""
         self._last = max(self._last, second)

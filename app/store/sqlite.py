@@ -229,8 +229,16 @@ class SqlStore:
         return self._reserved
 
     def last_version(self) -> int:
-        """Return the greatest version ever committed; 0 for a new log."""
+        """Return the greatest version committed since the last return of versions, or 0."""
         return self._last_version
+
+    def return_versions(self, version: int) -> None:
+        """Forget durably that versions above this one were committed."""
+        if version < self._last_version:
+            with self._database.writing() as cursor:
+                write_fact(cursor, "last_version", version)
+                times = self._times.forget(cursor, version)
+            self._last_version, self._times = version, times
 
     def trimmed(self, source: Source) -> int:
         """Return the greatest number that may be gone of a source."""

@@ -117,9 +117,10 @@ class Store(Protocol):
     def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget a part's oldest events beyond any limit of ``keep``; return how many.
 
-        At most ``limit`` are forgotten at once. Only a beginning is ever cut, so what is left is
-        all that happened since. Here a Branch is only its table's part, and None the general one.
-        Records are not touched. ``trimmed(source)`` moves up.
+        A version more than a minute ahead of ``now_seconds`` tells no age: such an event is as old
+        as the next that does. At most ``limit`` are forgotten at once. Only a beginning is ever
+        cut, so what is left is all that happened since. Here a Branch is only its table's part, and
+        None the general one. Records are not touched. ``trimmed(source)`` moves up.
         """
 
     def define(self, *tables: TopicTable) -> None:
@@ -150,7 +151,14 @@ class Store(Protocol):
         """Return the number up to which ``reserve`` has promised."""
 
     def last_version(self) -> int:
-        """Return the greatest version ever committed; 0 for a new log."""
+        """Return the greatest version committed since the last return of versions, or 0."""
+
+    def return_versions(self, version: int) -> None:
+        """Forget durably that versions above this one were committed: a clock was ahead.
+
+        ``last_version`` is this one then, if it was greater, and times are found by what comes now.
+        Events and records are not touched. Called by the writer thread.
+        """
 
     def trimmed(self, source: Source) -> int:
         """Return the greatest number that may be gone of a source; all later events are there."""

@@ -18,6 +18,7 @@ from app.engine.branches.topic_tables import TopicTables
 from app.engine.engine import Engine
 from app.engine.rows.slow_rows import PATH as SLOW
 from app.engine.rows.slow_rows import slow_rows
+from app.engine.stamps import is_stamped
 from app.engine.watch.gaps import Why
 from app.engine.watch.slow import SlowSettings, SlowSubscriptions
 from app.engine.write import Outcome, Receipt
@@ -36,6 +37,11 @@ def count_writes(engine: Engine, metrics: Metrics, stats: TopicStats) -> None:
 
     def told(outcomes: Sequence[Outcome]) -> None:
         done = [item for item in outcomes if type(item) is Receipt and not item.late]
+        if len(done) < len(outcomes):
+            metrics.holding.late += sum(
+                type(item) is Receipt and item.late > 0 and is_stamped(item.event)
+                for item in outcomes
+            )
         stats.written([receipt.event for receipt in done])
         for receipt in done:
             kind = receipt.event.kind

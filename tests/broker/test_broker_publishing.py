@@ -371,6 +371,7 @@ async def test_a_late_retained_publish_is_acknowledged_and_told(world, qos):
     (answer,) = await peer.hear()
     assert (7, Reason.SUCCESS) == (answer.packet_id, answer.reason)
     assert "1699999202000000" == user(answer, "rowcast-late")
+    assert "nothing was changed" in answer.properties["reason_string"]
     assert b"2" == await value_at(world, "a/b")
     assert [b"2"] == payloads(watcher.heard())
 

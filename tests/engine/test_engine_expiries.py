@@ -7,6 +7,7 @@ from math import inf
 import pytest
 from engine_room import NOW, Listener, Room, turns
 
+from app.core.clock import LeapGuard
 from app.core.errors import Code, Error
 from app.core.events import DELETE
 from app.core.topics import TopicFilter
@@ -218,6 +219,25 @@ async def test_what_cannot_be_ended_is_tried_again_ever_later(room, timers, fail
         await timers.pass_time(seconds)
         asked.append(ending.asked)
     assert list(range(1, 10)) == asked
+
+
+async def test_a_short_leap_of_the_clock_ends_nothing(room, timers):
+    """P6: what a clock says for two seconds is not believed; after a minute it is."""
+    leap = [0.0]
+    now = LeapGuard(lambda: room.time + leap[0], room.now)
+    expiries = Expiries([EndOfRecords(room.engine, now)], now, timers.later)
+    room.committer.ends = expiries.note
+    expiries.start()
+    heard = Listener(room)
+    await room.put("t", b"1", properties={"message_expiry_interval": 86_400})
+    for seconds in (1, 2):
+        leap[0] = 400.0 * 86_400 - leap[0]
+        expiries.note(0.0)
+        await timers.pass_time(seconds)
+    assert [] == ended(heard)
+    leap[0] = 400.0 * 86_400
+    await timers.pass_time(200)
+    assert ["t"] == ended(heard)
 
 
 async def test_a_clock_that_is_set_ahead_is_noticed_within_a_minute(room, timers):

@@ -329,6 +329,32 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert [record.topic for record in store.expired(30.0, 1)] == ["Dog/a"]
         assert store.expired(9.9, ALL) == []
 
+    def test_versions_return_when_a_clock_was_ahead(self, store, writer):
+        """P6: what is last is what the server goes on from; times are found by what comes now."""
+        second = 1_000_000
+        store.commit([writer.event("t", PUT, version=10 * second)])
+        store.commit([writer.event("t", PUT, version=900 * second)])
+        store.return_versions(20 * second)
+        assert 20 * second == store.last_version()
+        store.return_versions(30 * second)
+        assert 20 * second == store.last_version()
+        store.commit([writer.event("t", PUT, version=25 * second)])
+        assert 25 * second == store.last_version()
+        assert 0 == store.since(None, 10 * second)
+
+    def test_a_version_far_ahead_tells_no_age(self, store, writer):
+        """P6: what a wrong clock wrote is forgotten with what is beside it, not years later."""
+        second = 1_000_000
+        for seconds in (10, 9000, 9001, 20, 9002, 1000, 9003):
+            store.commit([writer.event("t", PUT, version=seconds * second)])
+        keep = Keep(seconds=100)
+        assert 0 == store.trim(None, keep, 100.0, ALL)
+        assert 1 == store.trim(None, keep, 115.0, ALL)
+        assert 3 == store.trim(None, keep, 121.0, ALL)
+        assert [5, 6, 7] == [event.seq for event in store.read(0, ALL)]
+        assert 2 == store.trim(None, keep, 1101.0, ALL)
+        assert [7] == [event.seq for event in store.read(0, ALL)]
+
     def test_the_next_expiry_of_all_tables(self, store, writer):
         """A5: what a timer is set for; records that replace or delete others count no more."""
         assert store.next_expiry() is None

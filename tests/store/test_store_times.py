@@ -59,6 +59,19 @@ def test_entries_may_be_missing(place, forget):
     assert store.since(None, 12 * SECOND) == 9
 
 
+def test_times_after_a_clock_that_was_ahead_are_found(place):
+    """P6: entries of the wrong clock are gone, on the disk too, and new ones are made."""
+    store, writer = filled(place, (10, 20, 900, 901))
+    store.return_versions(30 * SECOND)
+    assert [second for second, _ in entries(place)] == [10, 20]
+    for second in (40, 50):
+        store.commit([writer.event("home/a", version=second * SECOND)])
+    assert entries(place)[2:] == [(40, 5), (50, 6)]
+    assert [4, 5] == [store.since(None, second * SECOND) for second in (40, 50)]
+    place.close()
+    assert 50 * SECOND == place.start().last_version()
+
+
 def _delete(place, where):
     with closing(sqlite3.connect(place.path)) as connection, connection:
         connection.execute(f"DELETE FROM rowcast_times {where}")

@@ -182,9 +182,10 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
     if type(outcome) is not Receipt:
         _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
     elif outcome.late and client.connection.version == MQTT_5:
-        told = (("rowcast-late", str(outcome.late)),)
+        told = {"user_property": (("rowcast-late", str(outcome.late)),)}
+        why = client.explain("it came late: a newer value is there, and nothing was changed") or {}
         answer = Puback if first == PUBACK else Pubrec
-        client.send(answer(packet_id, Reason.SUCCESS, {"user_property": told}))
+        client.send(answer(packet_id, Reason.SUCCESS, why | told))
     elif outcome.event.seq and client.tells_seq and _is_told(client, outcome.event):  # D51, M1
         frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
         if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
