@@ -82,7 +82,7 @@ class Http(Section):
         description="Port of HTTPS, open when `tls.certificate` is set; `off` opens none.",
     )
     cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
-        default=(), description="Origins whose pages may call besides those of this machine."
+        default=(), description="Origins whose pages may call besides the server's own."
     )
     allowed_hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = Field(
         default=(),

@@ -5,6 +5,7 @@ data-driven and hot, so it does not pass through a framework (DESIGN, section 9)
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -26,8 +27,9 @@ from app.http.entrance.signing_in import (
     shows_something,
     sign_in,
 )
+from app.http.entrance.visitors import admit
 from app.http.messages.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
-from app.http.messages.cors import SAFE, Origins, with_cors
+from app.http.messages.cors import Origins
 from app.http.messages.hosts import Hosts
 from app.http.messages.problems import FACES
 from app.http.messages.replies import send_bytes, send_empty, send_problem
@@ -36,6 +38,8 @@ from app.http.streams import sse, websocket
 from app.http.streams.outlet import Flusher
 from app.http.streams.rows import STREAMS, stream_rows
 from app.http.streams.watch import Watch
+
+log = logging.getLogger("rowcast.http")
 
 OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
 """What tells nothing of what is here, and is answered whatever name the server is called by."""
@@ -189,17 +193,13 @@ class Edge:
         self, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve a browser's page: the answer says whether the page may read it."""
-        known = False
+        path = scope["path"]
+        public = path in OPEN_PATHS or pages.is_page(path)
         try:
-            self.origins.check(headers)
+            send, known = admit(self, headers, scope, send, public=public)
         except Error as error:
-            preflight = b"access-control-request-method" in headers
-            unsafe = preflight or scope["method"] not in SAFE
-            if unsafe and not is_own_page(self, headers, scope):
-                await send_problem(self.engine, error, headers, scope, send)
-                return
-        else:
-            send, known = with_cors(send, headers[b"origin"]), True
+            await send_problem(self.engine, error, headers, scope, send)
+            return
         await self._serve(headers, scope, receive, send, of_known_page=known)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -207,8 +207,9 @@ class Edge:
         headers = headers_of(scope)
         try:
             self.origins.check(headers)
-        except Error:
+        except Error as error:
             if speaks_mqtt or not is_own_page(self, headers, scope):
+                log.info("a WebSocket was refused: %s", error.message)  # the browser does not tell
                 await _refuse(scope, receive, send, 403)
                 return
         if speaks_mqtt and self.mqtt is not None:

@@ -8,9 +8,11 @@ import pytest
 import uvicorn
 from rest_world import call, deque, world
 
+from app.auth.authenticator import Authenticator, Credentials
 from app.core.callers import NONE, Caller
 from app.core.limits import HTTP_CALLERS_MAX
 from app.http.messages.cors import Origins
+from auth_world import ann_and_bob
 
 LIMIT = 100_000  # of rest_world
 ADDRESS = "192.0.2.7"
@@ -71,10 +73,14 @@ async def test_an_encoded_body_is_refused(rest, encoding, status):
         ("https://app.example.org", "rowcast.test", True),
         ("http://app.example.org", "rowcast.test", False),
         ("https://app.example.org.test", "rowcast.test", False),
-        ("http://localhost:3000", "127.0.0.1:9926", True),
-        ("http://127.0.0.1:8000", "127.0.0.1:9926", True),
-        ("http://[::1]:8000", "x", True),
-        ("http:" + "//app.localhost", "x", True),
+        ("http://localhost:3000", "localhost:9926", False),
+        ("http://localhost:9926", "127.0.0.1:9926", False),
+        ("http://localhost:9926", "localhost:9926", True),
+        ("http://127.0.0.1:8000", "127.0.0.1:9926", False),
+        ("http://[::1]:8000", "[::1]:8000", True),
+        ("http://[::1]:8000", "x", False),
+        ("http:" + "//app.localhost", "app.localhost", True),
+        ("http:" + "//app.localhost", "x", False),
         (f"http://{ADDRESS}:9926", f"{ADDRESS}:9926", True),
         (f"http://{ADDRESS}:80", f"{ADDRESS}:9926", False),
         ("http://rebound.test", "rebound.test", False),
@@ -106,16 +112,62 @@ def test_which_pages_may_use_a_cookie(origin, host, trusted):
 
 
 async def test_an_allowed_page_may_read_the_answer(rest):
-    got = await rest.get("/Dog/", origin="http://localhost:3000")
-    assert got.headers["access-control-allow-origin"] == "http://localhost:3000"
+    got = await rest.get("/Dog/", origin="https://app.example.org")
+    assert got.headers["access-control-allow-origin"] == "https://app.example.org"
     assert got.headers["access-control-allow-credentials"] == "true"
     assert "etag" in got.headers["access-control-expose-headers"]
     assert got.headers["vary"] == "Accept, Origin"
 
 
-async def test_a_foreign_page_may_not_read(rest):
-    got = await rest.get("/Dog/", origin="https://evil.test")
+@pytest.mark.parametrize("path", ["/Dog/", "/openapi.json", "/$SYS/me", "/$SYS/users/"])
+async def test_a_foreign_page_may_not_read(rest, path):
+    """As the manual says: whatever it asks, and not only by headers that are missing."""
+    got = await rest.get(path, origin="https://evil.test")
+    assert (got.status, "access-control-allow-origin" in got.headers) == (403, False)
+
+
+@pytest.mark.parametrize("path", ["/health", "/ui/", "/ui/rowcast.js"])
+async def test_what_tells_nothing_is_answered_to_every_page(rest, path):
+    got = await rest.get(path, origin="https://evil.test")
     assert (got.status, "access-control-allow-origin" in got.headers) == (200, False)
+
+
+HOST = "127.0.0.1:9926"
+OWN = f"http://{HOST}"
+NEIGHBOUR = "http://localhost:3000"
+"""A page of another program on this machine."""
+
+
+async def test_p3_without_users_a_page_of_this_machine_reads_without_credentials(rest):
+    """README: a page of ten lines, from `python3 -m http.server`."""
+    got = await rest.get("/Dog/", origin=NEIGHBOUR)
+    assert (200, NEIGHBOUR) == (got.status, got.headers["access-control-allow-origin"])
+    assert "access-control-allow-credentials" not in got.headers
+    asked = {"access_control_request_method": "GET"}
+    assert 204 == (await rest.options("/Dog/1", origin=NEIGHBOUR, **asked)).status
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
+async def test_p3_a_page_of_this_machine_is_another_site_and_writes_nothing(rest, method):
+    """Without users it could make itself an administrator."""
+    for path in ("/Dog/1", "/$SYS/users/x", "/$SYS/login"):
+        assert 403 == (await rest.ask(method, path, b"{}", origin=NEIGHBOUR)).status
+    asked = {"access_control_request_method": method}
+    assert 403 == (await rest.options("/Dog/1", origin=NEIGHBOUR, **asked)).status
+
+
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/", "/$SYS/me"])
+async def test_p3_with_users_no_other_page_of_this_machine_reads(tmp_path, path):
+    """The browser sends it the cookie of this server's own page: a port is no site of its own."""
+    known = Authenticator("loopback", ann_and_bob())
+    ann = await known.identify(Credentials("ann", b"pencil"))
+    cookie = "rowcast=" + (await known.token(ann, 60))[0]
+    async with world(folder=tmp_path, authenticator=known) as rest:
+        await rest.put("/Dog/1", b'{"name":"Rex"}', origin=OWN, host=HOST, cookie=cookie)
+        got = await rest.get(path, origin=NEIGHBOUR, host=HOST, cookie=cookie)
+        assert (403, "access-control-allow-origin" in got.headers) == (got.status, False)
+        assert 200 == (await rest.get(path, origin=OWN, host=HOST, cookie=cookie)).status
+        assert 200 == (await rest.get(path, host=HOST, cookie=cookie)).status
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
@@ -135,12 +187,13 @@ async def test_a_preflight(rest):
     assert refused.status == 403
 
 
+@pytest.mark.parametrize("origin", [b"https://evil.test", NEIGHBOUR.encode()])
 @pytest.mark.parametrize("protocols", [[], ["mqtt"]])
-async def test_a_foreign_page_opens_no_socket(rest, protocols):
+async def test_a_foreign_page_opens_no_socket(rest, protocols, origin):
     sent = []
     scope = {
         "type": "websocket", "path": "/Dog/", "raw_path": b"/Dog/", "query_string": b"",
-        "headers": [(b"origin", b"https://evil.test")], "subprotocols": protocols,
+        "headers": [(b"origin", origin)], "subprotocols": protocols,
     }  # fmt: skip
 
     async def receive():

@@ -7,10 +7,12 @@ import socket
 import pytest
 from doors import STREAM, Doors
 
+from app.auth.authenticator import Authenticator
 from app.core.callers import NONE
 from app.core.events import MESSAGE, PUT, Event
 from app.engine.watch import standing
 from app.http.streams import sse
+from auth_world import ann_and_bob
 
 
 @pytest.fixture
@@ -63,15 +65,24 @@ async def test_head_is_answered_and_streams_nothing(doors):
     assert 0 == len(doors.edge.watch)
 
 
-async def test_pages_of_this_machine_may_read_with_credentials(doors):
-    """C4."""
+async def test_without_users_pages_of_this_machine_may_listen_without_credentials(doors):
+    """C4, README: from another port, where nobody has a name."""
     async with doors.sse("/Dog/1", origin="http://localhost:3000") as stream:
         headers = stream.response.headers
         await stream.next()
         await doors.write("Dog/1")
         await stream.next()
     assert "http://localhost:3000" == headers["access-control-allow-origin"]
-    assert "true" == headers["access-control-allow-credentials"]
+    assert "access-control-allow-credentials" not in headers
+
+
+async def test_with_users_pages_of_this_machine_may_not_listen():
+    """P3: another port is another origin."""
+    settings = {"authenticator": Authenticator("loopback", ann_and_bob())}
+    async with Doors(settings=settings) as doors:
+        headers = STREAM | {"origin": "http://localhost:3000"}
+        answer = await doors.http.get("/Dog/1", headers=headers)
+    assert 403 == answer.status_code
 
 
 async def test_a_store_that_cannot_be_read_ends_the_stream_with_a_problem(doors, monkeypatch):

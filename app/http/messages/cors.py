@@ -1,9 +1,9 @@
-"""Which pages may call: the origins that were configured, and those of this machine.
+"""Which pages may call: this server's own, and those of the origins that were configured.
 
-A browser tells a page's origin; other programs send none and are not concerned. Reading across
-origins is the browser's to refuse, by the headers that are missing. Writing and WebSockets are not,
-so what comes from a foreign origin is refused here: else any page on the web could write to a
-server that trusts this machine's callers.
+A browser tells a page's origin; other programs send none and are not concerned. What comes from
+another origin is refused here: else any page on the web could write to a server that trusts this
+machine's callers. The pages of other programs on this machine are other origins, too: which program
+has which port is nobody's promise, and browsers send a cookie to all of them (FEATURES P3).
 """
 
 from collections.abc import Sequence
@@ -39,18 +39,13 @@ class Origins:
         """Tell whether pages of an origin may call.
 
         A page that this server itself gave has the request's own host in its origin. That counts
-        when the host is an address: a name could be one that somebody points at this machine.
+        when the host is an address, or this machine by name: any other name could be one that
+        somebody points at this machine.
         """
         if origin in self._configured:
             return True
-        try:
-            parts = urlsplit(origin)
-            name = parts.hostname or ""
-        except ValueError:
-            return False
-        if parts.scheme not in {"http", "https"}:
-            return False
-        return _is_this_machine(name) or (parts.netloc == host and is_address(name))
+        name, place = _place_of(origin)
+        return place == host != "" and (is_address(name) or _is_this_machine(name))
 
     def is_trusted(self, origin: str, host: str) -> bool:
         """Tell whether a page may use a browser's cookie: one of the very host that gave it.
@@ -68,8 +63,24 @@ class Origins:
         if origin is not None and not self.allows(origin, text_of(headers, b"host") or ""):
             raise Error(
                 Code.DENIED,
-                f"pages of the origin {origin[:200]!r} may not do this; add it to http.cors",
+                f"pages of the origin {origin[:200]!r} may not call here; add it to http.cors",
             )
+
+
+def is_neighbour(origin: str) -> bool:
+    """Tell whether an origin is of a program of this machine, whichever that is."""
+    name, _ = _place_of(origin)
+    return _is_this_machine(name)
+
+
+def _place_of(origin: str) -> tuple[str, str]:
+    """Return the name in an origin, and that with its port; both empty where it is none."""
+    try:
+        parts = urlsplit(origin)
+        name = parts.hostname or ""
+    except ValueError:
+        return "", ""
+    return (name, parts.netloc) if parts.scheme in {"http", "https"} else ("", "")
 
 
 def _is_this_machine(name: str) -> bool:
@@ -87,22 +98,26 @@ def is_address(name: str) -> bool:
     return True
 
 
-def with_cors(send: Send, origin: bytes) -> Send:
-    """Return ``send`` so that the answer may be read by pages of ``origin``."""
+def with_cors(send: Send, origin: bytes, *, credentials: bool = True) -> Send:
+    """Return ``send`` so that the answer may be read by pages of ``origin``.
+
+    Without ``credentials``, only if the browser sent nothing with it that says who somebody is.
+    """
+    told = _answer(origin, credentials=credentials)
 
     @wraps(send)  # streams look for the server underneath (``wire``)
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *_answer(origin)]}
+            message = {**message, "headers": [*message.get("headers", ()), *told]}
         await send(message)
 
     return send_with_cors
 
 
-def _answer(origin: bytes) -> HeaderList:
+def _answer(origin: bytes, *, credentials: bool) -> HeaderList:
     return [
         (b"access-control-allow-origin", origin),
-        (b"access-control-allow-credentials", b"true"),
+        *([(b"access-control-allow-credentials", b"true")] if credentials else ()),
         (b"access-control-expose-headers", _EXPOSED),
         (b"vary", b"Origin"),
     ]
