@@ -8,6 +8,7 @@ The module of a command is imported when the command runs, because importing all
 second of CPU. ``COMMANDS`` therefore holds the one line of each that ``rowcast --help`` shows.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
@@ -17,6 +18,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from app import __version__
 from app.core.errors import Error
+
+_UMASK: Final = 0o077
+"""What the server and its commands write is for its owner only, whatever they write it with."""
 
 
 class Place(NamedTuple):
@@ -90,6 +94,7 @@ command = typer.Typer(
 
 def main() -> None:
     """Run the command; the entry point of the script ``rowcast``."""
+    os.umask(_UMASK)
     try:
         command()
     except Error as error:

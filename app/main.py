@@ -82,6 +82,7 @@ from app.schema import load_schema
 from app.settings.gateway import plan_of, plans
 from app.settings.hooks import bundled
 from app.settings.mqtt import auto_subscriptions, rewriting
+from app.store.private import make_directory
 from app.store.sqlite import SqlStore
 from app.store.store import Keep
 from app.wiring.clock import guarded_clock
@@ -408,7 +409,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def _make_directory(place: Path) -> None:
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_directory(place)
     except OSError as error:
         what = f"the data directory {place} cannot be made: {error.strerror}"
         raise Error(Code.BUSY, f"{what}; name another with --data") from error

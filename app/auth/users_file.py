@@ -179,7 +179,7 @@ def remove_user(path: Path, name: str) -> bool:
 def _changing(path: Path) -> Iterator[None]:
     """Let one program at a time change the file; the lock is on its directory."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
         directory = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise Error(Code.INVALID, f"{path}: cannot be written: {error.strerror}") from error

@@ -33,6 +33,7 @@ from app.snapshots.shapes import Batch
 from app.snapshots.shelf import Making, Shelf
 from app.store.cut import Cut, open_cut
 from app.store.cut_log import CutLog
+from app.store.private import make_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
     making.write(FILE_NAME, manifest.text)
     name = page_name(manifest.from_seq or 0, manifest.seq)
     place = directory / CHANGES / name
-    place.parent.mkdir(exist_ok=True)
+    make_directory(place.parent)
     making.settle(place)
     return Page(place, manifest)
 

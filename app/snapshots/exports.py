@@ -26,7 +26,7 @@ from app.engine.download import Download
 from app.snapshots.catalogue import MANIFEST, Catalogue, Item
 from app.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from app.snapshots.rows import PATH, snapshot_rows
-from app.snapshots.shelf import NEWEST
+from app.snapshots.shelf import NEWEST, keep_private
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine
@@ -59,6 +59,7 @@ class Exports:
         every: Mapping[Order, float],
         now: Callable[[], float] = time.time,
     ) -> None:
+        self._directory = directory
         self.catalogue = Catalogue(directory)
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
@@ -78,6 +79,7 @@ class Exports:
 
     async def start(self) -> None:
         """Put the rows at their path, and begin to look and to do what is due."""
+        await asyncio.to_thread(keep_private, self._directory)
         await self.look()
         self._engine.registry.add(PATH, snapshot_rows(self))
         self._watch = asyncio.create_task(self._watching())

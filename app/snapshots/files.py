@@ -25,6 +25,7 @@ from app.core.snapshot_limits import (
 from app.snapshots.manifest import FileFacts
 from app.snapshots.shapes import Batch
 from app.snapshots.shelf import full
+from app.store.private import make_directory, open_new
 
 FREE_BYTES: Final = SNAPSHOT_FREE_BYTES_MIN
 
@@ -33,7 +34,7 @@ class _Sink:
     """A file that is only appended to: counted, hashed, and flushed now and then."""
 
     def __init__(self, path: Path, free_bytes_min: int) -> None:
-        self._file: IO[bytes] = path.open("xb")
+        self._file: IO[bytes] = open_new(path)
         self._path = path
         self._free_bytes_min = free_bytes_min
         self._hash = hashlib.sha256()
@@ -152,7 +153,7 @@ class TableFiles:
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
             path = self._root / self._path
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             self._sink = _Sink(path, self._free_bytes_min)
             self._writer = pq.ParquetWriter(
                 pa.PythonFile(self._sink, "w"),

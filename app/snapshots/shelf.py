@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from app.core.errors import Code, Error
+from app.store.private import DIRECTORY_MODE, make_directory, make_file, open_to_append, tighten
 
 NEWEST: Final = "newest"
 _LOCK: Final = ".lock"
@@ -76,7 +77,7 @@ class Shelf:
         with self._lock():
             self._sweep()
             place = self.directory / f"{MAKING}{secrets.token_hex(4)}"
-            place.mkdir()
+            place.mkdir(DIRECTORY_MODE)
             try:
                 yield Making(self, place)
             finally:
@@ -167,8 +168,8 @@ class Shelf:
     @contextmanager
     def _lock(self) -> Iterator[None]:
         with refusing(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lock = (self.directory / _LOCK).open("a", encoding="ascii")
+            make_directory(self.directory)
+            lock = open_to_append(self.directory / _LOCK)
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,6 +191,12 @@ class Shelf:
                     shutil.rmtree(item, ignore_errors=True)
 
 
+def keep_private(directory: Path) -> None:
+    """Let its owner alone read a shelf of before; what is no shelf is not ours to change."""
+    if (directory / _LOCK).exists():
+        tighten([directory])
+
+
 class Making:
     """A directory under construction."""
 
@@ -199,6 +206,7 @@ class Making:
 
     def write(self, name: str, text: str) -> None:
         """Write a small file, and flush it."""
+        make_file(self.place / name)
         with (self.place / name).open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()

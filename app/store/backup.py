@@ -16,6 +16,7 @@ from app.core.errors import Code, Error
 from app.core.limits import STORE_BUSY_SECONDS
 from app.store import sql_log
 from app.store.cut import open_cut
+from app.store.private import make_file
 from app.store.sql_database import refuse
 from app.store.sql_tables import META, TABLES
 
@@ -38,6 +39,7 @@ def copy_database(source: Path, target: Path) -> Copied:
     """Copy a database that may be in use to a file that is not there yet, and look at the copy."""
     with open_cut(source):  # it is one of ours, and of this form
         pass
+    make_file(target)
     try:
         with (
             closing(

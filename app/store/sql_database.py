@@ -12,7 +12,7 @@ straight to the driver's cursor. This module knows nothing of records or the log
 import fcntl
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -30,6 +30,7 @@ from app.core.limits import (
     STORE_READER_WAIT_SECONDS,
     STORE_READERS_MAX,
 )
+from app.store.private import make_directory, make_file, open_to_append, tighten
 
 FILE_NAME: Final = "rowcast.db"
 
@@ -63,6 +64,7 @@ class Database:
         self.path = file_of(self.url)
         self._make_directory()
         self._lock: IO[str] | None = _locked(self.path)
+        self._keep_private()
         self._readers = self._engine(readers=True)
         self._writers = self._engine(readers=False)
         try:
@@ -75,11 +77,18 @@ class Database:
 
     def _make_directory(self) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
         except OSError as error:
             raise Error(
                 Code.BUSY, f"the data directory {self.path.parent} cannot be made: {error.strerror}"
             ) from error
+
+    def _keep_private(self) -> None:
+        """Let only the owner read the file, and what SQLite puts beside it."""
+        with suppress(OSError):  # SQLite says what is wrong with it
+            make_file(self.path)
+        names = [self.path.name + end for end in ("", "-wal", "-shm", "-journal", _LOCK)]
+        tighten(self.path.with_name(name) for name in names)
 
     def _engine(self, *, readers: bool) -> Engine:
         arguments = {
@@ -215,14 +224,15 @@ def _url(text: str | Path) -> URL:
     return url
 
 
+_LOCK: Final = ".lock"
 _EXAMPLE: Final = "a file, such as sqlite:///data/rowcast.db"
 
 
 def _locked(path: Path) -> IO[str]:
     """Hold the lock that tells a second server that the file is in use; the system frees it."""
-    name = path.with_name(path.name + ".lock")
+    name = path.with_name(path.name + _LOCK)
     try:
-        lock = name.open("a", encoding="ascii")
+        lock = open_to_append(name)
     except OSError as error:
         raise Error(
             Code.BUSY, f"the lock file {name} cannot be written: {error.strerror}"

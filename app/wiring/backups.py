@@ -26,6 +26,7 @@ from app.engine.rows.system_rows import time_text
 from app.engine.shape import Shape
 from app.schema import load_schema
 from app.store.backup import Copied, copy_database, look_at
+from app.store.private import DIRECTORY_MODE, make_directory, make_file
 from app.store.rewind import position_of_time, renew, rewind
 from app.store.sql_database import FILE_NAME, file_of
 
@@ -57,19 +58,26 @@ def back_up(config: Config, target: Path) -> dict[str, object]:
     part = target.with_name(target.name + _UNFINISHED)
     shutil.rmtree(part, ignore_errors=True)
     try:
-        (part / FILES).mkdir(parents=True, mode=0o700)
+        part.mkdir(DIRECTORY_MODE, parents=True)
+        (part / FILES).mkdir(DIRECTORY_MODE)
         source = file_of(config.database_url)
         copied = copy_database(source, part / FILE_NAME)
         if config.schema_file.is_file():
-            shutil.copy2(config.schema_file, part / SCHEMA)
+            _copy(config.schema_file, part / SCHEMA)
         for file in _others(config.data, source):
-            shutil.copy2(file, part / FILES / file.name)
+            _copy(file, part / FILES / file.name)
         manifest = _manifest(part, copied)
         _write(part / MANIFEST, json.dumps(manifest, indent=2) + "\n")
         part.rename(target)
     except OSError as error:
         raise Error(Code.BUSY, f"{target} cannot be written: {error.strerror}") from error
     return manifest
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file's content, to one that only its owner may read."""
+    make_file(target)
+    shutil.copyfile(source, target)
 
 
 def _others(data: Path, database: Path) -> Iterator[Path]:
@@ -97,6 +105,7 @@ def _digest(file: Path) -> dict[str, object]:
 
 
 def _write(file: Path, text: str) -> None:
+    make_file(file)
     with file.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
@@ -139,15 +148,15 @@ def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -
         )
     part = data / (FILE_NAME + _UNFINISHED)
     try:
-        data.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(place / FILE_NAME, part)
+        make_directory(data)
+        _copy(place / FILE_NAME, part)
         before = look_at(part)
         if to:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
         else:
             epoch, position = renew(part), before.head
         for file in sorted((place / FILES).iterdir()):
-            shutil.copy2(file, data / file.name)
+            _copy(file, data / file.name)
         part.rename(target)
     except OSError as error:
         raise Error(Code.BUSY, f"{data} cannot be written: {error.strerror}") from error
