@@ -77,6 +77,8 @@ LOGIN_BODY_BYTES_MAX = 16_384
 """A name and a password in JSON, each as long as it may be, with escapes."""
 LOGIN_BODY_SECONDS_MAX = 10
 """Wait for such a body, from somebody who is nobody yet."""
+QUESTIONS_MAX = 32
+"""Topics that one request asks about, whether they may be read: a page has a dozen parts."""
 HOSTS_CACHED_MAX = 256
 """Names in Host headers of which is remembered whether they are served: a server has a few."""
 PEERS_CACHED_MAX = 1_024

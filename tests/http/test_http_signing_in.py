@@ -240,3 +240,31 @@ async def test_streams_and_sockets_take_a_name_too():
         with pytest.raises(InvalidStatus) as caught:
             await connect(socket, additional_headers={"authorization": "Basic !"})
         assert 401 == caught.value.response.status_code
+
+
+@pytest.mark.parametrize("header", [{}, {"authorization": BOB}, {"authorization": ANN}])
+async def test_who_asks_whether_it_may_read_is_told_what_a_read_would_be(rest, header):
+    """O8: a page knows what to offer before anything is refused."""
+    asked = ("Dog/1", "$SYS/sessions", "$SYS/users", "home/lamp")
+    words = "&".join(f"read={topic}" for topic in (*asked, "%23"))
+    told = (await rest.get(f"/$SYS/me?{words}", **header)).value["reads"]
+    for topic in asked:
+        answer = await rest.get(f"/{topic}?last=1" if topic[0] != "$" else f"/{topic}/", **header)
+        assert told[topic] == (answer.status not in {401, 403}), topic
+    assert told["#"] == bool(header)
+
+
+@pytest.mark.parametrize("words", ["read=a%23b", "&".join(["read=a"] * 33)])
+async def test_questions_that_cannot_be_answered_are_malformed(rest, words):
+    assert 400 == (await rest.get(f"/$SYS/me?{words}", authorization=ANN)).status
+    assert "reads" not in (await rest.get("/$SYS/me", authorization=ANN)).value
+
+
+async def test_a_question_is_no_refusal(rest):
+    """L9: administrators are told of what was refused, and nobody was."""
+    told = []
+    rest.edge.engine.hooks.refusals = lambda *facts: told.append(facts)
+    assert {"Dog/1": False} == (await rest.get("/$SYS/me?read=Dog/1")).value["reads"]
+    assert [] == told
+    await rest.get("/Dog/1")
+    assert 1 == len(told)

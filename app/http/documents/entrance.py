@@ -5,6 +5,7 @@ It is data only; the rest of the document is made from the tables (``openapi``).
 
 from typing import Final
 
+from app.core.entry_limits import QUESTIONS_MAX
 from app.http.entrance.door import LOGOUT, ME, TICKETS
 from app.http.entrance.signing_in import COOKIE, LOGIN
 
@@ -19,6 +20,13 @@ _ME: Final[Document] = {
     "grants": {"type": "object", "additionalProperties": {"type": "boolean"}},
     "attributes": {"type": "object"},
     "until": _TIME,
+}
+_READS: Final[Document] = {"reads": {"type": "object", "additionalProperties": {"type": "boolean"}}}
+_READ: Final[Document] = {
+    "name": "read",
+    "in": "query",
+    "description": "Topics or filters: whether each may be read, told in `reads`.",
+    "schema": {"type": "array", "items": _TEXT, "maxItems": QUESTIONS_MAX},
 }
 _TOKEN: Final[Document] = {"token": _TEXT, "token_type": _TEXT, "expires_at": _TIME}
 
@@ -76,7 +84,10 @@ ENTRANCE: Final[Document] = {
             )
         },
         ME: {
-            "get": _operation("me", "Tell who one is.", {"200": _answer("The caller.", _ME)}),
+            "get": _operation(
+                "me", "Tell who one is.", {"200": _answer("The caller.", _ME | _READS)}
+            )
+            | {"parameters": [_READ]},
         },
     },
     "components": {

@@ -4,7 +4,7 @@
   (``{"cookie": true}``: also as a cookie that no script can read).
 - ``POST /$SYS/logout`` takes the cookie away; ``{"everywhere": true}`` ends all that the user has.
 - ``POST /$SYS/tickets/`` gives a ticket for one stream, for who cannot send a header (C27).
-- ``GET /$SYS/me`` tells who one is, and what one may do.
+- ``GET /$SYS/me`` tells who one is, and what one may do (``?read=``: ``questions``).
 
 These are no topics: they are answered before anything is routed, and never logged.
 """
@@ -19,6 +19,7 @@ from app.core.callers import NONE, Caller
 from app.core.entry_limits import LOGIN_BODY_BYTES_MAX, LOGIN_BODY_SECONDS_MAX
 from app.core.errors import Code, Error
 from app.engine.rows.system_rows import time_text
+from app.http.entrance.questions import answered
 from app.http.entrance.signing_in import (
     COOKIE,
     LOGIN,
@@ -61,7 +62,9 @@ async def enter(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, 
     elif path == TICKETS:
         await _ticket(edge, scope, send)
     else:
-        await _answer(send, _facts(edge.caller(scope, "http")), head=method == "HEAD")
+        caller = edge.caller(scope, "http")
+        facts = _facts(caller) | answered(edge, scope, caller)
+        await _answer(send, facts, head=method == "HEAD")
 
 
 async def _login(
