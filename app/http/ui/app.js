@@ -1,6 +1,6 @@
 /** The page: which part is shown, who is signed in, and whether the connection stands. */
 import { ask } from './ask.js'
-import { clear, h, toast, trying } from './dom.js'
+import { clear, command, h, toast, trying } from './dom.js'
 import { Rowcast } from './rowcast.js'
 import { topicsPage } from './tree.js'
 import { recordsPage } from './records.js'
@@ -13,23 +13,26 @@ import { messagesPage } from './messages.js'
 import { schemaPage } from './schema.js'
 import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
-import { note } from './rows.js'
+import { note, refusal } from './rows.js'
 
-// each with what it needs: a grant, or rows that may be read
+// each with what it needs: a grant, or what must be readable
 const GROUPS = [
-  ['', { topics: ['⌘', 'Topics', topicsPage], records: ['▤', 'Records', recordsPage],
+  ['', { topics: ['⌘', 'Topics', topicsPage, '#'], records: ['▤', 'Records', recordsPage, '#'],
     messages: ['✉', 'Messages', messagesPage, '$SYS/topic_tables/'], console: ['»', 'Console', consolePage] }],
   ['Traffic', { clients: ['◉', 'Clients', clientsPage, '$SYS/sessions/'],
     gateway: ['⇄', 'Gateway', gatewayPage, '$SYS/brokers/'] }],
   ['Server', { server: ['∿', 'Figures', serverPage, '$SYS/broker/uptime'],
     snapshots: ['❐', 'Snapshots', snapshotsPage, '$SYS/snapshots/'],
-    schema: ['◫', 'Schema', schemaPage], api: ['{}', 'API', apiPage] }],
+    schema: ['◫', 'Schema', schemaPage, '#'], api: ['{}', 'API', apiPage] }],
   ['Access', { users: ['☻', 'Users', peoplePage, 'administer'],
     rules: ['⚖', 'Rules', rulesPage, 'administer'] }],
 ]
 const PAGES = Object.assign({}, ...GROUPS.map(([, pages]) => pages))
+const PORT = '$SYS/listeners/MQTT'
+const ASKED = ['#', PORT, '$SYS/schema', '$SYS/topics', // what pages have beside what they need
+  ...Object.values(PAGES).map(([,,, needs]) => needs).filter((needs) => needs?.startsWith('$'))]
 const FIRST = ['topics', 'records', 'console', 'clients'] // on a phone; the others are under "More"
-const WORDS = { ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
+const WORDS = { out: 'not signed in', ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
   refused: 'not allowed' }
 
 const main = document.getElementById('main')
@@ -38,13 +41,16 @@ const app = {
   me: null,
   /** Tell whether who is here was granted something; the server decides, this is what is offered. */
   may: (grant) => Boolean(app.me?.grants[grant]),
+  /** Tell likewise of what the server says of itself: asking for it in vain would look like a fault. */
+  reads: (topic) => Boolean(app.me?.reads[topic]),
   /** Show how the connection is doing. */
   told(state, problem) {
     const node = document.getElementById('state')
     node.className = `state ${state}`
     node.textContent = WORDS[state]
     node.title = app.rows.transport === 'sse' ? 'over Server-Sent Events' : 'over one WebSocket'
-    if (problem?.status === 401) signIn()
+    if (problem?.status === 401 && app.named()) renew() // signed in no more: what is shown is over
+    else if (problem?.status === 401) signIn()
     else if (problem) toast(problem.message, true)
   },
   async signIn(user, password) {
@@ -102,38 +108,60 @@ async function show() {
   const box = h('div')
   box.style.height = '100%'
   clear(main, box)
-  if (!app.me || refused.has(known)) {
-    clear(box, h('h1', {}, title), note(app.me ? `${refused.get(known)}: ask somebody who may, or sign` +
-      ' in as another user.' : 'Sign in to see this.'))
+  if (!app.me) return welcome(box)
+  if (refused.has(known)) {
+    clear(box, h('h1', {}, title), note(`${refused.get(known)}: ask an administrator, or sign in as another`,
+      ' user.'), app.named() ? null : signInButton())
     return
   }
-  const end = await trying(() => page(app, box, rest.length ? [rest.join('/')] : []))
-  if (mine === turn) leave = end || null
-  else end?.()
+  try {
+    const end = await page(app, box, rest.length ? [rest.join('/')] : [])
+    if (mine === turn) leave = end || null
+    else end?.()
+  } catch (error) {
+    if (error.status === 401 && app.named()) renew()
+    else clear(box, h('h1', {}, title), note(refusal(error)))
+  }
 }
+
+/** What there is for somebody who has to sign in first. */
+function welcome(box) {
+  document.title = 'Sign in · Rowcast'
+  clear(box, h('section.card.welcome', {}, h('h1', {}, 'Sign in'),
+    h('p', {}, problemOf ?? 'This server shows its topics to those who have signed in.'),
+    h('div.row', {}, signInButton()),
+    h('p.soft', {}, 'No user yet? Make an administrator on the machine where it runs:'),
+    command('rowcast user add ann --role admin')))
+  signIn()
+}
+
+const signInButton = () => h('button.main', { type: 'button', onclick: signIn }, 'Sign in')
+let problemOf = null // why nobody is signed in, if it is another reason than that nobody tried
 
 /** Ask who is here, and offer what that user may. */
 async function who() {
   const button = document.getElementById('who')
-  app.me = null
+  app.me = problemOf = null
   try {
-    app.me = await (await app.rows.request('GET', '/$SYS/me')).json()
-    app.told('ready')
+    const asked = ASKED.map((topic) => `read=${encodeURIComponent(topic.replace(/\/$/, ''))}`).join('&')
+    const me = await (await app.rows.request('GET', `/$SYS/me?${asked}`)).json()
+    const isNobody = me.user === 'anonymous' && !me.grants.read && !Object.values(me.reads).includes(true)
+    if (!isNobody) app.me = me
+    app.told(isNobody ? 'out' : 'ready')
   } catch (error) {
-    if (error.status !== 401) toast(error.message, true)
-    signIn()
+    problemOf = error.message
+    app.told('out')
   }
   const named = app.named()
   button.textContent = named ? `${app.me.user} · sign out` : 'Sign in'
   button.onclick = named ? signOut : signIn
   refused.clear()
   if (app.me) {
-    const offered = Object.entries(PAGES).map(([name, [,,, needs]]) => look(name, needs))
-    await Promise.all([...offered, app.rows.get('$SYS/listeners/MQTT').then(({ value }) => {
-      app.port = value.port
-    }, () => {})])
+    for (const [name, [,,, needs]] of Object.entries(PAGES)) look(name, needs)
+    app.port = app.reads(PORT) ? await app.rows.get(PORT).then(({ value }) => value.port, () => null) : null
   }
   for (const link of nav.querySelectorAll('a')) link.hidden = !app.me || refused.has(link.dataset.page)
+  nav.hidden = !app.me
   for (const group of nav.querySelectorAll('.group')) {
     group.hidden = !group.querySelector('a:not([hidden])')
   }
@@ -141,24 +169,20 @@ async function who() {
 
 const refused = new Map() // the pages that this user is not offered, and why
 
-/** Find out whether a page would show anything: its rows are asked for, but not sent. */
-async function look(name, needs) {
-  if (!needs || app.me.roles.includes('admin')) return
-  if (!needs.startsWith('$')) {
+/** Find out whether a page would show anything. */
+function look(name, needs) {
+  if (!needs) return
+  if (needs === '#') {
+    if (!app.reads(needs)) refused.set(name, `${app.me.user} may not read any topic`)
+  } else if (needs[0] !== '$') {
     if (!app.may(needs)) refused.set(name, `${app.me.user} may not ${needs} here`)
-    return
-  }
-  try {
-    await app.rows.request('HEAD', `/${needs}`)
-  } catch ({ status }) {
-    if (status === 401 || status === 403) refused.set(name, `${app.me.user} may not read ${needs}`)
-  }
+  } else if (!app.reads(needs.replace(/\/$/, ''))) refused.set(name, `${app.me.user} may not read ${needs}`)
 }
 
 function signIn() {
   if (document.querySelector('dialog.signin')) return
   const box = ask('Sign in', [
-    { name: 'user', label: 'Name', required: true },
+    { name: 'user', label: 'Name', required: true, autocomplete: 'username' },
     { name: 'password', label: 'Password', kind: 'password', autocomplete: 'current-password',
       help: 'No users yet? Make one: rowcast user add ann --role admin' },
   ], ({ user, password }) => app.signIn(user, password), { action: 'Sign in' })

@@ -46,7 +46,8 @@ function written(field, input, read) {
 }
 
 const makers = {
-  text: (field) => written(field, h('input', { value: field.value ?? '' }), (text) => text.trim()),
+  text: (field) => written(field, h('input', { value: field.value ?? '',
+    autocomplete: field.autocomplete || 'off' }), (text) => text.trim()),
   password: (field) => written(field, h('input', { type: 'password', value: '',
     autocomplete: field.autocomplete || 'new-password' }), (text) => text),
   area: (field) => written(field, h('textarea', { rows: 6, value: field.value ?? '' }), (text) => text),

@@ -77,7 +77,7 @@ const NAME = { name: 'name', label: 'Name', required: true }
 
 /** With the first user everybody has to sign in: so does whoever made it here. */
 function firstUser(app) {
-  return ask('The first user', [NAME, { ...PASSWORD, required: true }], async ({ name, password }) => {
+  return ask('The first user', [{ ...NAME, autocomplete: 'username' }, { ...PASSWORD, required: true }], async ({ name, password }) => {
     await app.rows.put(`${USERS}/${name}`, { password, roles: ['admin'] })
     await app.signIn(name, password)
   }, { action: 'Make and sign in', intro: 'This user is an administrator, and may make others.' })

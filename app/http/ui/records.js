@@ -12,8 +12,7 @@ const OPERATORS = { 'is': '==', 'is not': '!=', 'over': '=gt=', 'at least': '=ge
 const LIT_MS = 1200
 
 export async function recordsPage(app, main, [chosen]) {
-  const tables = await trying(() => app.tables())
-  if (!tables) return undefined
+  const tables = await app.tables()
   const own = tables.filter((name) => !name.startsWith('mqtt_'))
   const table = chosen || own[0] || tables[0]
   if (!table) {

@@ -16,6 +16,7 @@ export async function schemaPage(app, main) {
 
 /** The declarations, by the path where each table is; null for those who may not see them. */
 async function declared(app) {
+  if (!app.reads('$SYS/schema')) return null
   try {
     const { rows } = await app.rows.query('$SYS/schema')
     return new Map(rows.filter((row) => row.path !== null).map((row) => [row.path, row]))

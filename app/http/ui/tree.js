@@ -2,12 +2,18 @@
 import { calmly, clear, command, h } from './dom.js'
 import { amount, brief } from './text.js'
 import { showTopic } from './detail.js'
+import { Rowcast } from './rowcast.js'
+import { note, refusal } from './rows.js'
 
 const LINE = 30 // pixels of one line
 const TOPICS_MAX = 50_000 // that the tree keeps; others are only counted
 const UNFOLDED_MAX = 40 // topics that are shown at once, without turning branches
 const DRAW_MS = 200
 const FRESH_MS = 900 // how long a change is lit
+const NEWEST = 1000 // events of the log, where topics are found at which nothing is retained
+const QUIET_MS = 3000 // after the last of them
+const PAGE = 1000 // topics that were written to: so many are asked for at a time,
+const SEEN_MAX = 5000 // and so many all together
 
 class Branch {
   constructor(name, topic, parent) {
@@ -45,6 +51,7 @@ class Branch {
     }
   }
 }
+const position = (cursor) => Number(cursor.split(':')[1])
 const NUMERIC = { numeric: true }
 
 export function topicsPage(app, main, [chosen]) {
@@ -52,11 +59,13 @@ export function topicsPage(app, main, [chosen]) {
   let root = new Branch('', '', null)
   let end = () => {}
   let heard = null
+  let past = null
   const box = h('div.card.tree', { role: 'tree', tabIndex: 0, 'aria-label': 'Topics' })
-  const space = h('div')
+  const space = h('div', { role: 'presentation' })
+  const blank = h('div.blank', { role: 'status', hidden: true })
   box.append(space)
   const detail = h('div.card.detail')
-  const split = h('div.split', {}, box, detail)
+  const split = h('div.split', {}, h('div.left', {}, box, blank), detail)
   const counts = h('span.soft', { role: 'status' })
   const filter = h('input.wide', { value: '#', 'aria-label': 'Topic filter', list: 'filters' })
   const search = h('input.wide', { placeholder: 'Find', type: 'search', 'aria-label': 'Find a topic' })
@@ -78,10 +87,19 @@ export function topicsPage(app, main, [chosen]) {
     const shown = state.lines.slice(first, first + Math.ceil(box.clientHeight / LINE) + 4)
     const now = performance.now()
     space.style.position = 'relative'
-    if (!root.count && !state.lines.length) clear(space, empty(app, state.filter))
-    else clear(space, shown.map((one, index) => entry(one, first + index, now)))
+    const isBlank = !state.lines.length && Boolean(state.problem || state.known)
+    box.hidden = isBlank
+    blank.hidden = !isBlank
+    if (isBlank && state.said !== sayable()) {
+      state.said = sayable()
+      clear(blank, state.problem ? note(refusal(state.problem))
+        : state.search ? note(`No topic has “${state.search}” in its name.`) : empty(app, state.filter))
+    }
+    clear(space, shown.map((one, index) => entry(one, first + index, now)))
     if (shown.some((one) => now - one.at < FRESH_MS)) setTimeout(draw, FRESH_MS)
   }
+
+  const sayable = () => `${state.problem?.message} ${state.search} ${state.filter}`
 
   function entry(one, index, now) {
     const node = h('div.line', {
@@ -94,7 +112,9 @@ export function topicsPage(app, main, [chosen]) {
       turn(one)
     } }, one.children?.size ? (one.open ? '▾' : '▸') : ''),
     h('span.name', { title: one.topic }, state.search ? one.topic : one.name || '(empty)'),
-    h('span.value', {}, one.has ? brief(one.value, 120)
+    h(one.kept === false ? 'span.value.passing' : 'span.value', {
+      title: one.has && one.kept === false ? 'Nothing is retained here.' : undefined,
+    }, one.has ? (one.kept === false && one.value === undefined ? 'no value' : brief(one.value, 120))
       : `${one.count} topic${one.count === 1 ? '' : 's'}`))
     node.style.top = `${index * LINE}px`
     node.style.paddingLeft = `${8 + (state.search ? 0 : one.depth * 16)}px`
@@ -148,8 +168,14 @@ export function topicsPage(app, main, [chosen]) {
     draw()
   }
 
+  const settle = calmly(unfold, DRAW_MS)
+
   function hear(event) {
-    if (event.kind === 'current') unfold()
+    if (event.kind === 'current') {
+      state.known = true
+      unfold()
+      others(event.cursor)
+    }
     if (event.kind === 'gap') state.uncounted += event.gap.count || 0
     if (event.kind === 'reset') { root = new Branch('', '', null); state.changed = true }
     if (!event.topic || event.kind === 'stale' || event.kind === 'fresh') return
@@ -164,10 +190,36 @@ export function topicsPage(app, main, [chosen]) {
       if (!one.has) admit(one)
       if (one.has) {
         one.value = event.value
+        one.kept = event.kind === 'message' ? Boolean(one.kept) : true
         if (event.kind !== 'snapshot') one.at = performance.now()
       }
     }
     draw()
+  }
+
+  /** Put a topic in at which nothing is retained, with the last message there if it is known. */
+  function pass(topic, value) {
+    let one = root
+    for (const name of topic.split('/')) one = one.child(name)
+    if (one.has && (one.kept || value === undefined)) return
+    if (!one.has) admit(one)
+    if (one.has) Object.assign(one, { value, kept: false })
+    settle()
+  }
+
+  /** The topics that have no record: of the newest messages, and those that the server has seen. */
+  async function others(until) {
+    const mine = heard
+    past?.close()
+    past = newest(app, state.filter, until, pass)
+    if (state.filter !== '#' || !app.reads('$SYS/topics')) return
+    for (let from = 0; from < SEEN_MAX; from += PAGE) {
+      const { rows } = await app.rows.query('$SYS/topics',
+        `table=sw=mqtt_&select(topic,table)&limit(${from},${from + PAGE})`)
+      if (mine !== heard) return
+      for (const { topic } of rows) pass(topic)
+      if (rows.length < PAGE) return
+    }
   }
 
   function admit(one) {
@@ -183,8 +235,15 @@ export function topicsPage(app, main, [chosen]) {
   function listen() {
     heard?.close()
     root = new Branch('', '', null)
-    Object.assign(state, { changed: true, changes: 0, uncounted: 0, filter: filter.value || '#' })
-    heard = app.rows.subscribe(state.filter, hear, { onState: app.told })
+    Object.assign(state, { changed: true, changes: 0, uncounted: 0, filter: filter.value.trim() || '#',
+      known: false, problem: null, said: null })
+    heard = app.rows.subscribe(state.filter, hear, { onState: told })
+    draw()
+  }
+
+  function told(now, problem) {
+    state.problem = now === 'refused' ? problem : null
+    app.told(now, problem?.status === 401 ? problem : undefined)
     draw()
   }
 
@@ -214,11 +273,11 @@ export function topicsPage(app, main, [chosen]) {
     state.changed = true
     draw()
   })
-  clear(main, h('form.row', { onsubmit: (event) => { event.preventDefault(); listen() } },
-    filter, search, counts,
+  clear(main, h('h1.heard', {}, 'Topics'), h('form.row', { onsubmit: (event) => { event.preventDefault(); listen() } },
+    filter, h('button', { type: 'submit' }, 'Show'), search, counts,
     h('datalist', { id: 'filters' }, ['#', '$SYS/#', '$AUDIT/#'].map((value) => h('option', { value })))),
   split)
-  main.firstChild.style.marginBottom = '10px'
+  main.children[1].style.marginBottom = '10px'
   const beat = setInterval(() => {
     counts.textContent = `${amount(root.count)} topic${root.count === 1 ? '' : 's'} · ${amount(state.changes)} changes/s` +
       (state.uncounted ? ` · ${amount(state.uncounted)} not shown` : '')
@@ -227,7 +286,24 @@ export function topicsPage(app, main, [chosen]) {
   listen()
   if (chosen) open(chosen)
   else clear(detail, h('p.soft', {}, 'Choose a topic to see its value, its past and what comes.'))
-  return () => { end(); heard.close(); clearInterval(beat) }
+  return () => { end(); heard.close(); past?.close(); clearInterval(beat) }
+}
+
+/**
+ * Tell of the newest messages, up to a cursor: on a connection of its own, for one has a filter once.
+ * Nothing says that they were all, so it ends with the first event behind them, or when it is quiet.
+ */
+function newest(app, filter, until, tell) {
+  const rows = new Rowcast(app.rows.url, { transport: app.rows.transport })
+  let timer
+  const end = () => { clearTimeout(timer); heard.close() }
+  const later = () => { clearTimeout(timer); timer = setTimeout(end, QUIET_MS) }
+  const heard = rows.subscribe(filter, ({ kind, topic, value, cursor }) => {
+    if (!cursor || position(cursor) > position(until)) return end()
+    if (kind === 'message' && topic) tell(topic, value)
+    return later()
+  }, { last: NEWEST, onState: (now) => now === 'live' && later() })
+  return { close: end }
 }
 
 function found(root, wanted) {
@@ -241,6 +317,9 @@ function found(root, wanted) {
 }
 
 function empty(app, filter) {
+  if (!app.may('write')) {
+    return note(h('h2', {}, 'No topics yet'), `Nothing at ${filter} yet; what comes is shown here.`)
+  }
   const node = h('div', {}, h('h2', {}, 'No topics yet'),
     h('p', {}, filter === '#' ? 'Write the first one from a terminal; it appears here at once:'
       : `Nothing at ${filter} yet; what comes is shown here.`),
