@@ -21,11 +21,15 @@ export function showTopic(app, box, topic, { onClose } = {}) {
   const ranges = h('div.chips', { role: 'group', 'aria-label': 'How far back' })
   const list = h('ul.log')
   const plots = h('div', { hidden: true }, h('div.row', {}, ranges, h('span.grow'), fields), chart.node)
+  const editing = h('button', { type: 'button', onclick: () => editRecord(app, topic) }, 'Edit')
+  const deleting = h('button.bad', { type: 'button', onclick: () => remove(app, topic) }, 'Delete')
   let asked = 0
 
   const draw = calmly(() => {
     value.textContent = state.value === undefined ? 'No record: nothing is retained here.'
       : pretty(state.value)
+    editing.textContent = state.value === undefined ? 'Make a record' : 'Edit'
+    deleting.hidden = state.value === undefined
     about.textContent = state.at ? `${state.kind} at ${when(state.at)}` : ''
     clear(list, state.events.slice(-EVENTS_SHOWN).reverse().map((event) => line(event)))
     const names = Object.keys({ ...numbersOf(state.value), ...state.names })
@@ -113,7 +117,7 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     draw()
   }
 
-  const writes = app.may('write') && !topic.startsWith('$')
+  const writes = app.may('write') && !/^(\$|mqtt_)/.test(topic)
   const payload = h('input.wide', { placeholder: 'Say something here', 'aria-label': 'Message' })
   const say = h('form.row', { onsubmit: async (event) => {
     event.preventDefault()
@@ -125,9 +129,7 @@ export function showTopic(app, box, topic, { onClose } = {}) {
       h('button.back', { type: 'button', onclick: onClose, 'aria-label': 'Back to the tree' }, '‹ Back'),
       h('h1.wide', { 'data-part': 'topic' }, topic)),
     about, value,
-    writes ? h('div.row', {},
-      h('button', { type: 'button', onclick: () => editRecord(app, topic) }, 'Edit'),
-      h('button.bad', { type: 'button', onclick: () => remove(app, topic) }, 'Delete')) : null,
+    writes ? h('div.row', {}, editing, deleting) : null,
     h('h2', {}, 'Over time'),
     h('p.soft', {}, 'Numbers are drawn as they come; the past is read from the log.'),
     plots, h('h2', {}, 'What happened'), writes ? say : null, list,

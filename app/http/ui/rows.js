@@ -79,7 +79,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
     const shown = all.slice(0, ROWS_DRAWN)
     const rest = all.length - shown.length
     const told = columns.map(([title, read]) => [title, shown.map(([, row]) => cell(title, read, row))])
-      .filter(([, cells]) => cells.some((one) => !one.dataset.none)) // a column that says nothing
+      .filter(([, cells]) => cells.some((one) => one.dataset.none === undefined)) // a column that says nothing
     return [h('table.stacked', {}, h('thead', {}, h('tr', {}, told.map(([title]) => h('th', {}, title)),
       actions.length ? actionsHead() : null)),
     h('tbody', {}, shown.map(([name, row], index) => line(name, row, told.map(([, cells]) => cells[index]))))),
