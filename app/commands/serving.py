@@ -24,6 +24,9 @@ HttpPortOption = Annotated[
 MqttPortOption = Annotated[
     int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
 ]
+CheckConfigOption = Annotated[
+    bool, typer.Option("--check-config", help="Only check, as rowcast check does.")
+]
 
 
 def serve(
@@ -34,6 +37,7 @@ def serve(
     http_port: HttpPortOption = None,
     mqtt_port: MqttPortOption = None,
     settings: SetOption = None,
+    check_config: CheckConfigOption = False,
 ) -> None:
     """Start the server; Ctrl-C stops it.
 
@@ -47,6 +51,9 @@ def serve(
         "mqtt.network.port": mqtt_port,
     }
     chosen = _settings(config, flags, settings)
+    if check_config:
+        _check(chosen)
+        return
     gc.disable()  # until it is ready: what is made now stays, and there is nothing to collect
     from app.main import serve as run  # noqa: PLC0415 - other commands need no server
 
@@ -65,7 +72,11 @@ def check(
 
     Example: rowcast check --schema schema.graphql
     """
-    chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
+    _check(_settings(config, {"schema": schema, "resources": resources}, settings))
+
+
+def _check(chosen: Config) -> None:
+    """Print what a server would have, or raise INVALID with each problem; nothing is started."""
     from app.engine.loader import load_resources  # noqa: PLC0415
     from app.schema import load_schema  # noqa: PLC0415
     from app.wiring.doors import certificates_of  # noqa: PLC0415 - other commands need no server
