@@ -35,7 +35,10 @@ GATEWAY_CONNECT_SECONDS = 5
 """Time for a remote broker to accept a connection and to answer CONNECT."""
 GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024
 """Bytes that wait for a remote broker's socket before no more is sent: QoS 0 has no other bound."""
-GATEWAY_CROWDED_SECONDS = 0.02
+GATEWAY_QUEUE_EVENTS = 65_536
+"""Events in memory for one bridge, unless it or all subscriptions are told another number: as many
+as the source's ring buffer has (FEATURES H19); their bytes have a bound of their own."""
+GATEWAY_CROWDED_SECONDS = 0.01
 """Time between two looks whether a broker that reads slowly has made room: nothing tells of it."""
 GATEWAY_GATHER_SECONDS = 0.001
 """Shortest time between two looks of a bridge at what is new: what is written faster is sent

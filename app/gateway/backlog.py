@@ -304,6 +304,11 @@ class Backlog:
             return held.oldest
         return self._blocks[0].written if self._blocks and self.events else None
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the first and the last that wait; after some were taken, the next one."""
+        return (self._blocks[0].first, self._blocks[-1].last) if self._blocks else ()
+
     def tell(self) -> Dropped | None:
         """Return what was dropped since this was last asked."""
         untold, self.untold = self.untold, None

@@ -23,7 +23,6 @@ from app.core.clock import WallClock, seconds_of
 from app.core.errors import Code, Error
 from app.core.events import GAP, RESET, Event
 from app.core.gateway_limits import (
-    GATEWAY_CROWDED_SECONDS,
     GATEWAY_RECONNECT_SECONDS_MAX,
     GATEWAY_RECONNECT_SECONDS_MIN,
     GATEWAY_REFUSED_SECONDS,
@@ -66,7 +65,12 @@ class Bridge:
         self.outbox = Outbox(plan.rules)
         self.backlog = Backlog(plan.caps)
         self.subscription = Counted(
-            engine.reader, self.client_id, self._wake.soon, self.backlog, self.outbox
+            engine.reader,
+            self.client_id,
+            self._wake.soon,
+            self.backlog,
+            self.outbox,
+            plan.queue_size,
         )
         self.subscription.cold = plan.mode is Mode.OUTBOX
         self._link: Link | None = None
@@ -95,9 +99,13 @@ class Bridge:
         Cold when the broker is away, when an event failed, or when memory did not hold what came;
         hot again when all has arrived (seed 5).
         """
-        hot = self.connected and not self.outbox.retrying and self.subscription.from_memory
+        hot = self.connected and not self.outbox.retrying and self._keeps_up
         self._hot = hot and (self._hot or self.idle)
         return "hot" if self._hot and self.plan.mode is not Mode.OUTBOX else "cold"
+
+    @property
+    def _keeps_up(self) -> bool:
+        return self.subscription.keeps_up(self._now(), self.plan.publish_timeout_seconds)
 
     @property
     def lag(self) -> int:
@@ -281,7 +289,8 @@ class Bridge:
             if not more and not self._lost:
                 seconds = None if due is None else max(0.0, due - self._now())
                 if blocked:
-                    seconds = min(GATEWAY_CROWDED_SECONDS, seconds or GATEWAY_CROWDED_SECONDS)
+                    crowded = self.plan.crowded_seconds
+                    seconds = min(crowded, seconds or crowded)
                 await self._sleep(seconds)
         self._note(self._lost)
 
@@ -322,7 +331,7 @@ class Bridge:
                 lane = self._feed.lane(event.topic)
                 self.outbox.take(event, again=0 < event.seq <= self._seen, lane=lane)
                 self._changed = True
-        self._hot = self._hot and self.subscription.from_memory
+        self._hot = self._hot and self._keeps_up
         self.backlog.passed(self.subscription.settled)
         if not len(self.outbox):
             upto = self.subscription.settled

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from app.core.events import Event
+from app.core.gateway_limits import GATEWAY_QUEUE_EVENTS
 from app.core.limits import LOG_PAGE_EVENTS
 from app.engine.branches.topic_rows import Row
 from app.engine.reader import Reader
@@ -21,8 +22,13 @@ class Counted(Subscription):
         on_ready: Callable[[], None],
         backlog: Backlog,
         outbox: Outbox,
+        queue_size: int = 0,
     ) -> None:
         super().__init__(reader, client_id, on_ready)
+        self._usual = queue_size or reader.queue_events or GATEWAY_QUEUE_EVENTS, reader.queue_bytes
+        self._late_since: float | None = None
+        """Since when memory has not held what comes."""
+        self.hold_at_most(0, 0)
         self._backlog = backlog
         self._outbox = outbox
         self.cold = False
@@ -32,6 +38,20 @@ class Counted(Subscription):
     def from_memory(self) -> bool:
         """Whether what comes next is in memory, and not to be read from the log."""
         return not (self._behind or self._page or self._task or self._preludes)
+
+    def keeps_up(self, now: float, patience_seconds: float) -> bool:
+        """Tell whether memory holds what comes, or has not for a short time only."""
+        if self.from_memory:
+            self._late_since = None
+            return True
+        if self._late_since is None:
+            self._late_since = now
+        return now - self._late_since < patience_seconds
+
+    def hold_at_most(self, events: int, size: int) -> None:
+        """Let so much wait; 0 is what is usual for a bridge."""
+        usual, usual_bytes = self._usual
+        super().hold_at_most(min(events or usual, usual), size or usual_bytes)
 
     async def waiting_between(self, since: int, until: int) -> list[Waiting]:
         """Return what counts of the events that it wants between two places of the log."""

@@ -30,6 +30,7 @@ from app.gateway.letters import (
 from app.gateway.plan import Plan
 from app.gateway.rows import broker_rows, letter_rows
 from app.gateway.state import OWNER, SETTINGS, saved_in
+from app.gateway.summaries import summaries
 from app.store.store import Change
 
 log = logging.getLogger("rowcast.gateway")
@@ -57,7 +58,8 @@ class Gateway:
         self._told: dict[str, object] = {}
         self._task: asyncio.Task[None] | None = None
         engine.registry.add(broker_rows(self).path or "", broker_rows(self))
-        engine.registry.add(letter_rows(self).path or "", letter_rows(self))
+        for rows in (letter_rows(self), *summaries(self)):
+            engine.registry.add(rows.path or "", rows)
 
     def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
         """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""
@@ -173,6 +175,7 @@ class Gateway:
             return None
         outbox, waits = bridge.outbox, bridge.waits
         items = list(outbox)
+        numbers = (*(item.seq for item in items), *bridge.backlog.numbers)
         return {
             "broker_name": name,
             "host": bridge.plan.remote.host,
@@ -197,8 +200,8 @@ class Gateway:
                 "full_in_seconds": bridge.backlog.full_in_seconds(waits, self._now()),
                 "retrying": outbox.retrying,
                 "max_attempts_seen": max((item.attempts for item in items), default=0),
-                "oldest": min((item.seq for item in items), default=None),
-                "newest": max((item.seq for item in items), default=None),
+                "oldest": min(numbers, default=None),
+                "newest": max(numbers, default=None),
             },
         }
 

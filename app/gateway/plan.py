@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.core.gateway_limits import GATEWAY_CROWDED_SECONDS
 from app.core.topics import GATEWAY_PREFIX, TopicFilter
 from app.gateway.backlog import Caps
 from app.gateway.outbox import Rules
@@ -62,3 +63,9 @@ class Plan:
     dead_letter_retain_days: int = 30
     reconnect_interval_seconds: float = 5.0
     """The first wait after a connection failed; it doubles up to a minute."""
+    queue_size: int = 0
+    """Events in memory for it; 0 is as ``subscriptions.queue_events`` says, else 65,536."""
+    publish_timeout_seconds: float = 0.1
+    """How long memory may not hold what comes before the bridge is cold; 0 is at once."""
+    crowded_seconds: float = GATEWAY_CROWDED_SECONDS
+    """Time between two looks whether a broker that reads slowly has made room."""

@@ -87,7 +87,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
             limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
             wanted = query.offset + limit
             found: list[Row] = []
-            async for name, facts in _all(self.engine.reader):
+            async for name, facts in dead_letters(self.engine.reader):
                 if holds(query.where, facts, name):
                     found.append((name, facts))
                 if len(found) >= wanted and not query.sort:
@@ -118,11 +118,11 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
     return LetterRows
 
 
-async def _all(reader: Reader) -> AsyncIterator[tuple[str, Facts]]:
-    """Return the dead letters of all bridges, each with its id."""
+async def dead_letters(reader: Reader, bridge: str = "+") -> AsyncIterator[tuple[str, Facts]]:
+    """Give the dead letters of one bridge or of all, each with its id."""
     after, more = "", True
     while more:
-        page = await reader.scan(None, letters_of("+"), after, SCAN_PAGE_RECORDS)
+        page = await reader.scan(None, letters_of(bridge), after, SCAN_PAGE_RECORDS)
         for record in page.records:
             facts = facts_of(record)
             yield f"{facts['broker']}/{facts['id']}", facts

@@ -108,6 +108,9 @@ class RemoteBroker(Section):
     outbox_policy: Policy = Policy.DROP_OLDEST
     dead_letter_retain_days: Annotated[Number, Field(ge=1, le=3_650)] = 30
     reconnect_interval_ms: Annotated[Number, Field(ge=1, le=60_000)] = 5_000
+    queue_size: Annotated[Number, Field(ge=64, le=1_048_576)] | None = None
+    publish_timeout_ms: Annotated[Number, Field(ge=0, le=60_000)] = 100
+    worker_poll_interval_ms: Annotated[Number, Field(ge=1, le=10_000)] = 10
 
     def plan(self) -> Plan:
         """Return the bridge's plan; raises OSError for a certificate that cannot be read."""
@@ -130,7 +133,8 @@ class RemoteBroker(Section):
             tuple(item.route() for item in self.out),
             tuple(item.route() for item in self.into),
             self.mode, rules, caps, self.dead_letter_retain_days,
-            self.reconnect_interval_ms / 1000,
+            self.reconnect_interval_ms / 1000, self.queue_size or 0,
+            self.publish_timeout_ms / 1000, self.worker_poll_interval_ms / 1000,
         )  # fmt: skip
 
     def _context(self) -> ssl.SSLContext | None:

@@ -20,9 +20,21 @@ def test_defaults_are_those_of_the_source():
     assert (30, 5.0, Mode.HYBRID) == (
         plan.dead_letter_retain_days, plan.reconnect_interval_seconds, plan.mode,
     )  # fmt: skip
+    assert (0, 0.1, 0.01) == (
+        plan.queue_size, plan.publish_timeout_seconds, plan.crowded_seconds,
+    )  # fmt: skip
     assert ("h", 1883, 5, "") == (
         plan.remote.host, plan.remote.port, plan.remote.version, plan.remote.client_id,
     )  # fmt: skip
+
+
+def test_h18_h19_the_names_of_the_source_are_taken():
+    """H18, H19: milliseconds as there; a queue of 64 to 1,048,576."""
+    given = {"queue_size": 64, "publish_timeout_ms": 0, "worker_poll_interval_ms": 250}
+    (plan,) = plans(settings({"name": "b", "host": "h"} | given))
+    assert (64, 0, 0.25) == (plan.queue_size, plan.publish_timeout_seconds, plan.crowded_seconds)
+    with pytest.raises(ValidationError):
+        settings({"name": "b", "host": "h", "queue_size": 63})
 
 
 def test_everything_can_be_said():
