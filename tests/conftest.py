@@ -2,6 +2,7 @@
 
 import asyncio
 
+import hypothesis
 import pytest
 import uvicorn.server
 
@@ -9,6 +10,10 @@ from serving import STARTER, Server
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
+
+
+hypothesis.settings.register_profile("rowcast", deadline=None)  # a busy machine fails no test
+hypothesis.settings.load_profile("rowcast")
 
 
 class Impatient:
