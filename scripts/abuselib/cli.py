@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abuselib import bombs, crowds, revoked, slow
+from abuselib import bombs, crowds, heavy, revoked, slow
 from abuselib.probe import Noticed, measure
 from abuselib.talk import raise_descriptors
 from abuselib.victim import Peak, Target, Usage, Victim
@@ -54,6 +54,9 @@ PLANS = {
     "inflating": Plan(bombs.inflating),
     "queries": Plan(bombs.queries),
     "cursors": Plan(bombs.far_cursors),
+    "bytes": Plan(heavy.few_large, 15),
+    "large-flood": Plan(heavy.many_middle, 15),
+    "maps": Plan(heavy.maps, 60, 10),
 }
 HEAD = (
     "| attack | RSS MB before, peak, after | descriptors | sessions | tasks "
