@@ -27,6 +27,7 @@ from app.core.suggestions import did_you_mean
 from app.settings.events import Events
 from app.settings.gateway import GatewaySettings
 from app.settings.hooks import HookSettings
+from app.settings.memory import Memory
 from app.settings.mistakes import mistake
 from app.settings.mqtt import MqttLimits
 from app.settings.overload import Overload
@@ -228,6 +229,7 @@ class Config(Section):
     log: Log = Log()
     events: Events = Events()
     overload: Overload = Overload()
+    memory: Memory = Memory()
     subscriptions: Subscriptions = Subscriptions()
     slow_subscriptions: SlowSection = SlowSection()
     sse: Sse = Sse()

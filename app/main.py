@@ -222,7 +222,7 @@ class Application:
         store, tables = self.store, self.schema.tables
         bus, cache = Bus(), RecordCache()
         clock = HybridClock(self._now, store.last_version())
-        committer = Committer(store, bus, cache, clock, self._writer)
+        committer = Committer(store, bus, cache, clock, self._writer, self.config.memory.bounds)
         waiting = self.config.subscriptions
         reader = Reader(
             store,

@@ -25,12 +25,12 @@ from app.broker.delivery.forms import Form
 from app.broker.delivery.sending import deliver
 from app.broker.packets.authentication import Dialogue
 from app.broker.packets.handlers import HANDLERS
+from app.broker.packets.held import enough_held
 from app.broker.packets.publishing import on_puback, on_publish
 from app.broker.sessions.session import Session
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.limits import (
-    MQTT_HELD_PACKETS_MAX,
     MQTT_PROGRESS_BYTES,
     MQTT_REASON_CHARS_MAX,
 )
@@ -51,7 +51,6 @@ class Client:
     """A connection and, once it has sent CONNECT, its session."""
 
     __slots__ = (
-        "_crowded",
         "_paused",
         "_scheduled",
         "aliases",
@@ -150,7 +149,7 @@ class Client:
         # behind: SUBSCRIBE waits for its writes; blocked: for an acknowledgement, as its window
         # is full; tells_gaps: CONNECT asked for them (M4)
         self.tells_gaps = self.closing = self.behind = self.blocked = False
-        self._scheduled = self._paused = self._crowded = False
+        self._scheduled = self._paused = False
         self.patience = Patience(self)
 
     @property
@@ -181,11 +180,9 @@ class Client:
         if self.closing:
             return
         self._guard("a packet of", self._read, data)
-        committer = self.broker.engine.committer
-        if committer.crowded and not self._crowded and not self.closing:
-            self._crowded = True
-            self.transport.pause_reading()
-            committer.when_relieved(self._relieved)
+        committer, caller = self.broker.engine.committer, self.caller
+        if caller is not None and caller in committer.pending and not self.closing:
+            self.patience.let_disk_follow(committer, caller)
 
     def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
         """Call what may fail: a breach is answered, a mistake of ours logged; both end it."""
@@ -260,7 +257,7 @@ class Client:
         while in_dialogue and packets and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += packets
-        if len(self.held) >= MQTT_HELD_PACKETS_MAX:
+        if enough_held(self.held):
             self.transport.pause_reading()
 
     def opened(self) -> None:
@@ -271,15 +268,10 @@ class Client:
             self._guard("a packet of", self._take, held)
         self.read_again()
 
-    def _relieved(self) -> None:
-        self._crowded = False
-        self.read_again()
-
     @property
     def silenced(self) -> bool:
         """Whether it is not read from: then its silence is ours."""
-        full = len(self.held) >= MQTT_HELD_PACKETS_MAX
-        return full or self._crowded or self._paused or self.patience.throttles
+        return self._paused or self.patience.throttles or enough_held(self.held)
 
     def read_again(self) -> None:
         """Read on, unless something else is against it."""

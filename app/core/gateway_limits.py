@@ -31,6 +31,8 @@ distance, and few are sent twice after a lost connection."""
 GATEWAY_HEARD_MAX = 100
 """Messages from a remote broker that are not stored here yet: on MQTT 5 it is told so, and with
 more than that nothing is read from it. Enough for one transaction of the disk."""
+GATEWAY_HEARD_BYTES_HIGH = 4 * 1024 * 1024
+"""Bytes of these messages before nothing more is read from it."""
 GATEWAY_CONNECT_SECONDS = 5
 """Time for a remote broker to accept a connection and to answer CONNECT."""
 GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.core.errors import Error
+from app.core.memory_limits import COMMIT_BATCH_BYTES_MAX
 from app.engine.write import Keeping, Outcome, Receipt, Write
 
 
@@ -19,6 +20,8 @@ class Batch:
     writes: list[Write] = field(default_factory=list)
     keeps: list[tuple[int, Keeping]] = field(default_factory=list)
     """Each with the number of writes that come before it."""
+    size: int = 0
+    """Bytes of the writes."""
 
     def __len__(self) -> int:
         return len(self.writes) + len(self.keeps)
@@ -68,20 +71,33 @@ def units(writes: list[Write]) -> Iterator[list[Write]]:
         index += size
 
 
-def take(waiting: deque[Write | Keeping], size: int) -> Batch:
-    """Take a batch of about ``size`` from what waits; a group is never split."""
-    batch, taken = Batch(), 0
+def take(
+    waiting: deque[Write | Keeping], size: int, bytes_max: int = COMMIT_BATCH_BYTES_MAX
+) -> Batch:
+    """Take a batch of about ``size`` from what waits, in its order; a group is never split.
+
+    It has no more than ``bytes_max``, unless its first write or group alone has.
+    """
+    batch, taken, taken_bytes = Batch(), 0, 0
     writes = batch.writes
-    while waiting and (taken < size or _within_group(waiting[0])):
-        item = waiting.popleft()
+    while waiting:
+        item = waiting[0]
         if isinstance(item, Write):
+            with_it = taken_bytes + item.size
+            if (taken >= size or (with_it > bytes_max and taken)) and not _continues(item):
+                break
             writes.append(item)
             taken += 1
+            taken_bytes = with_it
+        elif taken >= size:
+            break
         else:
             batch.keeps.append((len(writes), item))
             taken += item.weight
+        waiting.popleft()
+    batch.size = taken_bytes
     return batch
 
 
-def _within_group(item: Write | Keeping) -> bool:
-    return isinstance(item, Write) and item.group is not None and item.group.writes[0] is not item
+def _continues(item: Write) -> bool:
+    return item.group is not None and item.group.writes[0] is not item

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import TypeVar
 
 from app.bus.bus import Bus
@@ -31,11 +32,14 @@ from app.core.limits import (
     COMMIT_BATCH_EVENTS_MAX,
     SEQ_RESERVE,
 )
+from app.core.memory_limits import WRITE_BYTES
 from app.core.tables import Table
 from app.core.topic_tables import Source
 from app.engine.batch import Batch, take
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide_all
+from app.engine.fair_batch import FairBatches
+from app.engine.in_hand import InHand, WriteBounds, relieve
 from app.engine.stamps import is_stamped, places_of_tombstones, stamp_in
 from app.engine.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from app.store.store import Change, Keep, Store
@@ -55,14 +59,17 @@ class Committer:
         cache: RecordCache,
         clock: HybridClock,
         executor: Executor,
+        bounds: WriteBounds | None = None,
     ) -> None:
+        self._bounds = bounds or WriteBounds()
+        self._fair = FairBatches(self._bounds.batch)
         self._store = store
         self._bus = bus
         self._cache = cache
         self._clock = clock
         self._executor = executor
         self._waiting: deque[Write | Keeping] = deque()
-        self._keeping = 0
+        self._keeping = self._keeping_bytes = 0
         """Changes of facts that wait or are being written, without those of writes."""
         self._running: Future[list[Outcome]] | None = None
         self._scheduled = False
@@ -70,8 +77,12 @@ class Committer:
         self._reserved = self._seq
         self._relieved: list[Callable[[], None]] = []
         self._idle: list[asyncio.Future[None]] = []
-        self.pending: dict[Caller, int] = {}
-        """How many writes of each caller are not answered yet."""
+        self.pending = InHand(self._bounds)
+        """How many bytes of each caller's writes are not answered yet."""
+        self._waiting_bytes = 0
+        """Of these, how many are not being written."""
+        self._overtaken = False
+        """Whether what waits has versions that are older than some that were written."""
         self.announced = store.head()
         """The position up to which everything logged has been offered to the bus."""
         self.stored = self.announced
@@ -102,12 +113,23 @@ class Committer:
 
     @property
     def crowded(self) -> bool:
-        """Whether connections that publish should not be read from for now."""
-        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH
+        """Whether what can wait should not be written for now."""
+        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or self.pending.crowded
 
     def when_relieved(self, call: Callable[[], None]) -> None:
         """Call once, when it is no longer crowded."""
         self._relieved.append(call)
+
+    def slows(self, caller: Caller) -> bool:
+        """Tell whether a caller should not be read from for now."""
+        return self.pending.slows(caller, crowded=self.crowded)
+
+    async def room(self, caller: Caller) -> None:
+        """Wait until a caller may be read from."""
+        while self.slows(caller):
+            future: asyncio.Future[None] = self._loop.create_future()
+            self.pending.when_room(caller, partial(resolver(future), None))
+            await future
 
     def submit(self, writes: Sequence[Write], most: int = 0) -> None:
         """Queue writes; they stay together and in order. Raises BUSY when too many wait.
@@ -120,14 +142,21 @@ class Committer:
                 f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
                 retry_after_seconds=1,
             )
-        pending = self.pending
+        pending, total = self.pending, 0
         for write in writes:
-            event = write.event
+            write.size = size = len(write.event.payload) + WRITE_BYTES
+            total += size
+        if pending.size + total > self._bounds.client_max and not most:
+            pending.check(writes[0].caller, total)
+        for write in writes:
+            event, caller = write.event, write.caller
             if write.stamped or (event.properties is not None and is_stamped(event)):
                 self._clock.observe(event.version)
             elif write.logged:
                 event.version = self._clock.tick()
-            pending[write.caller] = pending.get(write.caller, 0) + 1
+            pending[caller] = pending.get(caller, 0) + write.size
+        pending.size += total
+        self._waiting_bytes += total
         self._waiting.extend(writes)
         self._schedule()
 
@@ -141,7 +170,9 @@ class Committer:
         keeping = Keeping(changes, done)
         waiting = self._keeping
         self._keeping += keeping.weight
-        if waiting and self._keeping > COMMIT_BACKLOG_CHANGES_MAX:
+        self._keeping_bytes += keeping.size
+        too_large = self._keeping_bytes > self._bounds.most
+        if waiting and (self._keeping > COMMIT_BACKLOG_CHANGES_MAX or too_large):
             keeping.error = Error(
                 Code.BUSY,
                 f"{waiting} changes of facts are waiting for the disk; try again in a second",
@@ -195,9 +226,29 @@ class Committer:
         """Do a step of what the store left for later, on the writer thread; tell if more is."""
         return await self._loop.run_in_executor(self._executor, self._store.tidy, limit)
 
+    def _take(self) -> Batch:
+        """Return what goes to the disk next: a fair part, where that is not all of it."""
+        most, waiting = self._bounds.batch, self._waiting
+        large = self._waiting_bytes > most
+        if not (large or self._keeping or len(waiting) > COMMIT_BATCH_EVENTS_MAX):
+            batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
+            waiting.clear()
+        elif large and len(self.pending) > 1:
+            batch = self._fair.take(self._waiting, self.pending.values())
+            self._overtaken = True
+        else:
+            batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX, most)
+        if self._overtaken:  # versions rise with the numbers, so that a time is a place in the log
+            for write in batch.writes:
+                if write.logged and not write.stamped and not is_stamped(write.event):
+                    write.event.version = self._clock.tick()
+            self._overtaken = bool(self._waiting)
+        self._waiting_bytes -= batch.size
+        return batch
+
     def _start(self) -> None:
         self._scheduled = False
-        batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX)
+        batch = self._take()
         try:
             self._running = self._executor.submit(self._work, batch)
         except RuntimeError:  # its threads have ended: the server stops
@@ -237,17 +288,12 @@ class Committer:
             self._schedule()
         else:
             self._wake(self._idle)
-        if not self.crowded and self._relieved:
+        crowded = self.crowded
+        self.pending.let_go(crowded=crowded)
+        if not crowded and self._relieved:
             relieved, self._relieved = self._relieved, []
             for call in relieved:
-                self._relieve(call)
-
-    @staticmethod
-    def _relieve(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception:
-            log.exception("a connection failed to read again")
+                relieve(call)
 
     @staticmethod
     def _wake(waiters: list["asyncio.Future[None]"]) -> None:
@@ -266,11 +312,13 @@ class Committer:
                     self.ends(event.expires_at)
         elif isinstance(outcome, Error) and outcome.code is Code.DENIED and self.denied is not None:
             self.denied(write.caller, "write", write.event.topic, outcome)
-        left = self.pending[write.caller] - 1
+        pending, size = self.pending, write.size
+        pending.size -= size
+        left = pending[write.caller] - size
         if left:
-            self.pending[write.caller] = left
+            pending[write.caller] = left
         else:
-            del self.pending[write.caller]
+            del pending[write.caller]
         try:
             write.done(outcome)
         except Exception:
@@ -281,6 +329,7 @@ class Committer:
         lost: Error | None = None
         for keeping in keeps:
             self._keeping -= keeping.weight
+            self._keeping_bytes -= keeping.size
             if keeping.done is None:
                 lost = lost or keeping.error
                 continue

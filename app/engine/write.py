@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from app.core.callers import Caller
 from app.core.errors import Error
 from app.core.events import RETAINED, Event, Record
+from app.core.memory_limits import WRITE_BYTES
 from app.engine.retained.retaining import Quota
 from app.engine.rights.table_sight import TableSight
 from app.engine.shape import Shape
@@ -111,6 +112,7 @@ class Write:
         "sent",
         "shape",
         "sight",
+        "size",
         "stamped",
     )
 
@@ -151,6 +153,8 @@ class Write:
         only what it wrote itself."""
         self.stamped = False
         """Whether it may be late: a retained one that brought its version with it."""
+        self.size = WRITE_BYTES
+        """Bytes that it holds until it is answered; the committer counts its payload too."""
 
     @property
     def queued(self) -> bool:
@@ -196,13 +200,15 @@ Kept = Callable[[Error | None], None]
 class Keeping:
     """Changes of facts on their way to the disk, without an event."""
 
-    __slots__ = ("changes", "done", "error")
+    __slots__ = ("changes", "done", "error", "size")
 
     def __init__(self, changes: Sequence[Change], done: Kept | None) -> None:
         self.changes = changes
         self.done = done
         self.error: Error | None = None
         """Set by the writer thread when they could not be kept."""
+        self.size = sum(len(change.value or b"") for change in changes)
+        """How many bytes it holds."""
 
     @property
     def weight(self) -> int:

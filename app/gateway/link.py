@@ -21,6 +21,7 @@ from gmqtt.storage import PersistentStorage
 from app.core.errors import Code, Error
 from app.core.gateway_limits import (
     GATEWAY_CONNECT_SECONDS,
+    GATEWAY_HEARD_BYTES_HIGH,
     GATEWAY_HEARD_MAX,
     GATEWAY_WRITE_BYTES_HIGH,
 )
@@ -80,7 +81,7 @@ class _Intake:
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.size_bytes = 0
         self._room = asyncio.Event()
         self._room.set()
 
@@ -95,15 +96,23 @@ class _Intake:
 
         protocol.read = read_when_room
 
-    def __enter__(self) -> None:
+    def add(self, size_bytes: int) -> None:
+        """Count a message that came."""
         self.count += 1
-        if self.count >= GATEWAY_HEARD_MAX:
+        self.size_bytes += size_bytes
+        if self._full:
             self._room.clear()
 
-    def __exit__(self, *_: object) -> None:
+    def done(self, size_bytes: int) -> None:
+        """Count off a message that is stored, or refused."""
         self.count -= 1
-        if self.count < GATEWAY_HEARD_MAX:
+        self.size_bytes -= size_bytes
+        if not self._full:
             self._room.set()
+
+    @property
+    def _full(self) -> bool:
+        return self.count >= GATEWAY_HEARD_MAX or self.size_bytes >= GATEWAY_HEARD_BYTES_HIGH
 
 
 class Link:
@@ -230,8 +239,11 @@ class Link:
             async def on_message(
                 _client: Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
             ) -> int:
-                with self._intake:
+                self._intake.add(len(payload))
+                try:
                     taken = await heard(topic, bytes(payload), qos, properties)
+                finally:
+                    self._intake.done(len(payload))
                 if not taken and qos:
                     self._abort("a message is to be sent again")  # so this is not acknowledged
                 return 0

@@ -42,6 +42,7 @@ def local_place(path: Path) -> Path:
 Number = Annotated[int, BeforeValidator(not_a_switch)]
 Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_SECONDS_MAX)]
 Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
+CountOfBytes = Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
 Place = Annotated[Path, AfterValidator(local_place)]
 PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]

@@ -16,7 +16,8 @@ from broker_world import (
 from app.core.errors import Code, Error
 from app.core.events import DELETE, Event
 from app.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
-from app.mqtt.packets import Pubrec
+from app.core.memory_limits import COMMIT_CLIENT_BYTES_HIGH, MQTT_HELD_BYTES_HIGH
+from app.mqtt.packets import Pubrec, Subscribe, Subscription
 from app.mqtt.reasons import Reason
 
 ACKNOWLEDGED = Puback(1)
@@ -326,14 +327,43 @@ async def test_a_crowded_disk_stops_reading(world):
     """D22: who publishes faster than the disk is not read from; it is not cut off for silence."""
     peer = await world.connected(keep_alive_seconds=10)
     world.writer.hold()
-    await world.put_nowait(COMMIT_BACKLOG_EVENTS_HIGH + 2_000)
-    peer.publish("Dog/1", b"{}", retain=True)
+    large = b'{"name": "%s"}' % bytes(COMMIT_CLIENT_BYTES_HIGH // 5).replace(b"\0", b"x")
+    for _ in range(5):
+        assert peer.transport.reading
+        peer.publish("Dog/1", large, retain=True)
     assert not peer.transport.reading
     await world.pass_time(60)
     assert not peer.closed
     world.writer.release()
-    await world.turn()
-    await world.turn()
+    for _ in range(5):
+        await world.turn()
+    assert peer.transport.reading
+
+
+async def test_a_disk_that_others_crowd_does_not_stop_reading(world):
+    """P2: who has less than the mean in hand is read from."""
+    peer = await world.connected()
+    world.writer.hold()
+    await world.put_nowait(COMMIT_BACKLOG_EVENTS_HIGH + 2_000)
+    peer.publish("Dog/1", b"{}", retain=True)
+    assert world.engine.committer.crowded
+    assert peer.transport.reading
+    world.writer.release()
+
+
+async def test_what_comes_before_it_can_be_carried_out_is_held_in_bytes(world):
+    """P2: behind a SUBSCRIBE that waits for the disk, as behind CONNECT."""
+    peer = await world.connected()
+    world.writer.hold()
+    peer.publish("Dog/1", b"{}", qos=1, retain=True)
+    peer.send(Subscribe(1, (Subscription("Dog/#", 0),)))
+    for _ in range(2):
+        assert peer.transport.reading
+        peer.publish("Dog/1", bytes(MQTT_HELD_BYTES_HIGH // 2), retain=True)
+    assert not peer.transport.reading
+    world.writer.release()
+    for _ in range(3):
+        await world.turn()
     assert peer.transport.reading
 
 

@@ -94,9 +94,21 @@ class Room:
     """Everything of one engine."""
 
     def __init__(
-        self, tables=TABLES, *, undeclared=True, store=None, resources=(), kept=None, **options
+        self,
+        tables=TABLES,
+        *,
+        undeclared=True,
+        store=None,
+        resources=(),
+        kept=None,
+        bounds=None,
+        **options,
     ):
-        """Make it; ``kept`` are the settings of topic tables, if undeclared topics have some."""
+        """Make it.
+
+        ``kept`` are the settings of topic tables, if undeclared topics have some; ``bounds`` are
+        those of writes in hand.
+        """
         self.time = NOW
         self.store = store or MemoryStore("0badcafe")
         self.store.open(tables)
@@ -104,7 +116,9 @@ class Room:
         self.cache = RecordCache()
         self.writer, self.readers = Stepped(), Stepped()
         self.clock = HybridClock(self.now, self.store.last_version())
-        self.committer = Committer(self.store, self.bus, self.cache, self.clock, self.writer)
+        self.committer = Committer(
+            self.store, self.bus, self.cache, self.clock, self.writer, bounds
+        )
         self.reader = Reader(
             self.store, self.cache, self.readers, tables, lambda: self.committer.announced
         )

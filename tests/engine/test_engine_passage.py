@@ -197,6 +197,19 @@ async def test_g22_a_lane_has_a_bound(monkeypatch):
     assert 4 == len(answers)
 
 
+async def test_a_lane_has_a_bound_in_bytes(monkeypatch):
+    """P2."""
+    monkeypatch.setattr(passage, "HOOK_WRITES_BYTES_MAX", 10)
+    room, answers = hooked(Slow()), []
+    for _ in range(4):
+        room.engine.submit(Event("u/a", MESSAGE, b"00001"), ANN, answers.append)
+    assert [Code.BUSY] * 2 == [answer.code for answer in answers]
+    await turns(20)
+    room.engine.submit(Event("u/a", MESSAGE, b"00000000001"), ANN, answers.append)
+    await turns(20)
+    assert ["Error"] * 2 + ["Receipt"] * 3 == [type(answer).__name__ for answer in answers]
+
+
 @pytest.mark.parametrize("started", [0, 3])
 async def test_a_stop_answers_what_waits_in_a_lane(started):
     class Endless(Hook):

@@ -1,11 +1,17 @@
-"""Bodies are held as far as there is memory (FEATURES K9, L11)."""
+"""Bodies are held as far as there is memory (FEATURES K9, L11, P2)."""
+
+import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from app.engine.in_hand import InHand, WriteBounds
 from app.engine.shedding import Shed, Shedding
 from app.http.messages.bodies import read_body
+from app.http.rest.request import Request
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 
@@ -52,3 +58,23 @@ async def test_l11_what_came_of_a_body_goes_with_its_request(ending):
     while trace.tb_next is not None:
         trace = trace.tb_next
         assert not trace.tb_frame.f_locals.get("parts")
+
+
+async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():
+    """P2: it is not read, so it is in the sender's memory and not in the server's."""
+    caller, room = Caller(), asyncio.Event()
+    committer = SimpleNamespace(pending=InHand(WriteBounds()), room=lambda _caller: room.wait())
+    reader = SimpleNamespace(shedding=Shedding())
+    edge = SimpleNamespace(
+        engine=SimpleNamespace(committer=committer, reader=reader),
+        settings=SimpleNamespace(body_bytes_max=10**6, body_seconds_max=10),
+    )
+    receive, left = parts(4)
+    request = Request(edge, {}, {}, None, caller, None, receive, None)
+    committer.pending[caller] = 10**9
+    body = asyncio.ensure_future(request.body())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert 4 == len(left)
+    room.set()
+    assert 4 * PART == len(await body)

@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 from doors import Doors, hear, say
 
+from app.engine.in_hand import WriteBounds
 from app.engine.resource import Resource
+from app.http.streams import websocket
 
 
 @pytest.fixture
@@ -74,3 +77,37 @@ async def test_writes_do_not_wait_for_each_other(doors):
         answers = await hear(peer, 21)
     assert [*range(20), "read"] == [each["ack"] for each in answers]
     assert doors.committer.commits - before < 20
+
+
+async def test_what_a_socket_writes_faster_than_the_disk_takes_is_not_read(doors):
+    """P2: commands behind it wait, and all are answered in the end."""
+    doors.engine.committer.pending._bounds = WriteBounds(client_high=2_000)
+    disk = threading.Event()
+    doors.writer.submit(disk.wait)
+    async with doors.ws() as peer:
+        for number in range(6):
+            await say(peer, id=number, op="put", topic="Dog/1", value="x" * 1_000)
+        await doors.until(lambda: doors.engine.committer.pending._slowed)
+        assert 3_100 > doors.engine.committer.pending.size
+        disk.set()
+        assert list(range(6)) == [each["ack"] for each in await hear(peer, 6)]
+
+
+async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors, monkeypatch):
+    """P2: no more commands are read; then all are answered."""
+    monkeypatch.setattr(websocket, "SOCKET_ANSWERS_BYTES_HIGH", 3_000)
+    await doors.write("Dog/1", value="x" * 1_000)
+    async with doors.ws() as peer:
+        await doors.until(lambda: len(doors.edge.watch) == 1)
+        (stream,) = doors.edge.watch._streams
+        held, flush = [], stream._outlet.ready
+        stream._outlet = SimpleNamespace(ready=lambda: held.append(stream._said_bytes))
+        for number in range(10):
+            await say(peer, id=number, op="get", topic="Dog/1")
+        await doors.until(lambda: held and held[-1] >= 3_000)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert 3 == len(held)
+        stream._outlet = SimpleNamespace(ready=flush, close=flush.__self__.close)
+        flush()
+        assert list(range(10)) == [each["ack"] for each in await hear(peer, 10)]

@@ -20,6 +20,7 @@ from app.engine.cache import RecordCache
 from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.groups.group_table import OWNER as GROUPS
+from app.engine.in_hand import WriteBounds
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retained.retention import Retention, RetentionSettings
@@ -113,7 +114,8 @@ class Server:
         bus = Bus()
         self.cache = RecordCache(rng.choice((1, 2, 4, 8, 1000)), rng.choice((300, 10_000)))
         clock = HybridClock(world.now, store.last_version())
-        committer = Committer(store, bus, self.cache, clock, self.writer)
+        bounds = WriteBounds(batch=world.fork("bounds").choice((1_500, 6_000, 1_000_000)))
+        committer = Committer(store, bus, self.cache, clock, self.writer, bounds)
         self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
         registry = Registry(TABLES, logged=world.keeps_undeclared)
         keep = Keep(events=rng.choice((0, 5, 20)))

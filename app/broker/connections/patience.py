@@ -8,7 +8,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from app.core.callers import Caller
 from app.core.limits import MQTT_CLOSE_SECONDS, MQTT_KEEP_ALIVE_FACTOR, MQTT_STALL_SECONDS
+from app.engine.commit import Committer
 from app.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
@@ -20,12 +22,22 @@ log = logging.getLogger("rowcast.mqtt")
 class Patience:
     """The timers of one client."""
 
-    __slots__ = ("_client", "_close", "_stall", "_throttle", "_timer", "keep_alive_seconds")
+    __slots__ = (
+        "_ahead",
+        "_client",
+        "_close",
+        "_stall",
+        "_throttle",
+        "_timer",
+        "keep_alive_seconds",
+    )
 
     def __init__(self, client: "Client") -> None:
         self._client = client
         self.keep_alive_seconds = 0.0
         """The greatest silence, one and a half times the Keep Alive; 0 for any."""
+        self._ahead = False
+        """Whether too much of what it sent waits for the disk."""
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
         seconds = client.broker.settings.connect_timeout_seconds
@@ -77,10 +89,21 @@ class Patience:
             self._stall.cancel()
             self._stall = None
 
+    def let_disk_follow(self, committer: Committer, caller: Caller) -> None:
+        """Read nothing for as long as too much of what the client sent waits for the disk."""
+        if not self._ahead and committer.slows(caller):
+            self._ahead = True
+            self._client.transport.pause_reading()
+            committer.pending.when_room(caller, self._disk_followed)
+
+    def _disk_followed(self) -> None:
+        self._ahead = False
+        self._client.read_again()
+
     @property
     def throttles(self) -> bool:
         """Whether the client is not read from, because it sent too much (D57)."""
-        return self._throttle is not None
+        return self._throttle is not None or self._ahead
 
     def throttle(self, seconds: float) -> None:
         """Read nothing for so long."""

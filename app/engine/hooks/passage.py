@@ -18,6 +18,7 @@ from app.core.callers import Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PATCH, RETAINED, Event
 from app.core.limits import HOOK_WRITES_MAX
+from app.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from app.core.topics import TopicFilter, split_delayed
 from app.engine.commit import stopping
 from app.engine.decide import check_condition
@@ -36,10 +37,12 @@ Step = Callable[[], Awaitable[None]]
 class Lane:
     """The writes of one caller that wait for a hook."""
 
-    __slots__ = ("steps", "task")
+    __slots__ = ("size", "steps", "task")
 
     def __init__(self) -> None:
-        self.steps: deque[tuple[Step, Callable[[Error], None]]] = deque()
+        self.steps: deque[tuple[Step, Callable[[Error], None], int]] = deque()
+        self.size = 0
+        """Bytes of their payloads."""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -70,7 +73,7 @@ class Passage:
                 else:
                     self._go_on(event, became, caller, done, left, changes)
 
-            self._queue(caller, step, done)
+            self._queue(caller, step, done, len(event.payload))
             return
         try:
             became = self._ask(event, caller)
@@ -161,7 +164,7 @@ class Passage:
                 if not future.done():
                     future.set_result(None)
 
-        self._queue(caller, step, refuse)
+        self._queue(caller, step, refuse, sum(len(event.payload) for event in events))
         await future
 
     def telling(self, caller: Caller, done: Done) -> Done:
@@ -214,32 +217,39 @@ class Passage:
 
     # -- lanes -------------------------------------------------------------------------------------
 
-    def _queue(self, caller: Caller, step: Step, refuse: Callable[[Error], None]) -> None:
+    def _queue(
+        self, caller: Caller, step: Step, refuse: Callable[[Error], None], size: int = 0
+    ) -> None:
         lane = self._lanes.get(caller)
         if lane is None:
             lane = self._lanes[caller] = Lane()
-        if len(lane.steps) >= HOOK_WRITES_MAX:
+        too_large = lane.size and lane.size + size > HOOK_WRITES_BYTES_MAX
+        if len(lane.steps) >= HOOK_WRITES_MAX or too_large:
+            waits = f"{len(lane.steps)} of your writes with {lane.size} bytes"
             refuse(
                 Error(
                     Code.BUSY,
-                    f"{HOOK_WRITES_MAX} of your writes wait for a hook; try again in a second",
+                    f"{waits} wait for a hook; try again in a second",
                     retry_after_seconds=1,
                 )
             )
             return
-        lane.steps.append((step, refuse))
+        lane.steps.append((step, refuse, size))
+        lane.size += size
         if lane.task is None:
             lane.task = asyncio.get_running_loop().create_task(self._walk(caller, lane))
 
     async def _walk(self, caller: Caller, lane: Lane) -> None:
         """Take the writes of a caller one after the other."""
         while lane.steps:
-            step, _ = lane.steps[0]  # it stays there meanwhile, so that it is answered at a stop
+            # it stays there meanwhile, so that it is answered at a stop
+            step, _, size = lane.steps[0]
             try:
                 await step()
             except Exception:
                 log.exception("a write of %s failed on its way through the hooks", caller.user)
             lane.steps.popleft()
+            lane.size -= size
         self._lanes.pop(caller, None)
 
     async def stop(self) -> None:
@@ -249,7 +259,7 @@ class Passage:
             if lane.task is not None:
                 lane.task.cancel()
                 await asyncio.wait((lane.task,))
-            for _, refuse in lane.steps:
+            for _, refuse, _ in lane.steps:
                 refuse(stopping())
         self._lanes.clear()
 

@@ -15,6 +15,7 @@ from app.engine.stamps import put_stamp
 from app.engine.write import Receipt
 from app.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from app.http.messages.bodies import read_body
+from app.http.messages.direct import has_arrived
 from app.http.messages.parameters import Parameters
 from app.http.messages.replies import send_bytes
 
@@ -72,7 +73,9 @@ class Request:
     async def body(self) -> bytes:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
         if self.read is None:
-            settings = self.edge.settings
+            settings, committer = self.edge.settings, self.engine.committer
+            if self.caller in committer.pending and not has_arrived(self.receive):
+                await committer.room(self.caller)  # else many bodies are in memory at once
             self.read = await read_body(
                 self.headers,
                 self.receive,

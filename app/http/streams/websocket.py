@@ -22,6 +22,7 @@ from app.core.limits import (
     SOCKET_SUBSCRIPTIONS_MAX,
     STREAM_BATCH_EVENTS_MAX,
 )
+from app.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from app.core.topics import TopicFilter
 from app.engine.past.places import Place
 from app.engine.rights.access import stay
@@ -124,6 +125,7 @@ class Socket(Connection):
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
+        self._said_bytes = 0
         self._pending = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -174,6 +176,7 @@ class Socket(Connection):
         if self._said:
             frames += map(self._lane.pack, self._said)
             self._said.clear()
+            self._said_bytes = 0
             self._make_room()
         for event, interest in self.subscription.take(STREAM_BATCH_EVENTS_MAX):
             if interest is None or interest.identifiers == _OWN:
@@ -194,16 +197,20 @@ class Socket(Connection):
         try:
             while (payload := await self._received(receive)) is not None:
                 await obey(self, payload)
-                if self._pending + len(self._said) >= SOCKET_PENDING_COMMANDS_MAX:
+                if self._full:
                     self._room.clear()
                     await self._room.wait()
+                if self.caller in self.engine.committer.pending:
+                    await self.engine.committer.room(self.caller)
             self.left()
         except Error as error:
             self.end(*farewell(error))
 
     def say(self, fields: dict[str, Any]) -> None:
         """Send a map to the client, in the connection's format."""
-        self._said.append(encode(fields, self.media_type))
+        said = encode(fields, self.media_type)
+        self._said.append(said)
+        self._said_bytes += len(said)
         self._outlet.ready()
 
     def answer(self, given: object, fields: dict[str, Any]) -> None:
@@ -231,8 +238,16 @@ class Socket(Connection):
         """
         await self._settled.wait()
 
+    @property
+    def _full(self) -> bool:
+        """Whether no more commands are read: too much waits for the disk or for the reader."""
+        commands = self._pending + len(self._said)
+        return (
+            commands >= SOCKET_PENDING_COMMANDS_MAX or self._said_bytes >= SOCKET_ANSWERS_BYTES_HIGH
+        )
+
     def _make_room(self) -> None:
-        if self._pending + len(self._said) < SOCKET_PENDING_COMMANDS_MAX:
+        if not self._full:
             self._room.set()
 
     # -- subscriptions ---------------------------------------------------------------------------
