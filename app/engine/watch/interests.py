@@ -91,6 +91,15 @@ class Interest:
         self.merged: tuple[Interest, ...] = ()
         """The overlapping interests that this one stands for."""
 
+    @property
+    def filter(self) -> str:
+        """The filter as it is written, such as ``Dog/#``; a hook may set another one."""
+        return self.topics.text
+
+    @filter.setter  # noqa: A003 - the property above, not the builtin
+    def filter(self, text: str) -> None:
+        self.topics = TopicFilter(text)
+
     def selects(self, topic: str) -> bool:
         """Tell whether events at a topic may be for it."""
         rows = self.rows
