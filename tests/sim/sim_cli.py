@@ -29,19 +29,20 @@ def main():
     parser.add_argument("--seeds", type=int, default=SEEDS, help="try so many (default 300)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--rough", action="store_true", help="with sessions, faults and kills")
+    parser.add_argument("--leaps", action="store_true", help="with a clock that leaps")
     parser.add_argument("--plant", choices=ALL, help="name rough seeds that notice a mistake")
     options = parser.parse_args()
     if options.plant:
         sys.exit(search(ALL[options.plant], options.first, options.seeds))
     if options.seed is None:
-        sys.exit(many(options.first, options.seeds, rough=options.rough))
-    sys.exit(one(options.seed, rough=options.rough))
+        sys.exit(many(options.first, options.seeds, rough=options.rough, leaps=options.leaps))
+    sys.exit(one(options.seed, rough=options.rough, leaps=options.leaps))
 
 
-def one(seed, *, rough):
+def one(seed, *, rough, leaps):
     """Print what happens with a seed; return the exit code."""
     try:
-        digest, world = run(seed, EVERYTHING, rough=rough)
+        digest, world = run(seed, EVERYTHING, rough=rough, leaps=leaps)
     except Failed as failure:
         sentence, _, trace = str(failure).partition("\n")
         print(f"{trace}\n{sentence}")
@@ -51,16 +52,19 @@ def one(seed, *, rough):
     return 0
 
 
-def many(first, count, *, rough):
+def many(first, count, *, rough, leaps):
     """Try seeds one after another; return the exit code."""
     start, failures = time.monotonic(), 0
     for seed in range(first, first + count):
         try:
-            run(seed, rough=rough)
+            run(seed, rough=rough, leaps=leaps)
         except Failed as failure:
             failures += 1
             print(failure, file=sys.stderr)
-            print(f"replay it with: scripts/sim {seed}{' --rough' * rough}", file=sys.stderr)
+            print(
+                f"replay it with: scripts/sim {seed}{' --rough' * rough}{' --leaps' * leaps}",
+                file=sys.stderr,
+            )
     print(f"{count} seeds in {time.monotonic() - start:.1f} s, {failures} failed")
     return 1 if failures else 0
 

@@ -35,6 +35,7 @@ from sim_wire import hear_goodbye
 from sim_writers import Looker, Writer, must_log
 
 from app.broker.packets.handlers import HANDLERS
+from app.core.clock import LeapGuard
 from app.core.errors import Code, Error
 from app.core.topic_tables import Branch
 from app.core.topics import TopicFilter
@@ -59,6 +60,10 @@ LIMITS = {
 """Bounds made small, so that a short run crosses them, and what a seed may choose."""
 START = 1_700_000_000
 TRACE_LINES = 60
+LEAP_SECONDS = 400 * 86_400
+LEAPS_UNTIL = 30
+"""Virtual time until which the clock leaps: later, nobody looks at it for a minute at times, who
+would then see two leaps as one that lasts."""
 QUIET_SECONDS = 60
 """Virtual time for everything that waits to arrive."""
 
@@ -100,12 +105,15 @@ class Attempt:
 class World:
     """Everything in one simulation."""
 
-    def __init__(self, seed, loop, lines, *, rough=False):
+    def __init__(self, seed, loop, lines, *, rough=False, leaps=False):
         self.seed = seed
+        self._leaps = leaps
+        """Whether the wall clock leaps, both ways, for shorter than is believed (P6)."""
         self.rough = rough
         """Whether all that goes wrong at times does so in this run."""
         self.rng = random.Random(f"{seed} world")
         self.loop = loop
+        self._clock = LeapGuard(self._wall, loop.time) if leaps else self._wall
         self.digest = hashlib.sha256()
         self.lines = deque(maxlen=lines)
         self.events = 0
@@ -136,7 +144,13 @@ class World:
         return random.Random(f"{self.seed} {name}")
 
     def now(self):
-        return START + self.loop.time()
+        return self._clock()
+
+    def _wall(self):
+        """Return what the clock of the machine says: in every third tenth of a second it is off."""
+        time = self.loop.time()
+        off = (0, LEAP_SECONDS, -LEAP_SECONDS)[int(time * 10) % 3]
+        return START + time + (off if self._leaps and time < LEAPS_UNTIL else 0)
 
     def trace(self, line):
         self.events += 1
@@ -406,13 +420,14 @@ def _surroundings(world, rng):
             logger.propagate = known
 
 
-def run(seed, lines=TRACE_LINES, *, rough=False):
+def run(seed, lines=TRACE_LINES, *, rough=False, leaps=False):
     """Run one seed; return the digest of its trace and the world as it was at the end.
 
     ``rough`` is another run, in which sessions are there, the disk fails and the server is killed.
+    With ``leaps`` the wall clock leaps by more than a year, and nobody may notice.
     """
     loop = SimLoop(random.Random(f"{seed} loop"))
-    world = World(seed, loop, lines, rough=rough)
+    world = World(seed, loop, lines, rough=rough, leaps=leaps)
     loop.set_exception_handler(
         lambda _loop, context: world.fail(context.get("exception") or Violation(str(context)))
     )

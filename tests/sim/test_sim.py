@@ -48,6 +48,12 @@ def test_every_promise_is_kept_on_more_seeds(seed):
     run(seed)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_every_promise_is_kept_while_the_clock_leaps(seed):
+    """P6: by more than a year, both ways, for less than is believed."""
+    run(seed, leaps=True)
+
+
 def test_a_seed_is_a_replay():
     assert [run(seed)[0] for seed in range(5)] == [run(seed)[0] for seed in range(5)]
 
