@@ -23,6 +23,7 @@ from app.engine.groups.group_table import OWNER as GROUPS
 from app.engine.in_hand import WriteBounds
 from app.engine.reader import Reader
 from app.engine.registry import Registry
+from app.engine.retained.expiries import EndOfRecords, Expiries
 from app.engine.retained.retention import Retention, RetentionSettings
 from app.store.store import Keep
 
@@ -128,6 +129,8 @@ class Server:
         settings = BrokerSettings(receive_maximum=6)
         self.broker = Broker(self.engine, settings, world.now)
         self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
+        self.expiries = Expiries([EndOfRecords(self.engine, world.now)], world.now, loop.call_later)
+        committer.ends = self.expiries.note
         self.broker.clients = Ordered()
         self.tap = Tap(world, self)
         self._everything = TopicFilter("#")
@@ -138,10 +141,12 @@ class Server:
         """What to call when the process dies."""
         self.engine.groups.restore(store.states(GROUPS))
         self.broker.restore(store.states(OWNER), store.states(WILLS))
+        self.expiries.start()
 
     async def stop(self):
         """Stop as the program does when it is asked to."""
         await self.broker.stop()
+        await self.expiries.stop()
         await self.engine.stop()
 
     def kill(self):
@@ -157,7 +162,7 @@ class Server:
             if client.opening is not None:
                 client.opening.cancel()
         mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
-        mine |= {self.topic_tables, self.engine.groups, *self.engine.groups}
+        mine |= {self.expiries, self.topic_tables, self.engine.groups, *self.engine.groups}
         for group in self.engine.groups:
             group.stop()
         for timer in self.loop.timers():
@@ -171,8 +176,9 @@ class Server:
             end()
         for task in list(self.engine._handover._tasks):
             task.cancel()
-        if self.topic_tables._cleaning is not None:
-            self.topic_tables._cleaning.cancel()
+        for task in (self.topic_tables._cleaning, self.expiries._task):
+            if task is not None:
+                task.cancel()
 
     def check_empty(self):
         """Check that nothing is left when every client is gone."""
