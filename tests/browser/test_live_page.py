@@ -265,6 +265,8 @@ def test_every_page_fits_its_screen_and_says_what_it_is(opened, server, size, sc
         expect(page.locator("main h1, main .tree").first).to_be_visible()
         widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert widths[0] <= widths[1], name
+        expect(page.locator("main h1").first).not_to_be_empty()
+        assert all(page.locator("main th").all_inner_texts()), name
         if name in {"records/Dog", "messages"}:
             page.locator("td.end button").first.wait_for()
             ends = page.locator("td.end button").evaluate_all(RIGHT_ENDS)
