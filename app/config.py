@@ -32,7 +32,16 @@ from app.settings.mistakes import mistake
 from app.settings.mqtt import MqttLimits
 from app.settings.overload import Overload
 from app.settings.retainer import RetainerSettings
-from app.settings.sections import Count, Number, Place, PortOrNone, Seconds, Section, host_name
+from app.settings.sections import (
+    Count,
+    Number,
+    Place,
+    PortOrNone,
+    Seconds,
+    Section,
+    host_name,
+    network_name,
+)
 from app.settings.security import Security
 from app.settings.slow import SlowSection
 from app.settings.snapshots import SnapshotSettings
@@ -89,6 +98,11 @@ class Http(Section):
         default=(),
         description="Names under which callers who do not sign in are served too: `rows.example`, "
         "`.example` with all below it, `*` any; addresses and names without a dot are anyway.",
+    )
+    trusted_proxies: tuple[Annotated[str, AfterValidator(network_name)], ...] = Field(
+        default=(),
+        description="Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto "
+        "are believed: `10.0.0.1`, `10.1.0.0/16`; nobody else's are.",
     )
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest body of one request."

@@ -434,3 +434,12 @@ def test_a_wrong_topic_table_is_told(write, text, said):
     (line,) = problems(write(f"topics:\n  tables: {text}\n"))
     assert "line 2: topics.tables" in line
     assert said in line
+
+
+def test_proxies_are_addresses_or_networks():
+    given = '[10.0.0.1, "2001:db8::/32"]'
+    config = load_config(None, {}, {"http.trusted_proxies": given})
+    assert ("10.0.0.1/32", "2001:db8::/32") == config.http.trusted_proxies
+    for wrong in ("[proxy.example]", "[10.0.0.1/8]", '["*"]'):
+        with pytest.raises(Error, match="an address or a network"):
+            load_config(None, {}, {"http.trusted_proxies": wrong})

@@ -1,6 +1,7 @@
 """What settings are made of: a section, and the kinds of values that stand in one."""
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,16 @@ def host_name(value: str) -> str:
     if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", value):
         raise ValueError("should be a name such as rows.example, without scheme, port or path")
     return value
+
+
+def network_name(value: str) -> str:
+    """Refuse what is no address and no network."""
+    try:
+        return str(ip_network(value))
+    except ValueError:
+        raise ValueError(
+            "should be an address or a network, such as 10.0.0.1 or 10.1.0.0/16"
+        ) from None
 
 
 def local_place(path: Path) -> Path:

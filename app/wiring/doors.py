@@ -7,13 +7,12 @@ when a certificate is set.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final
 
 import uvicorn
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.broker.broker import Broker
 from app.broker.connections.tcp import TcpConnection
@@ -21,13 +20,13 @@ from app.config import Config
 from app.core.errors import Code, Error
 from app.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from app.http.edge import Edge
-from app.http.messages.asgi import ASGIApp, Receive, Scope, Send
 from app.http.messages.heads import BoundedHeads
 from app.net.certificates import Certificates, DoorTls
 from app.net.handshake import Handshakes
 from app.net.identity import ClientCheck, Files, Identity
 from app.net.listener import Listener
 from app.net.revocation import SETTING as REVOCATION
+from app.wiring.proxies import behind_proxies
 from app.wiring.revoking import end_revoked
 
 log = logging.getLogger("rowcast")
@@ -241,22 +240,6 @@ class HttpServer(uvicorn.Server):
         return BoundedHeads(config=self.config, server_state=self.server_state, app_state={})
 
 
-def behind_proxies(edge: ASGIApp, trusted: list[str] | str) -> ASGIApp:
-    """Return an application that believes trusted proxies for whom they ask.
-
-    So does uvicorn, around each request; here nothing is around one that no proxy has touched.
-    """
-    trusting = ProxyHeadersMiddleware(edge, trusted)  # type: ignore[arg-type]
-
-    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        for name, _ in scope["headers"]:
-            if name.startswith(b"x-forwarded-"):
-                return trusting(scope, receive, send)  # type: ignore[arg-type]
-        return edge(scope, receive, send)
-
-    return app
-
-
 def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
     heartbeat = config.websocket.heartbeat_seconds
     server = uvicorn.Config(
@@ -276,5 +259,5 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
         date_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS_MAX,
     )
-    server.app = behind_proxies(edge, server.forwarded_allow_ips)
+    server.app = behind_proxies(edge, config.http.trusted_proxies)
     return server

@@ -8,7 +8,6 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from app.http.messages import heads
-from app.wiring.doors import behind_proxies
 
 
 async def hello(_scope, _receive, send):
@@ -110,28 +109,6 @@ async def test_a_head_that_began_before_an_answer_may_be_finished():
         await _passes(0.15)
         writer.write(b"TP/1.1\r\nHost: a\r\n\r\n")
         assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-
-
-@pytest.mark.parametrize(
-    ("peer", "named", "found"),
-    [
-        ("127.0.0.1", [(b"x-forwarded-for", b"192.0.2.7")], "192.0.2.7"),
-        ("127.0.0.1", [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")], "s"),
-        ("192.0.2.9", [(b"x-forwarded-for", b"192.0.2.7")], "192.0.2.9"),
-        ("127.0.0.1", [(b"host", b"a")], "127.0.0.1"),
-    ],
-    ids=["proxy", "scheme", "stranger", "none"],
-)
-async def test_whom_a_request_is_from_a_trusted_proxy_says(peer, named, found):
-    """A stranger's words about it are not believed."""
-    heard = []
-
-    async def note(scope, _receive, _send):
-        heard.append(scope)
-
-    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": named}
-    await behind_proxies(note, "127.0.0.1")(scope, None, None)
-    assert found == ("s" if heard[0]["scheme"] == "https" else heard[0]["client"][0])
 
 
 async def _passes(seconds):
