@@ -453,6 +453,7 @@ def _where_to_look(application: Application) -> str:
         (
             f"Rowcast {__version__} is ready.",
             *application.doors.lines(),
+            *application.identity.lines(),
             f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",
             f"  data                   {application.config.data.resolve()}",
         )

@@ -186,6 +186,11 @@ class Server:
         return self.log_file.read_text(errors="replace")
 
     @property
+    def setup_code(self) -> str:
+        """What the first user is made with, as long as there is none."""
+        return re.findall(r"setup code (\S+),", self.log)[-1]
+
+    @property
     def http_port(self) -> int:
         """Where it speaks HTTP."""
         return int(str(self.settings["http.port"]))

@@ -92,6 +92,10 @@ TICKETS_MAX = 10_000
 """Tickets that nobody has shown yet."""
 TICKETS_OF_USER_MAX = 200
 """Tickets that one user has not shown yet: a page opens a few streams, and others want some too."""
+SETUP_CODE_BYTES = 15
+"""Chance in the code that makes the first user: 24 characters, which nobody guesses."""
+SETUP_CODE_GROUP_CHARS = 6
+"""Characters between two hyphens of it: as many as people keep in mind while they type."""
 SIGHTINGS_MAX = 10_000
 """Users of whom is remembered when they were here; the one longest not seen goes first."""
 ACCESS_END_SECONDS = 0.1

@@ -34,6 +34,8 @@ async def _said(rows: Rows, asked: Asked, known: Row) -> Row:
     said: Row = {}
     if asked.has("password"):
         said["password"] = asked.text("password")
+    if asked.has("setup_code"):
+        said["setup_code"] = asked.text("setup_code")
     if asked.has("roles"):
         said["roles"] = [await _role(rows, item) for item in asked.maps("roles")]
     notes = {note: asked.text(note) for note in _NOTES if asked.has(note)}

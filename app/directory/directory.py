@@ -2,6 +2,10 @@
 
 A change is written to the file, is in force when it is answered, and is told to who watches. Whom
 it ends is gone by then. The rows themselves are ``user_rows`` and ``role_rows``.
+
+Whether somebody may change users has been judged before, but what is asked for waits for a hash
+and for the file. So it is judged once more where the list is replaced, which one does at a time: of
+many who would be the first administrator one is (FEATURES P3).
 """
 
 import asyncio
@@ -11,6 +15,7 @@ from dataclasses import replace
 
 from app.auth.authenticator import Authenticator
 from app.auth.passwords import keep_password
+from app.auth.setup_code import SetupCode
 from app.auth.user_list import UserList
 from app.auth.users import password_text
 from app.auth.users_file import Edit, UsersFile
@@ -24,6 +29,7 @@ from app.engine.rows.system_rows import time_text
 
 USERS = "$SYS/users"
 ROLES = "$SYS/roles"
+_ANONYMOUS = Caller().user
 
 
 class Directory:
@@ -35,6 +41,8 @@ class Directory:
         self._now = now
         self._engine: Engine | None = None
         self._told = users.listed
+        self.setup_code = SetupCode()
+        """What the first user is made with."""
         self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
 
     def begin(self, engine: Engine) -> None:
@@ -43,9 +51,11 @@ class Directory:
         engine.access.judge = self.authenticator.judge
         engine.access.removed = self.authenticator.is_removed
 
-    async def put_user(self, name: str, value: object, *, merges: bool) -> None:
-        """Make or change a user. Raises INVALID, NOT_FOUND, CONFLICT."""
+    async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
+        """Make or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
         members = user_members(name, value)
+        code = members.get("setup_code")
+        self._judge(self.users.listed, caller, code)  # before any work is done for it
         kept, password = None, members.get("password")
         if isinstance(password, str):
             text, scram = password_text(password.encode(errors="replace")), members.get("scram")
@@ -55,17 +65,21 @@ class Directory:
                 )
         now = self._now()
         said = Said(name, members, kept, merges, time_text(now) or "", int(now))
-        await self.change(said.edit)
+        await self._change(said.edit, caller, code)
 
-    async def remove_user(self, name: str) -> None:
+    async def remove_user(self, name: str, caller: Caller) -> None:
         """Remove a user; whatever it has open ends."""
-        await self.change(lambda known: checked(known, _listed(known, name).without_user(name)))
 
-    async def put_role(self, name: str, value: object, *, merges: bool) -> None:
+        def edit(known: UserList) -> UserList:
+            return checked(known, _listed(known, name).without_user(name))
+
+        await self._change(edit, caller)
+
+    async def put_role(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Make or change a role. Raises INVALID, NOT_FOUND, CONFLICT."""
-        await self.change(lambda known: role_edit(name, value, known, merges=merges))
+        await self._change(lambda known: role_edit(name, value, known, merges=merges), caller)
 
-    async def remove_role(self, name: str) -> None:
+    async def remove_role(self, name: str, caller: Caller) -> None:
         """Remove a role; who has it keeps the word, which grants nothing."""
 
         def edit(known: UserList) -> UserList:
@@ -73,7 +87,7 @@ class Directory:
                 raise Error(Code.NOT_FOUND, f"there is no role {name!r}")
             return checked(known, known.without_role(name))
 
-        await self.change(edit)
+        await self._change(edit, caller)
 
     async def revoke(self, caller: Caller) -> None:
         """End all that a user has signed in with until now: tokens, cookies, connections.
@@ -91,6 +105,23 @@ class Directory:
             return known.with_user(replace(user, issue=user.issue + 1))
 
         await self.change(edit)
+
+    async def _change(self, edit: Edit, caller: Caller, code: object = None) -> None:
+        """Change them as somebody who still may when the change is made. Raises DENIED."""
+
+        def judged(known: UserList) -> UserList:
+            self._judge(known, caller, code)
+            return edit(known)
+
+        await self.change(judged)
+
+    def _judge(self, known: UserList | None, caller: Caller, code: object) -> None:
+        """Raise DENIED for the first user without the code, and for who is late."""
+        if known is not None and known.users:
+            if caller.user == _ANONYMOUS:
+                raise Error(Code.DENIED, "there is an administrator meanwhile; sign in")
+        elif not caller.issuer:  # whose roles a trusted issuer vouches for
+            self.setup_code.check(code)
 
     async def change(self, edit: Edit) -> None:
         """Change users and roles; who may no longer be here is gone when this returns."""

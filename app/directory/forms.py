@@ -29,7 +29,16 @@ READ_ONLY: Final = frozenset(
         "last_failure", "failure", "failures", "users",
     }
 )  # fmt: skip
-_USER: Final = ("password", "scram", "roles", "grants", *GRANTS, "attributes", "disabled")
+_USER: Final = (
+    "password",
+    "setup_code",
+    "scram",
+    "roles",
+    "grants",
+    *GRANTS,
+    "attributes",
+    "disabled",
+)
 _ROLE: Final = ("grants", *GRANTS, "note")
 _USUAL: Final = Grants(read=True, write=True)
 """What a user may do of whom nothing is said, as with ``rowcast user add``."""

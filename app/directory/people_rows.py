@@ -33,15 +33,15 @@ def user_rows(directory: Directory) -> type[SystemRows]:
 
         async def put(self, value: object) -> None:
             """Make a user as it is said."""
-            await directory.put_user(self.id, value, merges=False)
+            await directory.put_user(self.id, value, self.caller, merges=False)
 
         async def patch(self, value: object) -> None:
             """Change what is said of a user."""
-            await directory.put_user(self.id, value, merges=True)
+            await directory.put_user(self.id, value, self.caller, merges=True)
 
         async def delete(self) -> None:
             """Remove a user; whatever it has open ends."""
-            await directory.remove_user(self.id)
+            await directory.remove_user(self.id, self.caller)
 
     return UserRows
 
@@ -62,15 +62,15 @@ def role_rows(directory: Directory) -> type[SystemRows]:
 
         async def put(self, value: object) -> None:
             """Make a role as it is said."""
-            await directory.put_role(self.id, value, merges=False)
+            await directory.put_role(self.id, value, self.caller, merges=False)
 
         async def patch(self, value: object) -> None:
             """Change what is said of a role."""
-            await directory.put_role(self.id, value, merges=True)
+            await directory.put_role(self.id, value, self.caller, merges=True)
 
         async def delete(self) -> None:
             """Remove a role."""
-            await directory.remove_role(self.id)
+            await directory.remove_role(self.id, self.caller)
 
     return RoleRows
 

@@ -34,6 +34,7 @@ class Identity:
         self.users = UsersFile(config.users_file)
         self.users.load()
         self._foreign = config.security.jwt.foreign()
+        self._anonymous = config.security.anonymous
         required = ("mqtt",) if config.mqtt.require_authentication else ()
         self.authenticator = Authenticator(
             config.security.anonymous,
@@ -56,6 +57,15 @@ class Identity:
         engine.registry.add(USERS, user_rows(self.directory))
         engine.registry.add(ROLES, role_rows(self.directory))
         engine.registry.add(CONTROL, control_rows())
+
+    def lines(self) -> list[str]:
+        """Return how the first user is made, for the person who started it; later nothing."""
+        if self.authenticator.in_force:
+            return []
+        ways = "rowcast user add NAME --role admin"
+        if self._anonymous != "nobody":
+            ways = f"setup code {self.directory.setup_code}, or: {ways}"
+        return [f"  first administrator    {ways}"]
 
     async def person(self, name: str) -> Caller | None:
         """Return a user as the caller that it would be; None if there is none of that name."""

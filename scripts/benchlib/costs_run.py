@@ -6,6 +6,7 @@ both over bursts; and the time until its reader has it, of messages one at a tim
 
 import base64
 import json
+import re
 import sqlite3
 import sys
 import time
@@ -70,7 +71,7 @@ class Launched(Protocol):
 
 
 Launch = Callable[[Sequence[str], Path], Launched]
-"""Runs ``rowcast ARGUMENTS``, with what it says in a folder."""
+"""Runs ``rowcast ARGUMENTS``, with what it says in ``server.log`` of a folder."""
 
 
 def launch_ours(arguments: Sequence[str], folder: Path) -> Process:
@@ -87,6 +88,7 @@ class Running:
     ) -> None:
         folder.mkdir()
         self._data, self._users = folder / "data", setup.users
+        self._log = folder / "server.log"
         schema, authority = folder / "schema.graphql", folder / "authority.pem"
         schema.write_text(setup.schema)
         settings = {"mqtt.sys_interval": 0, "events.enabled": "false"} | setup.settings
@@ -110,11 +112,21 @@ class Running:
         """Wait until it answers; make users and rules."""
         self.process.wait_ready(self._waits_for)
         if setup.users:
-            self._put("users/root", {"password": PASSWORD, "roles": ["admin"]})
+            first = {"password": PASSWORD, "roles": ["admin"], "setup_code": self._setup_code()}
+            self._put("users/root", first)
             self._put("users/ann", {"password": PASSWORD, "roles": ["member"]})
         for number in range(RULES if setup.rules else 0):
             rule = {"filter": f"home/{number}/#", "effect": "deny", "actions": ["publish"]}
             self._put(f"rules/r{number}", rule)
+
+    def _setup_code(self) -> str:
+        """Return what the server says that the first user takes."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (found := re.search(r"setup code (\S+),", self._log.read_text())):
+            if time.monotonic() > deadline:
+                raise BenchError("the server does not say how the first user is made")
+            time.sleep(SETTLE_SECONDS)
+        return found[1]
 
     def _put(self, path: str, value: dict[str, object]) -> None:
         self._ask("PUT", path, json.dumps(value), anonymous=path == "users/root")

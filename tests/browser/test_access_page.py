@@ -31,7 +31,11 @@ def sign_in(page, user, password):
 def people(server):
     """Have ann, an administrator, and ben, who may only read."""
     if not server.request("GET", "/$SYS/users/ann", auth=ANN).is_success:
-        server.request("PUT", "/$SYS/users/ann", json={"password": ANN[1], "roles": ["admin"]})
+        server.request(
+            "PUT",
+            "/$SYS/users/ann",
+            json={"password": ANN[1], "roles": ["admin"], "setup_code": server.setup_code},
+        )
     ben = {"password": BEN[1], "grants": {"read": True, "write": False}}
     assert server.request("PUT", "/$SYS/users/ben", json=ben, auth=ANN).is_success
 
@@ -41,7 +45,10 @@ def test_users_and_roles_are_made_here_and_hold(opened, server):
     page = opened("users")
     has(page, "main", "Nobody has to sign in yet")
     page.get_by_role("button", name="Make the first user").click()
-    fill(page, name="ann", password="secret-ann")
+    fill(page, name="ann", password="secret-ann", setup_code="guessed")
+    page.get_by_role("dialog").get_by_role("button", name="Make and sign in").click()
+    has(page, "dialog [role=alert]", "the setup code that the server printed")
+    fill(page, setup_code=server.setup_code)
     press(page, "Make and sign in")
     has(page, "#who", "ann")  # signed in, with a cookie that no script reads
     assert "" == page.evaluate("() => document.cookie")

@@ -19,7 +19,8 @@ FIRST = {"password": "pencil", "roles": ["admin"]}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with Server(tmp_path_factory.mktemp("control")) as server:
-        assert 204 == server.request("PUT", "/$SYS/users/root", json=FIRST).status_code
+        first = FIRST | {"setup_code": server.setup_code}
+        assert 204 == server.request("PUT", "/$SYS/users/root", json=first).status_code
         yield server
 
 

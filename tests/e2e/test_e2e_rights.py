@@ -151,7 +151,8 @@ async def test_users_rules_and_the_command_that_explains(tmp_path):
                 answer = await http.put(path, json=value, auth=(name, f"secret-{name}"))
                 return answer.is_success or answer.status_code
 
-            root = {"password": "secret-root", "roles": ["admin"]}
+            code = str(running.identity.directory.setup_code)
+            root = {"password": "secret-root", "roles": ["admin"], "setup_code": code}
             assert (await http.put("/$SYS/users/root", json=root)).is_success
             ben = {"password": "secret-ben", "attributes": {"sites": ["north"]}}
             assert True is await put("/$SYS/users/ben", ben)

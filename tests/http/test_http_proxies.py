@@ -6,6 +6,7 @@ from app.auth.anonymous import is_loopback
 from app.wiring.proxies import behind_proxies
 
 PROXIES = ("10.0.0.1", "10.1.0.0/16", "127.0.0.1")
+HERE = "127.0.0.1"
 FOR = b"x-forwarded-for"
 
 
@@ -57,7 +58,7 @@ async def test_p3_a_proxy_that_nobody_named_makes_nobody_a_caller_of_this_machin
 async def test_a_proxy_that_nobody_named_is_told_once(caplog):
     edge = behind_proxies(nothing, ())
     for _ in range(2):
-        scope = {"type": "http", "client": ("127.0.0.1", 1), "headers": [(FOR, b"192.0.2.7")]}
+        scope = {"type": "http", "client": (HERE, 1), "headers": [(FOR, b"192.0.2.7")]}
         await edge(scope, None, None)
     assert 1 == caplog.text.count("--set http.trusted_proxies=127.0.0.1")
 

@@ -42,7 +42,8 @@ export function peoplePage(app, main) {
     ],
     none: h('div', {}, h('b', {}, 'Nobody has to sign in yet.'),
       h('p', {}, 'Who reaches this server from this machine may do everything. With the first user, who is',
-        ' an administrator, MQTT clients must sign in, and callers without a name may not administer.'),
+        ' an administrator, MQTT clients must sign in, and callers without a name may not administer.',
+        ' It takes the setup code that the server printed when it started.'),
       h('div.row', {}, h('button.main', { type: 'button', onclick: () => firstUser(app) },
         'Make the first user'), h('span.soft', {}, 'or from a terminal:')),
       command('rowcast user add ann --role admin')),
@@ -77,8 +78,11 @@ const NAME = { name: 'name', label: 'Name', required: true }
 
 /** With the first user everybody has to sign in: so does whoever made it here. */
 function firstUser(app) {
-  return ask('The first user', [{ ...NAME, autocomplete: 'username' }, { ...PASSWORD, required: true }], async ({ name, password }) => {
-    await app.rows.put(`${USERS}/${name}`, { password, roles: ['admin'] })
+  const code = { name: 'setup_code', label: 'Setup code', required: true,
+    help: 'The server printed it when it started, as "first administrator".' }
+  const fields = [code, { ...NAME, autocomplete: 'username' }, { ...PASSWORD, required: true }]
+  return ask('The first user', fields, async ({ name, password, setup_code }) => {
+    await app.rows.put(`${USERS}/${name}`, { password, setup_code, roles: ['admin'] })
     await app.signIn(name, password)
   }, { action: 'Make and sign in', intro: 'This user is an administrator, and may make others.' })
 }
