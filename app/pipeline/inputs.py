@@ -22,11 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from app.core.errors import Code, Error
 from app.core.events import PUT
 from app.core.suggestions import did_you_mean
-from app.pipeline.jobs.columns import OP, SEQ
+from app.pipeline.jobs.columns import OP, SEQ, TOLD
 from app.pipeline.jobs.job import Reads
 from app.pipeline.options import Options
 from app.pipeline.places import MANIFEST, NEWEST
 from app.pipeline.tail import EARLIEST
+from app.pipeline.unions import union
 
 FORMAT: Final = "rowcast"
 CHANGES: Final = "changes"
@@ -140,8 +141,8 @@ class Snapshots:
         if what is Reads.CHANGES:
             return changes if changes is not None else _nothing(cast("DataFrame", state))
         if state is None:
-            return cast("DataFrame", changes).drop(OP, "_origin", "_client").where(F.lit(False))
-        return state
+            return cast("DataFrame", changes).drop(*TOLD).where(F.lit(False))
+        return state.drop(*TOLD)
 
     def stream(self) -> DataFrame:
         """Refuse: pages are put together later, and a stream would see their events again."""
@@ -180,7 +181,7 @@ class Snapshots:
             rows.append(_as_events(before.where(F.col(SEQ) < first)))
         if after is not None:
             rows.append(_as_events(after.where(F.col(SEQ) > last)))
-        return reduce(_joined, rows)
+        return reduce(union, rows)
 
     def _read(self, parts: Iterable[Part]) -> DataFrame | None:
         """Read the table's files of these parts; None when they have none."""
@@ -193,7 +194,7 @@ class Snapshots:
         if alike and not split:
             return _parquet(self._spark, places)
         # Other columns, or directories of their own: each part by itself, put together by name.
-        return reduce(_joined, (_parquet(self._spark, [place]) for place in places))
+        return reduce(union, (_parquet(self._spark, [place]) for place in places))
 
 
 class Files:
@@ -258,7 +259,9 @@ class Server:
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
         """Return a frame of the table."""
         if what is Reads.STATE:
-            return _opened(self._spark.read.format(FORMAT).options(**self._options).load()).drop(OP)
+            return _opened(self._spark.read.format(FORMAT).options(**self._options).load()).drop(
+                *TOLD
+            )
         if at is not None:
             raise Error(
                 Code.UNPROCESSABLE,
@@ -369,10 +372,6 @@ def _opened(frame: DataFrame) -> DataFrame:
     if kinds.get(PAYLOAD) != "binary" or VALUE in kinds:
         return frame
     return frame.withColumn(VALUE, F.col(PAYLOAD).cast("string").try_cast("double"))
-
-
-def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
-    return left.unionByName(right, allowMissingColumns=True)
 
 
 def _as_events(state: DataFrame) -> DataFrame:

@@ -7,16 +7,19 @@ bytes of a JSON payload at an undeclared topic.
 
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
 import httpx
 import pyarrow as pa
 
 from app.codecs import json_text
+from app.columns.joining import converted
+from app.columns.payloads import texts_of
 from app.core.errors import Code, Error
 from app.core.events import local_id
 from app.core.pipeline_limits import ARROW_ROWS, REMOTE_TRIES
-from app.core.scalars import CONVERT, Mismatch
+from app.core.scalars import CONVERT, Mismatch, decimal_of
 from app.core.tables import Attribute, Table, Type
 from app.core.values import parse_id
 from app.pipeline.remote import Remote, path_of, pause
@@ -24,11 +27,10 @@ from app.pipeline.remote import Remote, path_of, pause
 OP: Final = "_op"
 """What happened: ``put``, ``patch``, ``delete``, ``message``; ``snapshot``: the row was there."""
 REST: Final = "_extra"
-META: Final = frozenset({"_topic", "_seq", "_ts", "_version", OP})
+PAYLOAD_TEXT: Final = "payload_text"
 _BYTES: Final = "$bytes"
 
 Row = Mapping[str, object]
-Cell = Callable[[Row], object]
 Convert = Callable[[object], object]
 
 
@@ -82,88 +84,96 @@ class LogRows:
 
     def __init__(self, table: Table | None, schema: pa.Schema) -> None:
         self.schema = schema
-        makers = _declared(table) if table is not None else _message_cells()
-        self._cells = [makers.get(name) or _nothing for name in schema.names]
+        self._cells = _DeclaredCells(table) if table is not None else _message_cells
 
     def batches(self, rows: Iterator[Row]) -> Iterator[Any]:
         """Give events as record batches, in their order."""
-        columns: list[list[object]] = [[] for _ in self._cells]
-        count = 0
-        for row in rows:
-            for cell, column in zip(self._cells, columns, strict=True):
-                column.append(cell(row))
-            count += 1
-            if count == ARROW_ROWS:
-                yield self._batch(columns)
-                columns, count = [[] for _ in self._cells], 0
-        if count:
-            yield self._batch(columns)
+        while some := list(islice(rows, ARROW_ROWS)):
+            yield self._batch([self._cells(row) for row in some])
 
-    def _batch(self, columns: Sequence[Sequence[object]]) -> Any:
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)
-        ]
+    def _batch(self, cells: Sequence[Row]) -> Any:
+        arrays = [_array([each.get(field.name) for each in cells], field) for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _nothing(_row: Row) -> object:
-    return None
+def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
+    """Return values in the type that is wanted, where the reader wants another than declared."""
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        pass
+    try:
+        return converted(pa.array(values), field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise Error(
+            Code.UNPROCESSABLE,
+            f"the column {field.name} is read as {field.type}, and an event has another value "
+            f"({error}); leave out .schema(...), or begin anew with a newer snapshot and a new "
+            "checkpointLocation",
+        ) from error
 
 
-_OF_EVENT: Final[Mapping[str, Cell]] = {
-    "_topic": lambda row: row["topic"],
-    "_seq": lambda row: row["_seq"],
-    "_ts": lambda row: row["_version"],
-    "_version": lambda row: row["_version"],
-    OP: lambda row: row["_op"],
-}
+def _of_event(row: Row) -> dict[str, object]:
+    """Return what every event has."""
+    return {
+        "_topic": row["topic"],
+        "_seq": row["_seq"],
+        "_ts": row.get("_version"),
+        "_version": row.get("_version"),
+        "_origin": row.get("_origin"),
+        "_client": row.get("_client") or None,
+        OP: row["_op"],
+    }
 
 
-def _declared(table: Table) -> dict[str, Cell]:
-    """Return how each column of a declared table comes out of an event."""
-    key = table.primary_key
-    cells = dict(_OF_EVENT)
-    for attribute in table.attributes:
-        if attribute.stored and not attribute.hidden:
-            cells[attribute.name] = _attribute(attribute)
-    name = "_id" if key is None else key.name
-    cells[name] = lambda row: parse_id(table, local_id(table, str(row["topic"])))
-    cells[REST] = _whole if table.open else _rest(table)
-    cells["_payload"] = _payload
-    return cells
+class _DeclaredCells:
+    """What the columns of a declared table have of an event."""
 
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        key = table.primary_key
+        self._key = "_id" if key is None else key.name
+        shown = [item for item in table.attributes if item.stored and not item.hidden]
+        self._shown = {item.name: (item, _converting(item)) for item in shown}
+        self._declared = frozenset(item.name for item in table.attributes)
 
-def _attribute(attribute: Attribute) -> Cell:
-    name, convert = attribute.name, _converting(attribute)
-
-    def cell(row: Row) -> object:
+    def __call__(self, row: Row) -> dict[str, object]:
+        cells = _of_event(row)
         value = row["value"]
-        item = value.get(name) if isinstance(value, dict) else None
-        return None if item is None else convert(item)
+        if isinstance(value, str | bytes):
+            cells["_payload"] = value.encode() if isinstance(value, str) else value
+            cells[f"_{PAYLOAD_TEXT}"] = value if isinstance(value, str) else None
+        elif self._table.open:
+            cells[REST] = None if value is None else _dumps(value)
+        elif isinstance(value, dict):
+            self._attributes(cells, value)
+        cells[self._key] = parse_id(self._table, local_id(self._table, str(row["topic"])))
+        return cells
 
-    return cell
+    def _attributes(self, cells: dict[str, object], value: Row) -> None:
+        """Put the attributes in their columns, and what is none or does not fit in the rest."""
+        rest = {name: item for name, item in value.items() if name not in self._declared}
+        for name, (attribute, convert) in self._shown.items():
+            if name not in value or name == self._key:
+                continue
+            item = value[name]
+            if item is None:
+                rest[name] = None
+                continue
+            try:
+                cells[name] = convert(item)
+            except (Mismatch, TypeError, AttributeError):  # written before the type was changed
+                rest[name] = _as_decimal(item) if attribute.type is Type.DECIMAL else item
+        if rest:
+            cells[REST] = _dumps(rest)
 
 
-def _rest(table: Table) -> Cell:
-    declared = frozenset(item.name for item in table.attributes)
-
-    def cell(row: Row) -> object:
-        value = row["value"]
-        if not isinstance(value, dict) or declared.issuperset(value):
-            return None
-        return _dumps({name: item for name, item in value.items() if name not in declared})
-
-    return cell
-
-
-def _whole(row: Row) -> object:
-    value = row["value"]
-    return None if value is None or isinstance(value, str | bytes) else _dumps(value)
-
-
-def _payload(row: Row) -> object:
-    value = row["value"]
-    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else None
+def _as_decimal(item: object) -> object:
+    """Return the number that a text of another precision says, as an export spells it."""
+    try:
+        return CONVERT[Type.DECIMAL](item)
+    except Mismatch:
+        return item
 
 
 def _dumps(value: object) -> str:
@@ -182,16 +192,10 @@ def _converting(attribute: Attribute) -> Convert:
         ]
     if kind is Type.OBJECT:
         return _object(attribute)
+    if attribute.digits is not None:
+        return decimal_of(*attribute.digits)
     convert = CONVERT[kind]
-
-    def scalar(value: object) -> object:
-        try:
-            made = convert(value)
-        except Mismatch:  # written before the schema was changed
-            return None
-        return str(made) if kind is Type.DECIMAL else made
-
-    return scalar
+    return convert if kind is not Type.DECIMAL else lambda value: str(convert(value))
 
 
 def _object(attribute: Attribute) -> Convert:
@@ -203,35 +207,35 @@ def _object(attribute: Attribute) -> Convert:
     declared = frozenset(item.name for item in attribute.fields)
 
     def convert(value: object) -> object:
+        if not isinstance(value, dict):
+            raise Mismatch
         given = cast("dict[str, object]", value)
         out: dict[str, object] = {}
         for name, each in fields:
             item = given.get(name)
             out[name] = None if item is None else each(item)
-        if not attribute.sealed:
-            rest = {name: item for name, item in given.items() if name not in declared}
-            out[REST] = _dumps(rest) if rest else None
+        rest = {name: item for name, item in given.items() if name not in declared}
+        rest |= {name: None for name, _ in fields if given.get(name, name) is None}
+        out[REST] = _dumps(rest) if rest else None
         return out
 
     return convert
 
 
-def _message_cells() -> dict[str, Cell]:
-    """Return how each column of a topic table comes out of a row of it."""
-    cells = dict(_OF_EVENT)
-    for name in ("id", "topic", "qos", "retain", "client_id"):
-        cells[name] = _member(name)
-    cells["payload"] = _bytes_of_member
-    cells["timestamp"] = lambda row: row["_version"]
-    return cells
+def _message_cells(row: Row) -> dict[str, object]:
+    """Return what the columns of a topic table have of an event."""
+    value = cast("Row", row["value"])
+    payload = _bytes_of(value.get("payload"))
+    return {
+        **{name: value.get(name) for name in ("id", "topic", "qos", "retain", "client_id")},
+        **_of_event(row),
+        "payload": payload,
+        PAYLOAD_TEXT: texts_of([payload], [None])[0].as_py(),
+        "timestamp": row.get("_version"),
+    }
 
 
-def _member(name: str) -> Cell:
-    return lambda row: cast("dict[str, object]", row["value"]).get(name)
-
-
-def _bytes_of_member(row: Row) -> object:
-    value = cast("dict[str, object]", row["value"]).get("payload")
+def _bytes_of(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, dict) and set(value) == {_BYTES}:

@@ -23,7 +23,7 @@ NEWEST: Final = "newest"
 MANIFEST: Final = "manifest.json"
 ROWS: Final = "$SYS/snapshots"
 """Where a server shows its snapshots."""
-FORMAT: Final = 1
+FORMATS: Final = frozenset({1, 2})
 DONE: Final = "done"
 """The state of an export that has ended well."""
 Facts = Mapping[str, object]
@@ -125,10 +125,11 @@ class Served:
 
 def checked(manifest: Facts, where: str) -> Facts:
     """Return a manifest, if it is one that is understood here."""
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") not in FORMATS:
+        known = " and ".join(map(str, sorted(FORMATS)))
         raise Error(
             Code.UNSUPPORTED,
-            f"{where} has the format {manifest.get('format')!r}; this version reads {FORMAT}",
+            f"{where} has the format {manifest.get('format')!r}; this version reads {known}",
         )
     return manifest
 

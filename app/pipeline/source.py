@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from app.columns.joining import converted
 from app.core.errors import Code, Error
 from app.core.pipeline_limits import ARROW_ROWS, PARTITION_ROWS
 from app.core.suggestions import did_you_mean
@@ -94,6 +95,8 @@ class Snapshot:
         found: pa.Schema = pq.read_schema(self.place.open(self.folder, path)).remove_metadata()
         for name, value in _HIVE.findall(path):
             found = found.append(pa.field(name, _typed(value).type))
+        place = found.get_field_index(OP)  # what made a row is told by the log only
+        found = found if place < 0 else found.remove(place)
         return found.append(pa.field(OP, pa.string(), nullable=False))
 
     def parts(self) -> list[Part]:
@@ -167,11 +170,11 @@ def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
     arrays = []
     for field in target:
         place = batch.schema.get_field_index(field.name)
-        if place >= 0:
-            arrays.append(batch.column(place).cast(field.type))
-        elif field.name in constant:
+        if field.name in constant:
             value = constant[field.name].cast(field.type)
             arrays.append(pa.repeat(value, batch.num_rows))
+        elif place >= 0:
+            arrays.append(converted(batch.column(place), field.type))
         else:
             arrays.append(pa.nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=target)

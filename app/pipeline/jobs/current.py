@@ -16,6 +16,7 @@ from app.core.events import DELETE, PUT, RETAINED
 from app.pipeline.jobs.columns import OP, SEQ, TOLD, TOPIC, TS, require
 from app.pipeline.jobs.job import Given, Job, Option, Reads
 from app.pipeline.jobs.kinds import DURATION_KIND, MOMENT
+from app.pipeline.unions import union
 
 FROM: Final = "_valid_from"
 TO: Final = "_valid_to"
@@ -28,7 +29,7 @@ def written(state: DataFrame, changes: DataFrame | None) -> DataFrame:
     if changes is None:
         return first
     later = changes.where(F.col(OP).isin(*sorted(RETAINED)))
-    return first.unionByName(later, allowMissingColumns=True)
+    return union(first, later)
 
 
 def folded(writes: DataFrame) -> DataFrame:
