@@ -1,11 +1,7 @@
 """Sheets of changes: what happened to a table between two cuts, as batches of rows.
 
 They have the columns of the table's sheet, always with ``_extra``, ``_content_type`` and
-``_payload``, and
-
-    _op       put, patch (the whole record after it), delete, or message, which changes no record
-    _origin   where it was first written: this log's epoch, or what its stamp says
-    _client   who wrote it
+``_payload``; ``_op`` says what happened (``written``).
 
 A row is one event of the log, in the log's order; a deletion has nulls but its key. A topic table's
 changes are its new messages. Those of ``_retained`` are what happened to the records of undeclared
@@ -13,7 +9,7 @@ topics, and messages at such topics that have no table.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -24,12 +20,11 @@ from app.core.tables import Table
 from app.core.topic_tables import Branch
 from app.engine.shape import Shape
 from app.engine.stamps import ORIGIN
-from app.snapshots.shapes import Batch, loads
+from app.snapshots.shapes import Batch
 from app.snapshots.sheets import CellRow, MessageSheet, RetainedSheet, TableSheet
+from app.snapshots.written import written
 from app.store.cut import CutBranch
 from app.store.cut_log import CutLog, LogRow
-
-TOLD: Final = [("_op", pa.string()), ("_origin", pa.string()), ("_client", pa.string())]
 
 
 class ChangeSheet(Protocol):
@@ -48,10 +43,10 @@ class TableChanges:
     def __init__(self, table: Table, epoch: str) -> None:
         self.name = table.name
         self._table = table
-        self._sheet = TableSheet(table, mixed=True, rest=True)
+        self._sheet = TableSheet(table, epoch, mixed=True, rest=True)
         self._restore = Shape(table).restore
         self._epoch = epoch
-        self.schema = _with_told(self._sheet.schema)
+        self.schema = self._sheet.schema
 
     def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
@@ -92,10 +87,9 @@ class MessageChanges:
 
     def __init__(self, branch: CutBranch, epoch: str) -> None:
         self._branch = branch
-        self._sheet = MessageSheet(branch)
-        self._told = _Told(epoch)
+        self._sheet = MessageSheet(branch, epoch)
         self.name = self._sheet.name
-        self.schema = _with_told(self._sheet.schema)
+        self.schema = self._sheet.schema
 
     def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
@@ -103,11 +97,10 @@ class MessageChanges:
         for rows in log.branch(found.table.branch, found.number, found.since, after, upto):
             cells = [
                 (row.seq, row.version, row.topic, row.payload, row.qos, row.retain, row.client,
-                 row.content_type)
+                 row.content_type, row.kind, row.properties)
                 for row in rows
             ]  # fmt: skip
-            columns = [*self._sheet.of_rows(cells).columns, *self._told.columns(rows)]
-            yield pa.record_batch(columns, self.schema)
+            yield self._sheet.of_rows(cells)
 
 
 class RetainedChanges:
@@ -117,9 +110,9 @@ class RetainedChanges:
 
     def __init__(self, branches: Sequence[Branch], epoch: str) -> None:
         self._with_table = frozenset(branches)
-        self._sheet = RetainedSheet()
-        self._told = _Told(epoch)
-        self.schema = _with_told(self._sheet.schema)
+        self._sheet = RetainedSheet(epoch)
+        self._epoch = epoch
+        self.schema = self._sheet.schema
 
     def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
         """Return events after a position, up to another."""
@@ -127,9 +120,11 @@ class RetainedChanges:
             rows = [row for row in found if row.kind != MESSAGE or not self._elsewhere(row)]
             if not rows:
                 continue
-            cells = [_cells(row) for row in rows]
-            columns = [*self._sheet.of_rows(cells).columns, *self._told.columns(rows)]
-            yield pa.record_batch(columns, self.schema)
+            batch = self._sheet.of_rows([_cells(row) for row in rows])
+            arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+            clients, told = [row.client for row in rows], [row.properties for row in rows]
+            arrays |= written(self._epoch, clients, told, [row.kind for row in rows])
+            yield pa.record_batch(list(arrays.values()), self.schema)
 
     def _elsewhere(self, row: LogRow) -> bool:
         """Tell whether a message is a row of a topic table."""
@@ -145,28 +140,3 @@ def _cells(row: LogRow) -> CellRow:
         row.topic, row.payload, row.content_type, row.qos, row.client, row.properties, row.expires,
         row.seq, row.version,
     )  # fmt: skip
-
-
-class _Told:
-    """What changes have beside the columns of their table, for rows of undeclared topics."""
-
-    def __init__(self, epoch: str) -> None:
-        self._epoch = epoch
-
-    def columns(self, rows: Sequence[LogRow]) -> list[pa.Array]:
-        """Return these columns."""
-        return [
-            pa.array([row.kind for row in rows], pa.string()),
-            pa.array([self._origin(row.properties) for row in rows], pa.string()),
-            pa.array([row.client or None for row in rows], pa.string()),
-        ]
-
-    def _origin(self, properties: str | None) -> str:
-        if properties is None or ORIGIN not in properties:
-            return self._epoch
-        known = loads(properties)
-        return str((known.get(ORIGIN) if isinstance(known, dict) else None) or self._epoch)
-
-
-def _with_told(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(name, kind) for name, kind in TOLD)])

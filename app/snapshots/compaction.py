@@ -157,7 +157,13 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
             facts[name] = found
     last = pages[-1].manifest
     manifest = Manifest(
-        last["epoch"], last["seq"], last["created"], last["schema"], facts, pages[0].from_seq
+        last["epoch"],
+        last["seq"],
+        last["created"],
+        last["schema"],
+        facts,
+        pages[0].from_seq,
+        format=min(page.manifest["format"] for page in pages),
     )
     return publish(making, directory, manifest)
 

@@ -1,9 +1,10 @@
 r"""The digest of a table: of its content, whatever files, row groups or partitions it is in.
 
 Take the rows in the order of their keys (integers by value, text by its UTF-8 bytes; a topic table
-by ``_seq``) and leave out ``_topic``, ``_seq``, ``_ts`` and ``_version`` of a declared table, which
-are of writes and not of content; ``_seq``, ``_ts`` and ``_version`` of ``_retained``. Every other
-column is one *leaf*, or several:
+by ``_seq``) and only the columns that the manifest names as the table's ``content``. Left out are
+``_topic``, ``_seq`` (of a topic table it is content), ``_ts``, ``_version``, ``_op``, ``_origin``
+and ``_client``, which are of writes and not of content, and the text of payloads, which says what
+their bytes say. Every other column is one *leaf*, or several:
 
     name            a column of a plain type
     name.field      for each field of a struct, beside the struct itself; so on to any depth

@@ -27,6 +27,7 @@ from app.snapshots.files import TableFiles
 from app.snapshots.history import SUFFIX, HistorySheet
 from app.snapshots.manifest import (
     FILE_NAME,
+    FORMAT,
     Manifest,
     TableFacts,
     columns_of,
@@ -80,9 +81,9 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     shelf = Shelf(order.directory)
     with open_cut(order.database) as cut:
         every: list[Sheet] = [
-            *(TableSheet.of(cut.declared(table)) for table in tables),
-            *(MessageSheet(branch) for branch in cut.topic_tables()),
-            RetainedSheet(),
+            *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),
+            *(MessageSheet(branch, cut.epoch) for branch in cut.topic_tables()),
+            RetainedSheet(cut.epoch),
             *system_sheets(),
         ]
         sheets = _chosen(every, order.tables)
@@ -156,6 +157,7 @@ def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snap
         names = {sheet.name for sheet in sheets}
         same_sight = (manifest.audience or "") == order.audience
         same_schema = manifest.schema == order.schema and not order.audience
+        same_schema = same_schema and manifest.format == FORMAT
         if same_moment and same_sight and same_schema and names == set(manifest.tables):
             return Snapshot(shelf.directory / newest, manifest, new=False)
     return None

@@ -28,6 +28,7 @@ from app.snapshots.manifest import TableFacts, read_manifest
 from app.snapshots.reading import rows_of
 
 _FACTS: Final = "_sys_"
+_AGED: Final = " (some are of format 1, which has explicit nulls as absent: begin with a newer one)"
 Rows = Any
 """A ``pyarrow.Table``."""
 
@@ -126,6 +127,9 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
     there = read_manifest(directory / last)
     own = [item for item in items if item.manifest.get("epoch") == there.epoch]
     pages = chain(own, read_manifest(directory / first).seq, there.seq)
+    formats = {read_manifest(directory / first).format, there.format}
+    formats |= {page.manifest["format"] for page in pages}
+    aged = "" if len(formats) == 1 else _AGED
     found = {}
     for name, facts in there.tables.items():
         if name.startswith(_FACTS):  # facts of the server's, which are in no log
@@ -138,7 +142,7 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
         if digest_of(rows, facts.content) != facts.digest and not _alike(
             rows, directory / last, facts, _retyped(directory / first, name, pages, facts)
         ):
-            found[name] = f"{rows.num_rows} rows, not the same as the {facts.rows} of {last}"
+            found[name] = f"{rows.num_rows} rows, not the same as the {facts.rows} of {last}{aged}"
     return found
 
 

@@ -20,13 +20,15 @@ import pyarrow.parquet as pq
 from app.codecs import JSON
 from app.columns.joining import joined, shaped
 from app.core.errors import Code, Error
+from app.core.events import PUT
 from app.core.export_limits import IMPORT_BATCH_ROWS
 from app.core.tables import Attribute, Table, Type
 from app.core.values import Checker, id_text, parse_id
 from app.snapshots.shapes import MOMENT, REST, loads
 from app.snapshots.sheets import ID
 
-_OF_CHANGES: Final = "_op"
+_OP: Final = "_op"
+_PAST: Final = "valid_from"
 Convert = Callable[[Any], object]
 
 
@@ -87,11 +89,6 @@ class Importer:
         number = 0
         try:
             with pq.ParquetFile(file) as opened:
-                if _OF_CHANGES in opened.schema_arrow.names:
-                    raise Error(
-                        Code.INVALID,
-                        f"{file} holds changes, not records; import the files of a snapshot",
-                    )
                 for batch in opened.iter_batches(IMPORT_BATCH_ROWS):
                     for row in _plain(self._widened(batch)).to_pylist():
                         number += 1
@@ -112,6 +109,11 @@ class Importer:
     def _record(self, file: Path, number: int, row: dict[str, Any]) -> Record:
         found = row.get(self._key or ID, row.get("id"))
         where = f"{file}, row {number}"
+        if row.get(_OP) not in {None, PUT} or _PAST in row:
+            raise Error(
+                Code.INVALID,
+                f"{where}: it holds changes, not records; import the files of a snapshot",
+            )
         if found is None:
             wanted = self._key or f"{ID} or id"
             raise Error(Code.UNPROCESSABLE, f"{where}: it has no {wanted}, which is its id")

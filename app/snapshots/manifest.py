@@ -17,7 +17,10 @@ from app import __version__
 from app.core.cursors import Cursor
 from app.core.errors import Code, Error
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Of what is written. In format 1 an explicit null was absence; the digest is computed alike."""
+READ: Final = frozenset({1, FORMAT})
+"""Formats that are read."""
 FILE_NAME: Final = "manifest.json"
 
 
@@ -69,6 +72,7 @@ class Manifest:
     audience: str | None = None
     """The role that it was made for; none: whoever may see everything but hidden attributes."""
     server: str = field(default=f"rowcast {__version__}")
+    format: int = FORMAT
 
     @property
     def cut(self) -> str:
@@ -89,7 +93,7 @@ class Manifest:
     def text(self) -> str:
         """The manifest as JSON."""
         facts = {
-            "format": FORMAT,
+            "format": self.format,
             "cut": self.cut,
             "epoch": self.epoch,
             "seq": self.seq,
@@ -119,10 +123,11 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / FILE_NAME
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        if known["format"] != FORMAT:
+        if known["format"] not in READ:
             raise Error(
                 Code.INVALID,
-                f"{path} is of format {known['format']}; this version reads format {FORMAT}",
+                f"{path} is of format {known['format']}; this version reads formats "
+                f"{' and '.join(map(str, sorted(READ)))}",
             )
         tables = {name: _table(facts) for name, facts in known["tables"].items()}
         return Manifest(
@@ -134,6 +139,7 @@ def read_manifest(directory: Path) -> Manifest:
             known["from_seq"],
             known.get("audience"),
             known["server"],
+            known["format"],
         )
     except FileNotFoundError:
         raise Error(Code.NOT_FOUND, f"{directory} is no snapshot: it has no {FILE_NAME}") from None

@@ -7,8 +7,9 @@
     Decimal      string, digits kept; decimal128(12,2) with @decimal(precision: 12, scale: 2)
     nested type  struct of its fields    List      list
 
-A nested type that is not sealed ends in ``_extra``, JSON of what it has beside its fields. What is
-``@hidden`` is nowhere. There is no null in Parquet beside absence, so an explicit null is one, too.
+A nested type ends in ``_extra``, JSON of what it has beside its fields; a sealed one too, if it has
+fields that are not required. What is ``@hidden`` is nowhere. A null of Parquet says that a value is
+absent; an explicit null is in ``_extra`` as well: ``{"age":null}``. (Up to format 1 it was not.)
 
 JSON spells what it lacks as everywhere here: ``{"$bytes": "AAEC"}``, ``$date``, ``$decimal``,
 ``$float`` (app/codecs/json_text.py).
@@ -53,7 +54,7 @@ def arrow_type(attribute: Attribute) -> pa.DataType:
     """Return the type of an attribute's column."""
     if attribute.type is Type.OBJECT:
         fields = [_field(item) for item in visible(attribute.fields)]
-        rest = [] if attribute.sealed else [pa.field(REST, pa.string())]
+        rest = [pa.field(REST, pa.string())] if has_rest(attribute) else []
         return pa.struct(fields + rest)
     if attribute.type is Type.LIST:
         items = attribute.items or _ANYTHING
@@ -66,6 +67,12 @@ def arrow_type(attribute: Attribute) -> pa.DataType:
 def visible(attributes: Sequence[Attribute]) -> list[Attribute]:
     """Return the attributes that are stored and may be shown."""
     return [item for item in attributes if item.stored and not item.hidden]
+
+
+def has_rest(attribute: Attribute) -> bool:
+    """Tell whether a nested type may have more than its fields, or explicit nulls in them."""
+    shown = visible(attribute.fields)
+    return not attribute.sealed or not all(item.required for item in shown)
 
 
 def _field(attribute: Attribute) -> pa.Field:
@@ -106,7 +113,7 @@ def _of_list(items: Attribute) -> Prepare | None:
 def _of_object(attribute: Attribute) -> Prepare:
     fields = [(item.name, prepare(item)) for item in visible(attribute.fields)]
     declared = frozenset(item.name for item in attribute.fields)
-    sealed = attribute.sealed
+    closed = not has_rest(attribute)
 
     def convert(value: object) -> object:
         given = cast("dict[str, object]", value)
@@ -114,8 +121,9 @@ def _of_object(attribute: Attribute) -> Prepare:
         for name, each in fields:
             item = given.get(name)
             out[name] = item if item is None or each is None else each(item)
-        if not sealed:
+        if not closed:
             rest = {name: item for name, item in given.items() if name not in declared}
+            rest |= {name: None for name, _ in fields if given.get(name, name) is None}
             out[REST] = dumps(rest) if rest else None
         return out
 

@@ -7,7 +7,9 @@ A declared table has its visible attributes, in the order of the schema, then
                    or may have: of lists, nested types, @decimal
     _content_type, _payload   content that is no value of the table: an open table's, as it came.
                    Without ``_payload`` the content is the JSON in ``_extra``
+    _payload_text   that content as text, where it is text
     _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
+    _op, _origin, _client   of that write, too (``written``)
 
 and ``_id`` before all, if it declares no key. Rows come in the order of their keys: integers by
 value, text by its UTF-8 bytes.
@@ -25,10 +27,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.columns.payloads import texts_of
 from app.core.events import DELETE, Event
 from app.core.tables import Attribute, Table, Type
 from app.core.topic_tables import message_id
 from app.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
+from app.snapshots.written import FIELDS, client_column, written
 from app.store.cut import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
 from app.store.records import Layout
 from app.store.sql_rows import TYPED, Cell, TableRows
@@ -36,8 +40,9 @@ from app.store.sql_tables import FORM, quoted, value_attributes
 
 ID: Final = "_id"
 """The key of a table that declares none."""
-META: Final = ("_topic", "_seq", "_ts", "_version")
-"""What every record of a declared table ends in: of its write, not of its content."""
+PAYLOAD_TEXT: Final = "payload_text"
+"""The column that has a payload as text, where it is text; with an underscore of a declared table.
+"""
 _NAN: Final = {"$float": "NaN"}
 
 CellRow = tuple[Cell, ...]
@@ -67,8 +72,9 @@ class Sheet(Protocol):
 class TableSheet:
     """A declared table."""
 
-    def __init__(self, table: Table, *, mixed: bool = False, rest: bool = True) -> None:
+    def __init__(self, table: Table, epoch: str, *, mixed: bool = False, rest: bool = True) -> None:
         self.table = table
+        self._epoch = epoch
         self.name = table.name
         self.day = table.partition or None
         self.rows = 0
@@ -85,7 +91,7 @@ class TableSheet:
         types = {column.name: pa.field(column.name, column.type) for column in self._columns}
         declared = [item.name for item in table.attributes if item.name in key_at | types]
         fields += [(types | key_at)[name] for name in declared]
-        self._narrow = frozenset(
+        self._narrow = tuple(
             place
             for place, item in enumerate(self._shown)
             if item.digits is not None or item.type in _NESTED
@@ -97,16 +103,18 @@ class TableSheet:
         self.content = tuple(field.name for field in fields)
         self.schema = pa.schema([
             *fields,
+            *([pa.field(f"_{PAYLOAD_TEXT}", pa.string())] if kept else ()),
             pa.field("_topic", pa.string()),
             pa.field("_seq", pa.int64()),
             pa.field("_ts", MOMENT),
             pa.field("_version", pa.int64()),
+            *FIELDS,
         ])  # fmt: skip
 
     @classmethod
-    def of(cls, found: CutTable) -> "TableSheet":
+    def of(cls, found: CutTable, epoch: str) -> "TableSheet":
         """Return the sheet of a table as a cut has it."""
-        sheet = cls(found.table, mixed=found.mixed, rest=found.rest)
+        sheet = cls(found.table, epoch, mixed=found.mixed, rest=found.rest)
         sheet.rows = found.records
         return sheet
 
@@ -167,7 +175,7 @@ class TableSheet:
         columns: list[Sequence[Cell]] = list(zip(*rows, strict=True))
         end = 1 + len(self._columns)
         attributes: Sequence[Sequence[Cell]] = columns[1:end]
-        extra, seqs, versions, *content = columns[end:]
+        extra, seqs, versions, clients, properties, *content = columns[end:]
         if extra.count(None) != len(rows):
             forms = content[0] if content else (TYPED,) * len(rows)
             attributes, extra = self._rest.parted(attributes, forms, extra)
@@ -185,8 +193,10 @@ class TableSheet:
             "_seq": pa.array(seqs, pa.int64()),
             "_ts": version.cast(MOMENT),
             "_version": version,
+            **written(self._epoch, clients, properties),
         }
         if content:
+            arrays[f"_{PAYLOAD_TEXT}"] = texts_of(content[1], content[2])
             arrays["_payload"] = pa.array(content[1], pa.binary())
             arrays["_content_type"] = pa.array(content[2], pa.string())
         return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
@@ -259,9 +269,12 @@ class _Rest:
     ) -> dict[str, object]:
         """Put what belongs to columns there, and return what is left.
 
-        A null is one in the column already; NaN is none in SQL, but is in Parquet.
+        A null is one in the column, as absence is, so it is here, too; NaN is none in SQL, but is
+        in Parquet. First come undeclared attributes as they were given, then those of columns in
+        their order: values of SQL and of the log are arranged differently.
         """
         left: dict[str, object] = {}
+        own: dict[str, object] = {}
         for name, item in value.items():
             if name in self._hidden:
                 continue
@@ -272,9 +285,9 @@ class _Rest:
                 cells[place][row] = float("nan")
             elif item == _NAN and kind is Type.ANY:
                 cells[place][row] = orjson.dumps(item).decode()
-            elif item is not None:
-                left[name] = item
-        return left
+            else:
+                own[name] = item
+        return left | {name: own[name] for name in self._at if name in own}
 
 
 class MessageSheet:
@@ -283,8 +296,9 @@ class MessageSheet:
     key = "_seq"
     day: str | None = None
 
-    def __init__(self, branch: CutBranch) -> None:
+    def __init__(self, branch: CutBranch, epoch: str) -> None:
         self._branch = branch
+        self._epoch = epoch
         self.name = branch.table.name
         self.rows = branch.events
         columns = [
@@ -298,8 +312,10 @@ class MessageSheet:
             plain_column("_seq", pa.int64()),
             plain_column("_content_type", pa.string()),
         ]
-        self.schema = _schema(columns)
-        self.content = tuple(self.schema.names)
+        self.content = tuple(column.name for column in columns)
+        fields = [pa.field(column.name, column.type) for column in columns]
+        fields.append(pa.field(PAYLOAD_TEXT, pa.string()))
+        self.schema = pa.schema([*fields, pa.field("_ts", MOMENT), *FIELDS])
 
     def batches(self, cut: Cut) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of the log."""
@@ -307,7 +323,9 @@ class MessageSheet:
 
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
         """Return rows as ``store/cut.py:MESSAGE_COLUMNS``."""
-        seqs, versions, topics, payloads, qos, retain, clients, types = zip(*rows, strict=True)
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        seqs, versions, topics, payloads, qos, retain, clients, types, kinds, told = columns
+        times = pa.array(versions, pa.int64()).cast(MOMENT)
         ids = list(map(message_id, versions, seqs))
         arrays = [
             pa.array(ids, pa.string()),
@@ -315,10 +333,13 @@ class MessageSheet:
             pa.array(payloads, pa.binary()),
             pa.array(qos, pa.int32()),
             pa.array(retain, pa.int8()).cast(pa.bool_()),
-            pa.array(versions, pa.int64()).cast(MOMENT),
-            pa.array([client or None for client in clients], pa.string()),
+            times,
+            client_column(clients),
             pa.array(seqs, pa.int64()),
             pa.array(types, pa.string()),
+            texts_of(payloads, types),
+            times,
+            *written(self._epoch, clients, told, kinds).values(),
         ]
         return pa.record_batch(arrays, self.schema)
 
@@ -341,8 +362,13 @@ class RetainedSheet:
         ("_seq", pa.int64()),
         ("_ts", MOMENT),
         ("_version", pa.int64()),
+        (PAYLOAD_TEXT, pa.string()),
+        *FIELDS,
     ])  # fmt: skip
     content = tuple(schema.names[:7])
+
+    def __init__(self, epoch: str) -> None:
+        self._epoch = epoch
 
     def batches(self, cut: Cut) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their topics."""
@@ -358,16 +384,14 @@ class RetainedSheet:
             pa.array(topics, pa.string()),
             pa.array(payloads, pa.binary()),
             pa.array(qos, pa.int32()),
-            pa.array([client or None for client in clients], pa.string()),
+            client_column(clients),
             pa.array(properties, pa.string()),
             pa.array(ends, pa.int64()).cast(MOMENT),
             pa.array(types, pa.string()),
             pa.array(seqs, pa.int64()),
             version.cast(MOMENT),
             version,
+            texts_of(payloads, types),
+            *written(self._epoch, clients, properties).values(),
         ]
         return pa.record_batch(arrays, self.schema)
-
-
-def _schema(columns: Sequence[Column]) -> pa.Schema:
-    return pa.schema([pa.field(column.name, column.type) for column in columns])

@@ -44,12 +44,13 @@ from app.store.sql_tables import (
 )
 from app.store.sql_topic_tables import level_of
 
-SYSTEM_COLUMNS: Final = (EXTRA, "_seq", "_version")
+SYSTEM_COLUMNS: Final = (EXTRA, "_seq", "_version", "_client", "_properties")
 """What follows a declared table's key and attributes."""
 CONTENT_COLUMNS: Final = (FORM, "_payload", "_content_type")
 """What comes then, of a table whose rows may hold other things than values."""
 MESSAGE_COLUMNS: Final = (
-    "seq", "version", "topic", "payload", "qos", "retain", "client", "content_type",
+    "seq", "version", "topic", "payload", "qos", "retain", "client", "content_type", "kind",
+    "properties",
 )  # fmt: skip
 """What a topic table's rows are of."""
 RETAINED_COLUMNS: Final = (

@@ -39,6 +39,7 @@ class Writer:
     def __init__(self, engine, seed):
         self.engine = engine
         self.random = random.Random(seed)
+        self.nulls = random.Random(seed)
         self.amounts = dict.fromkeys(range(ACCOUNTS), 100)
 
     async def write(self, count):
@@ -103,6 +104,9 @@ class Writer:
         }  # fmt: skip
         names = pick.sample(sorted(every), pick.randrange(len(every)))
         value = {name: every[name] for name in names}
+        if kind == PUT and self.nulls.random() < 0.3:
+            value |= dict.fromkeys(self.nulls.sample(sorted(every), 2))
+            value |= {"owner": {"note": None, "born": None, "extra": None}}
         if kind == PATCH:
             value |= dict.fromkeys(pick.sample(sorted(every), 2))
         return value

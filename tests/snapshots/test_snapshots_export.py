@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.core.errors import Code, Error
+from app.core.topic_tables import Branch, TopicTable
+from app.snapshots.fold import differences
 from app.snapshots.manifest import read_manifest
 from app.snapshots.shelf import Shelf
+from app.snapshots.verify import verify
 from snapshot_world import SCHEMA, World
 
 
@@ -43,6 +46,7 @@ REX = {
     "secret": "s3cret",
     "colour": "red",
 }
+META = ("_topic", "_seq", "_ts", "_version", "_op", "_origin", "_client")
 
 
 def test_a_record_is_a_row_of_its_types(world):
@@ -50,7 +54,7 @@ def test_a_record_is_a_row_of_its_types(world):
     world.put("Dog", "1", REX)
     world.export()
     (row,) = world.rows("Dog")
-    meta = {name: row.pop(name) for name in ("_topic", "_seq", "_ts", "_version")}
+    meta = {name: row.pop(name) for name in META}
     assert row == {
         **{name: value for name, value in REX.items() if name not in {"secret", "colour"}},
         "price": "12.30",
@@ -66,6 +70,9 @@ def test_a_record_is_a_row_of_its_types(world):
         "_seq": 1,
         "_ts": datetime.fromtimestamp(1_700_000_000, UTC).replace(microsecond=1),
         "_version": 1_700_000_000_000_001,
+        "_op": "put",
+        "_origin": world.store.epoch,
+        "_client": "ann",
     }
     assert b"s3cret" not in (world.directory / "newest/Dog/part-00000.parquet").read_bytes()
 
@@ -94,7 +101,11 @@ def test_what_sql_cannot_say_is_said(world):
     world.export()
     one, two = world.rows("Dog")
     assert one["weight"] != one["weight"]
-    assert (one["name"], one["any"], one["_extra"]) == (None, '{"$float":"NaN"}', '{"x":[1]}')
+    assert (one["name"], one["any"], one["_extra"]) == (
+        None,
+        '{"$float":"NaN"}',
+        '{"x":[1],"name":null}',
+    )
     assert two["_extra"] == '{"x":{"name":1}}'
 
 
@@ -108,13 +119,112 @@ def test_content_without_a_type_is_whole(world):
     assert (json_row["_extra"], json_row["_payload"]) == ('{"a": 1}', None)
 
 
+def test_null_and_absent_are_told_apart(world):
+    """S5: at any depth, and by the digest; what is hidden is not told even so."""
+    digests = []
+    for dog, rest, inner in (
+        ({}, None, None),
+        ({"age": None}, '{"age":null}', None),
+        ({"any": None}, '{"any":null}', None),
+        ({"owner": {}}, None, None),
+        ({"owner": {"note": None}}, None, '{"note":null}'),
+        ({"beside": None}, '{"beside":null}', None),
+    ):
+        world.put("Dog", "1", dog | {"secret": None})
+        digests.append(world.export("Dog").manifest.tables["Dog"].digest)
+        (row,) = world.rows("Dog")
+        assert (row["_extra"], (row["owner"] or {}).get("_extra")) == (rest, inner)
+    assert len(set(digests)) == len(digests)
+
+
+def test_null_in_a_sealed_nested_type_is_told_from_absent(tmp_path):
+    """S5: such a type has a rest of its own; one whose fields are all required has none."""
+    schema = """
+    type Home @sealed { street: String, no: Int! }
+    type Dog @table @export @sealed { id: ID @primaryKey, home: Home, all: [Home] }
+    """
+    made = World(tmp_path, schema)
+    try:
+        made.put("Dog", "1", {"home": {"street": None, "no": 1}, "all": [{"no": 2}, None]})
+        made.put("Dog", "2", {"home": None})
+        made.export()
+        one, two = made.rows("Dog")
+    finally:
+        made.close()
+    assert one["home"] == {"street": None, "no": 1, "_extra": '{"street":null}'}
+    assert one["all"] == [{"street": None, "no": 2, "_extra": None}, None]
+    assert (two["home"], two["_extra"]) == (None, '{"home":null}')
+
+
+def test_a_payload_that_is_text_is_so_for_sql(world):
+    """S5: beside the bytes, for DuckDB to look into; null where it is none."""
+    said = [
+        (b'{"c": 21.5}', None), (b"\xff", None), (b"\x01", "image/png"), (b"<a/>", "image/svg+xml"),
+        ("ü".encode(), "text/plain; charset=utf-8"), (b'{"c": 20}', "application/x+json"),
+    ]  # fmt: skip
+    world.store.define(TopicTable("mqtt_home", Branch("home")))
+    for number, (payload, media_type) in enumerate(said):
+        world.put(None, f"home/{number}", payload=payload, content_type=media_type)
+        world.put("Free", f"{number}", payload=payload, content_type=media_type)
+    world.export()
+    newest = world.directory / "newest"
+    texts = ['{"c": 21.5}', None, None, "<a/>", "ü", '{"c": 20}']
+    for table, column, order in (
+        ("mqtt_home", "payload_text", "_seq"), ("_retained", "payload_text", "topic"),
+        ("Free", "_payload_text", "_id"),
+    ):  # fmt: skip
+        asked = f"SELECT {column} FROM '{newest}/{table}/*.parquet' ORDER BY {order}"
+        assert [row[0] for row in duckdb.sql(asked).fetchall()] == texts
+    heat = f"SELECT sum((payload_text->>'$.c')::DOUBLE) FROM '{newest}/mqtt_home/*.parquet'"
+    heat += " WHERE json_valid(payload_text)"
+    assert duckdb.sql(heat).fetchall() == [(41.5,)]
+
+
+def test_every_row_says_which_write_made_it(world):
+    """A17: number, time, origin, client and kind, of records, topics and topic tables."""
+    world.store.define(TopicTable("mqtt_home", Branch("home")))
+    world.put("Dog", "1", REX)
+    world.put("Dog", "2", REX, client="", properties={"origin": "other"})
+    world.put(None, "home/x", payload=b"1", properties={"origin": "far"})
+    world.put(None, "home/y", payload=b"1", kind="message")
+    world.export()
+
+    def of(table):
+        names = ("_seq", "_op", "_origin", "_client")
+        assert all(row["_ts"].year == 2023 for row in world.rows(table))
+        return [tuple(row[name] for name in names) for row in world.rows(table)]
+
+    own = world.store.epoch
+    assert of("Dog") == [(1, "put", own, "ann"), (2, "put", "other", None)]
+    assert of("_retained") == [(3, "put", "far", "ann")]
+    assert of("mqtt_home") == [(3, "put", "far", "ann"), (4, "message", own, "ann")]
+
+
+def test_a_snapshot_of_the_format_before_is_read_and_replaced(world):
+    """S11: it is verified and proved by its own words; the same cut is exported anew."""
+    world.put("Dog", "1", {"age": None})
+    first = world.export()
+    path = first.place / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1', 1))
+    assert verify(first.place).format == 1
+    again = world.export()
+    assert (again.new, again.place == first.place, again.manifest.format) == (True, False, 2)
+    world.put("Dog", "1", {"age": 1})
+    last = world.export().place.name
+    with pytest.raises(Error, match="there are no changes from 2 on"):
+        differences(world.directory, [], first.place.name, last)
+    path.write_text(path.read_text().replace('"format": 1', '"format": 3', 1))
+    with pytest.raises(Error, match="is of format 3; this version reads formats 1 and 2"):
+        read_manifest(first.place)
+
+
 def test_a_sealed_table_has_its_columns_only(world):
     """S5: and integer keys are integers, in their order."""
     world.put("Strict", 10, {"v": 1})
     world.put("Strict", 9, {"v": 2})
     world.export()
     assert [row["n"] for row in world.rows("Strict")] == [9, 10]
-    assert list(world.rows("Strict")[0]) == ["n", "v", "_topic", "_seq", "_ts", "_version"]
+    assert list(world.rows("Strict")[0]) == ["n", "v", *META]
 
 
 def test_the_manifest_tells_what_is_there(world):

@@ -99,7 +99,7 @@ def test_columns_of_other_programs_are_read_by_their_names(file):
         ("Dog", {"name": ["x"]}, "row 1: it has no id"),
         ("Strict", {"n": ["one"]}, "is not an id of Strict"),
         ("Strict", {"n": [1], "more": [2]}, "row 1: more"),
-        ("Dog", {"id": ["a"], "name": ["x"], "_op": ["put"]}, "holds changes, not records"),
+        ("Dog", {"id": ["a"], "name": ["x"], "_op": ["delete"]}, "holds changes, not records"),
     ],
 )
 def test_the_first_bad_row_is_named(file, name, columns, says):

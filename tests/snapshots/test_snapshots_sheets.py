@@ -39,7 +39,7 @@ VALUES = st.fixed_dictionaries(
         "photo": st.binary(max_size=5),
         "any": ANY,
         "owner": st.fixed_dictionaries(
-            {}, optional={"name": TEXT, "born": DATES, "balance": DECIMALS, "more": ANY,
+            {}, optional={"name": st.none() | TEXT, "born": DATES, "balance": DECIMALS, "more": ANY,
                           "tags": st.lists(TEXT, max_size=3), "note": ANY},
         ),
         "at": POINTS,
@@ -80,7 +80,7 @@ def test_rows_of_sql_and_of_events_are_the_same(world, values):
     for number, value in enumerate(values):
         world.put("Dog", f"k{number}", value)
     with open_cut(world.path / "rowcast.db") as cut:
-        sheet = TableSheet.of(cut.declared(table))
+        sheet = TableSheet.of(cut.declared(table), cut.epoch)
         of_cells = pa.Table.from_batches(sheet.batches(cut), sheet.schema)
     events = world.store.scan(table, TopicFilter("Dog/#"), "", 100).records
     of_events = pa.Table.from_batches([sheet.of_events(events)])

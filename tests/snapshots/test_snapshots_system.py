@@ -36,7 +36,7 @@ def test_topics_that_nobody_declared(world):
     ]
     assert list(said[0]) == [
         "id", "topic", "payload", "qos", "retain", "timestamp", "client_id", "_seq",
-        "_content_type",
+        "_content_type", "payload_text", "_ts", "_op", "_origin", "_client",
     ]  # fmt: skip
     (kept,) = world.rows("_retained")
     assert (kept["topic"], kept["payload"], kept["_content_type"]) == ("home/new", b"\xff", "a/b")
