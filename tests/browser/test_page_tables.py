@@ -138,6 +138,18 @@ def test_a_form_offers_what_may_be_written(opened, server):
     assert 200 == server.request("GET", "/Boat/a-cog").status_code
 
 
+def test_who_walks_by_keys_stays_where_it_is_while_records_change(opened, server):
+    page = opened("records/Boat")
+    edit = page.get_by_label("Edit Boat/bark")
+    edit.focus()
+    server.request("PATCH", "/Boat/ark", json={"length": 12.5})
+    has(page, "tr[data-topic='Boat/ark'] [data-label=length]", "12.5")
+    expect(edit).to_be_focused()
+    page.get_by_role("button", name="length").press("Enter")
+    expect(page.get_by_role("button", name="length ▲")).to_be_focused()
+    server.request("PATCH", "/Boat/ark", json={"length": 6.904679999999999})
+
+
 def test_records_are_sorted_on_a_phone(opened, server):
     """O8: where there is no room for heads of columns there is a choice of the order."""
     page = opened("records/Boat", PHONE)

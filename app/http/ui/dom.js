@@ -27,6 +27,15 @@ export function time(ms) {
 
 export const clear = (node, ...children) => (node.replaceChildren(...shown(children)), node)
 
+/** Draw something anew; who was at a button of it is at the same one again. */
+export function redraw(box, ...children) {
+  const name = (one) => (one.getAttribute('aria-label') || one.textContent).replace(/ [▲▼]$/, '')
+  const held = box.contains(document.activeElement) ? name(document.activeElement) : null
+  clear(box, ...children)
+  if (held === null) return
+  [...box.querySelectorAll('button')].find((one) => name(one) === held)?.focus({ preventScroll: true })
+}
+
 export function toast(text, bad = false) {
   const node = h(bad ? 'div.bad' : 'div', { role: bad ? 'alert' : 'status' }, text)
   document.getElementById('toasts').append(node)

@@ -1,5 +1,5 @@
 /** Undeclared topics: their branches, and the messages that are retained there. */
-import { calmly, clear, command, confirmed, dialog, h, toast, trying } from './dom.js'
+import { calmly, clear, command, confirmed, dialog, h, redraw, toast, trying } from './dom.js'
 import { actionsHead, fit, note, refusal, rowsTable, section } from './rows.js'
 import { amount, brief, formatOf, moment, parsed, pretty } from './text.js'
 
@@ -95,7 +95,7 @@ function retainedList(app, chosen) {
     else if (!state.rows.length) clear(box, none(app))
     else {
       const until = state.rows.some((row) => row.expires_at) // few are kept for a time only
-      clear(box, h('table.stacked', {}, h('thead', {}, h('tr', {}, ['Topic', 'Payload', 'Format', 'Bytes',
+      redraw(box, h('table.stacked', {}, h('thead', {}, h('tr', {}, ['Topic', 'Payload', 'Format', 'Bytes',
         'QoS', 'Since', ...(until ? ['Until'] : [])].map((name) => h('th', {}, name)), actionsHead())),
       h('tbody', {}, state.rows.map((row) => line(row, until)))))
       fit(box)

@@ -1,5 +1,5 @@
 /** Tables as tables: browse, filter, sort, page, edit, delete; what changes on the screen is lit. */
-import { calmly, clear, command, confirmed, h, toast, trying } from './dom.js'
+import { calmly, clear, command, confirmed, h, redraw, toast, trying } from './dom.js'
 import { actionsHead, fit } from './rows.js'
 import { keyOf } from './shape.js'
 import { amount, cellText, gapText } from './text.js'
@@ -94,7 +94,7 @@ async function showTable(app, main, table, picker) {
       return
     }
     const now = performance.now()
-    clear(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, readOnly ? null : actionsHead(),
+    redraw(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, readOnly ? null : actionsHead(),
       shown.map((name) => head(name)))),
     h('tbody', {}, state.rows.map((row) => line(row, shown, now)))))
     fit(box, true)
