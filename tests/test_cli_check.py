@@ -1,4 +1,4 @@
-"""``rowcast serve --check-config``: what a server would have, and nothing is started (O1)."""
+"""``rowcast serve --check-config``, ``rowcast check``: what a server would have (O1)."""
 
 import pytest
 from typer.testing import CliRunner
@@ -6,13 +6,15 @@ from typer.testing import CliRunner
 from app.cli import command
 from app.core.errors import Error
 
+SERVE = ("serve", "--check-config")
 
-def checked(folder, monkeypatch, config=""):
+
+def checked(folder, monkeypatch, config="", arguments=SERVE):
     """Run it in a folder of its own; return the result."""
     monkeypatch.chdir(folder)
     (folder / "rowcast.yaml").write_text(config)
     (folder / "schema.graphql").write_text("type Dog @table @export { id: ID @primaryKey }\n")
-    return CliRunner().invoke(command, ["serve", "--check-config"], catch_exceptions=True)
+    return CliRunner().invoke(command, arguments, catch_exceptions=True)
 
 
 def test_o1_check_config_starts_nothing(tmp_path, monkeypatch):
@@ -36,3 +38,25 @@ def test_o1_check_config_says_what_where_and_how_to_mend_it(tmp_path, monkeypatc
     assert 1 == result.exit_code
     assert "rowcast.yaml, line 1: " in str(result.exception)
     assert said in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ran"),
+    [(("check",), False), (SERVE, False), (("check", "--run-resources"), True)],
+)
+def test_resources_are_run_when_it_is_asked_for(tmp_path, monkeypatch, arguments, ran):
+    """A directory may be anybody's, and to check it is no word that its code is trusted."""
+    (tmp_path / "resources").mkdir()
+    code = f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"
+    (tmp_path / "resources/mine.py").write_text(code)
+    result = checked(tmp_path, monkeypatch, arguments=arguments)
+    assert (0, ran) == (result.exit_code, (tmp_path / "ran").exists())
+    assert ran or "mine.py (not run; see --run-resources)" in result.output
+
+
+@pytest.mark.parametrize("source", [b"def\n", b"\0", b"\xff", b"(" * 9_999])
+def test_resources_that_are_no_python_are_told(tmp_path, monkeypatch, source):
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources/mine.py").write_bytes(source)
+    result = checked(tmp_path, monkeypatch, arguments=("check",))
+    assert "resources/mine.py:" in str(result.exception)

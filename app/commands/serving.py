@@ -65,19 +65,25 @@ def check(
     schema: SchemaOption = None,
     resources: ResourcesOption = None,
     settings: SetOption = None,
+    run_resources: Annotated[
+        bool, typer.Option("--run-resources", help="Run them too, as a start does.")
+    ] = False,
 ) -> None:
     """Check settings, schema, resources and certificates without starting anything.
+
+    Resources are looked through for mistakes of syntax, and not run: they may be anybody's code.
 
     Prints what was found, or each problem with its file, line and column, with exit code 1.
 
     Example: rowcast check --schema schema.graphql
     """
-    _check(_settings(config, {"schema": schema, "resources": resources}, settings))
+    chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
+    _check(chosen, run_resources=run_resources)
 
 
-def _check(chosen: Config) -> None:
+def _check(chosen: Config, *, run_resources: bool = False) -> None:
     """Print what a server would have, or raise INVALID with each problem; nothing is started."""
-    from app.engine.loader import load_resources  # noqa: PLC0415
+    from app.engine.loader import check_resources, load_resources  # noqa: PLC0415
     from app.schema import load_schema  # noqa: PLC0415
     from app.wiring.doors import certificates_of  # noqa: PLC0415 - other commands need no server
 
@@ -88,7 +94,10 @@ def _check(chosen: Config) -> None:
     except Error as error:
         problems.append(error.message)
     try:
-        _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+        if run_resources:
+            _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+        elif files := check_resources(chosen.resources):
+            print(f"{chosen.resources}: {', '.join(files)} (not run; see --run-resources)")
     except Error as error:
         problems.append(error.message)
     try:

@@ -25,15 +25,34 @@ def load_resources(directory: Path, hooks: Hooks | None = None) -> list[tuple[st
     Raises INVALID for a file that cannot be imported or a bad path.
     """
     found: list[tuple[str, type[Resource]]] = []
-    if not directory.is_dir():
-        return found
-    for file in sorted(directory.glob("*.py")):
-        if file.name.startswith("_"):
-            continue
+    for file in _files(directory):
         module = _load(file, hooks or Hooks())
         classes = [item for item in vars(module).values() if _is_resource(item, module)]
         found.extend((_path(item, file), item) for item in classes)
     return found
+
+
+def check_resources(directory: Path) -> list[str]:
+    """Return the files that ``load_resources`` would run, without running any of them.
+
+    Raises INVALID for one that is no Python.
+    """
+    found: list[str] = []
+    for file in _files(directory):
+        try:
+            compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+        except OSError as error:
+            raise Error(Code.INVALID, f"{file}: cannot be read: {error.strerror}") from error
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = error.lineno or 1 if isinstance(error, SyntaxError) else 1
+            raise Error(Code.INVALID, f"{file}:{line}: {_sentence(error)}") from error
+        found.append(file.name)
+    return found
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return the files of resources, in the order in which they are run."""
+    return [file for file in sorted(directory.glob("*.py")) if not file.name.startswith("_")]
 
 
 def _is_resource(item: object, module: ModuleType) -> bool:
