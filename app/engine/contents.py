@@ -5,12 +5,15 @@ readers, and the only place that leaves hidden attributes out. The results are k
 shared by all readers (DESIGN, section 6). It knows nothing of frames or of who reads.
 """
 
+import logging
 from typing import Final
 
 from app.codecs import JSON, RAW, codec_for, decode, encode, is_structured
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MISSING, Event
 from app.engine.shape import Shape
+
+log = logging.getLogger("rowcast.engine")
 
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -60,7 +63,11 @@ class Contents:
         try:
             value = decode(event.payload, said)
         except Error:
-            event.decoded = PLAIN  # an open topic's bytes need not be what they claim
+            shape = self._shape(event)
+            if shape is not None and (shape.hides or shape.table.restricted):
+                _empty(event)
+            else:
+                event.decoded = PLAIN  # an open topic's bytes need not be what they claim
             return
         event.decoded = self._restored(event, value)
 
@@ -138,6 +145,16 @@ class Contents:
             "accept */*",
             available=[held],
         )
+
+
+def _empty(event: Event) -> None:
+    """Leave nothing in a damaged event of a table that does not show everybody everything.
+
+    What admitted it could decode it. Whatever its bytes are now, nobody can say what of them is for
+    whom, so they are no value for any reader.
+    """
+    log.error("event %d at %s is damaged: it cannot be decoded; restore it", event.seq, event.topic)
+    event.payload, event.content_type, event.decoded = b"null", JSON, None
 
 
 def text_or_bytes(event: Event) -> str | bytes:

@@ -4,6 +4,7 @@ import pytest
 from engine_room import DOG, KEY, NOTE, code_of
 
 from app.codecs import CBOR, JSON, RAW, decode, encode
+from app.core.clauses import Clause
 from app.core.errors import Code
 from app.core.events import DELETE, MISSING, PUT, Event
 from app.core.tables import Attribute, Table, Type
@@ -128,3 +129,23 @@ def test_plain_is_not_a_value():
 )
 def test_the_structured_type_to_write_in(said, expected):
     assert expected == structured_type(said)
+
+
+@pytest.mark.parametrize("said", [JSON, CBOR])
+def test_a_damaged_event_of_a_table_that_hides_is_told_without_its_content(said, caplog):
+    """P3: nobody can say what of its bytes is for whom; its topic is told in the log."""
+    damaged = event(b'{"pin": 1234', said, SECRET)
+    assert (None, b"null") == (CONTENTS.value(damaged), CONTENTS.payload(damaged, None))
+    assert b"null" == CONTENTS.payload(event(b'{"pin": 1234', said, SECRET), JSON)
+    assert ("x/1 is damaged" in caplog.text, "1234" in caplog.text) == (True, False)
+
+
+def test_a_damaged_event_of_a_table_with_rights_is_told_without_its_content():
+    """Where whoever may see all of it is asked for, its bytes are nobody's."""
+    guarded = Table("Guarded", "Guarded", (KEY,), auth=(Clause(roles=frozenset({"vet"})),))
+    contents = Contents({"Guarded": Shape(guarded)})
+    assert contents.value(event(b'{"pin": 1234', JSON, guarded)) is None
+
+
+def test_bytes_of_a_table_that_shows_all_stay_what_they_are():
+    assert b"hello" == CONTENTS.value(event(b"hello", JSON, NOTE))
