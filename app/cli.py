@@ -98,7 +98,7 @@ def main() -> None:
     try:
         command()
     except Error as error:
-        print(f"rowcast: {error.message}", file=sys.stderr)
+        print(f"rowcast: {error.full}", file=sys.stderr)
         sys.exit(1)
 
 

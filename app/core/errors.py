@@ -67,6 +67,13 @@ class Error(Exception):
         self.code = code
         self.message = message
         self.detail = detail
+        self.place = ""
+        """Where on this machine: for who runs a command or the server, and not for its callers."""
+
+    @property
+    def full(self) -> str:
+        """The sentence with the place."""
+        return f"{self.place}: {self.message}" if self.place else self.message
 
     def __repr__(self) -> str:
         return f"Error({self.code.name}, {self.message!r})"

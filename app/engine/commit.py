@@ -338,7 +338,7 @@ class Committer:
             except Exception:
                 log.exception("someone failed to hear about %d facts", len(keeping.changes))
         if lost is not None:
-            log.error("facts were not kept: %s", lost.message)
+            log.error("facts were not kept: %s", lost.full)
 
     # -- the writer thread
     # ---------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class Committer:
             return self._transaction(batch)
         except Error as error:
             self.failures += 1
-            log.warning("a commit of %d writes failed: %s", len(batch), error.message)
+            log.warning("a commit of %d writes failed: %s", len(batch), error.full)
             if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
                 return batch.refused(error)
         except Exception:

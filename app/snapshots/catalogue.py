@@ -100,8 +100,10 @@ class Catalogue:
             return Item(name, manifest, files=files)
         except Error as error:
             return Item(name, {}, error.message)
-        except (KeyError, TypeError, AttributeError) as error:
-            return Item(name, {}, f"{name}/{MANIFEST} lacks what each has: {error}")
+        except KeyError as error:
+            return Item(name, {}, f"the {MANIFEST} lacks what each has: {error}")
+        except (TypeError, AttributeError):  # what it holds instead is not told
+            return Item(name, {}, f"the {MANIFEST} is not made as each is")
 
     def open(self, item: Item, path: str) -> BinaryIO:
         """Open a file that the manifest names, or the manifest; raises NOT_FOUND."""
@@ -148,15 +150,22 @@ def read_manifest(place: Path) -> dict[str, Any]:
     file = place / MANIFEST
     try:
         if file.stat().st_size > SNAPSHOT_MANIFEST_BYTES_MAX:
-            raise Error(Code.TOO_LARGE, f"{file} is larger than any manifest")
+            raise _damaged(file, "is larger than any")
         manifest = json.loads(file.read_bytes())
     except OSError as error:
-        raise Error(Code.INVALID, f"{file} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise Error(Code.INVALID, f"{file} is no JSON: {error}") from error
+        raise _damaged(file, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, "is no JSON") from error
     if not isinstance(manifest, dict):
-        raise Error(Code.INVALID, f"{file} is no manifest: it holds no object")
+        raise _damaged(file, "is no manifest: it holds no object")
     return manifest
+
+
+def _damaged(file: Path, words: str) -> Error:
+    """Return what is told of a manifest: neither what it holds, nor where on this machine it is."""
+    error = Error(Code.INVALID, f"the {MANIFEST} {words}")
+    error.place = str(file)
+    return error
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -9,9 +9,11 @@ reader looks at.
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from app.core.export_limits import (
@@ -26,6 +28,14 @@ RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
 STOPPED: Final = "stopped"
+log = logging.getLogger("rowcast.snapshots")
+
+_PLACES: Final = {
+    "--out": "the directory of snapshots",
+    "--data": "the data directory",
+    "--schema": "the schema",
+}
+"""What is said instead of the places that the command of an export names."""
 _TOLD: Final[dict[str, type]] = {
     "table": str,
     "rows": int,
@@ -89,7 +99,7 @@ async def carry_out(
         job.state = FAILED
         job.error = f"it took more than {EXPORT_SECONDS_MAX} seconds and was ended"
     except OSError as error:
-        job.state, job.error = FAILED, f"{command[0]} cannot be started: {error.strerror}"
+        job.state, job.error = FAILED, f"the export cannot be started: {error.strerror}"
     except asyncio.CancelledError:
         job.state, job.error = STOPPED, "it was ended before it was done"
         raise
@@ -118,7 +128,22 @@ async def _run(job: Job, command: Sequence[str], changed: Callable[[], None]) ->
     if code == 0:
         return None
     said = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return said.removeprefix("rowcast: ") or f"the export ended with code {code} and said nothing"
+    if said:
+        log.warning("an export failed: %s", said)
+    return (
+        without_places(said.removeprefix("rowcast: "), command)
+        or f"the export ended with code {code} and said nothing"
+    )
+
+
+def without_places(said: str, command: Sequence[str]) -> str:
+    """Return what an export said, without where on this machine its files are: rows show it."""
+    named = pairwise(command)
+    places = {place: _PLACES[option] for option, place in named if option in _PLACES}
+    for place in sorted(places, key=len, reverse=True):  # the one within another first
+        if place.startswith("/"):
+            said = said.replace(place, places[place])
+    return said
 
 
 async def _listen(job: Job, lines: asyncio.StreamReader, changed: Callable[[], None]) -> None:

@@ -44,15 +44,15 @@ _PRAGMAS: Final = (
 )
 
 _REFUSALS: Final = (
-    ("SQLITE_FULL", "the disk that holds {path} is full; free some space and try again"),
-    ("SQLITE_BUSY", "another program has locked {path}; end it and try again"),
-    ("SQLITE_LOCKED", "another program has locked {path}; end it and try again"),
-    ("SQLITE_IOERR", "the disk that holds {path} failed ({name}); look at the system's log"),
-    ("SQLITE_READONLY", "{path} cannot be written ({name}); check its owner and permissions"),
-    ("SQLITE_PERM", "{path} cannot be written ({name}); check its owner and permissions"),
-    ("SQLITE_CANTOPEN", "{path} cannot be opened; check that its directory can be written"),
-    ("SQLITE_CORRUPT", "{path} is damaged; stop the server and restore a backup"),
-    ("SQLITE_NOTADB", "{path} is not an SQLite database; move it away or name another file"),
+    ("SQLITE_FULL", "the disk of the database is full; free some space and try again"),
+    ("SQLITE_BUSY", "another program has locked the database; end it and try again"),
+    ("SQLITE_LOCKED", "another program has locked the database; end it and try again"),
+    ("SQLITE_IOERR", "the disk of the database failed ({name}); look at the system's log"),
+    ("SQLITE_READONLY", "the database cannot be written ({name}); check its owner and permissions"),
+    ("SQLITE_PERM", "the database cannot be written ({name}); check its owner and permissions"),
+    ("SQLITE_CANTOPEN", "the database cannot be opened; check that its directory can be written"),
+    ("SQLITE_CORRUPT", "the database is damaged; stop the server and restore a backup"),
+    ("SQLITE_NOTADB", "the file is not an SQLite database; move it away or name another file"),
 )
 
 
@@ -185,11 +185,16 @@ class Database:
 
 
 def refuse(error: BaseException | None, path: Path) -> None:
-    """Raise the Error that a failure of a database means; return when it means none."""
+    """Raise the Error that a failure of a database means; return when it means none.
+
+    Callers of a server are told it, who need not know where on the disk its files are.
+    """
     name = getattr(error, "sqlite_errorname", None) or ""
     for prefix, sentence in _REFUSALS:
         if name.startswith(prefix):
-            raise Error(Code.BUSY, sentence.format(path=path, name=name)) from error
+            refusal = Error(Code.BUSY, sentence.format(name=name))
+            refusal.place = str(path)
+            raise refusal from error
 
 
 def file_of(url: str | Path | URL) -> Path:

@@ -9,7 +9,7 @@ from exports_world import World, until
 from shelves import EPOCH, name_of, put_snapshot
 
 from app.core.export_limits import EXPORT_JOBS_WAITING_MAX
-from app.snapshots.jobs import Order
+from app.snapshots.jobs import Order, without_places
 
 
 @pytest.fixture
@@ -79,6 +79,23 @@ async def test_a_failed_export_says_why(world):
         row = await world.ended(path)
         assert ("failed", "the disk is full; free some space") == (row["state"], row["error"])
         assert name_of(7) == (await world.row("newest"))["id"]
+
+
+async def test_a_failed_export_does_not_say_where_files_are():
+    """P3: the row is for everybody who reads $SYS; the log of the server has all of it."""
+    command = [
+        "python",
+        "export",
+        "--data",
+        "/srv/data",
+        "--out",
+        "/srv/data/snaps",
+        "--schema",
+        "s",
+    ]
+    said = "/srv/data/snaps/x is held; s is a file in /srv/data/rowcast.db"
+    told = "the directory of snapshots/x is held; s is a file in the data directory/rowcast.db"
+    assert told == without_places(said, command)
 
 
 WRONG = [
@@ -155,6 +172,20 @@ async def test_a_damaged_manifest_is_told(world):
         assert ["damaged", "damaged"] == [row["state"] for row in rows]
         assert "no JSON" in rows[0]["error"]
         assert "tables" in rows[1]["error"]
+        assert str(world.root) not in str(rows)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"secret": 1', '"secret"', '{"tables": "secret"}', "\udcff secret"]
+)
+async def test_a_damaged_page_is_told_without_its_content(world, text):
+    """P3: nor where it is on this machine."""
+    file = put_snapshot(world.root, 7).joinpath("manifest.json")
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    async with world.running():
+        (row,) = await world.row("")
+    assert ("damaged", True) == (row["state"], row["error"].startswith("the manifest.json"))
+    assert not any(word in str(row) for word in ("secret", "0xff", str(world.root)))
 
 
 async def test_changes_that_cannot_go_on_have_a_fresh_snapshot_made(world):
