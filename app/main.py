@@ -220,7 +220,7 @@ class Application:
     def _build(self) -> None:
         """Build the engine and what works on it."""
         store, tables = self.store, self.schema.tables
-        bus, cache = Bus(), RecordCache()
+        bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
         clock = HybridClock(self._now, store.last_version())
         committer = Committer(store, bus, cache, clock, self._writer, self.config.memory.bounds)
         waiting = self.config.subscriptions

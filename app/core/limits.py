@@ -39,8 +39,6 @@ LOG_PAGE_EVENTS = 512
 LOG_CACHE_EVENTS_MAX = 16_384
 """Events of pages of the log in memory, so that sessions that come back together read them once:
 thirty-two pages, some 8 MB with small payloads."""
-LOG_CACHE_BYTES_MAX = 16 * 1024 * 1024
-"""Payload bytes of these pages; the frames made of them take as much again for each form in use."""
 LOG_CACHE_PAGES_MAX = 64
 """These pages, of which some are short: as many are looked at to find one."""
 SCAN_PAGE_RECORDS = 1_000
@@ -98,8 +96,6 @@ SEQ_RESERVE = 100_000
 """Sequence numbers reserved on disk at a time; a crash skips at most these."""
 RECORD_CACHE_RECORDS_MAX = 100_000
 """Current records kept in memory for hot reads."""
-RECORD_CACHE_BYTES_MAX = 64 * 1024 * 1024
-"""Payload bytes kept in that cache."""
 
 # Values and queries ------------------------------------------------------------------------------
 PROBLEMS_MAX = 20

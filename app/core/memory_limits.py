@@ -31,3 +31,17 @@ socket, from somebody who may still be nobody."""
 SOCKET_ANSWERS_BYTES_HIGH = 1024 * 1024
 """Bytes of answers that a WebSocket's client has not taken before no more commands are read: each
 may be a whole record."""
+
+# Records and values -------------------------------------------------------------------------------
+RECORD_BYTES = 512
+"""What one event takes beside its payload and what is made of it."""
+VALUE_PART_BYTES = 100
+"""What one member of a map or item of a list takes when it is decoded (measured: 8 to 135)."""
+RECORD_CACHE_BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of current records in memory for hot reads, decoded values included: 100,000 usual ones."""
+RECORD_CACHE_PAYLOAD_BYTES_MAX = 16 * 1024
+"""A larger record is in that cache as bytes only: what a reader makes of it goes with that reader,
+for its parts may be a hundred times as much; reading it again costs a millisecond or more."""
+LOG_CACHE_BYTES_MAX = 16 * 1024 * 1024
+"""Bytes of pages of the log in memory, decoded values included; the frames made of them take as
+much again for each form in use."""

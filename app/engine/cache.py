@@ -5,15 +5,21 @@ read, but only when nothing was evicted meanwhile, so an old value can never rep
 A look is one dictionary operation, which is atomic in CPython; whoever changes something holds a
 lock, because the bytes are counted too. A deleted record stays as a known absence (None).
 
+What it holds is counted with decoded values, as far as they can be estimated; a large record is
+there as bytes alone, and each reader has a copy of its own, with which what it decodes goes.
+
 What was committed is first the event as it was written; who reads it (``reader.py``) gives it the
 form that the store gives back, once, so that memory and disk never differ by a byte.
 """
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from app.core.events import PATCH, Record
-from app.core.limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_RECORDS_MAX
+from app.core.events import MISSING, PATCH, Record
+from app.core.limits import RECORD_CACHE_RECORDS_MAX
+from app.core.memory_limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_PAYLOAD_BYTES_MAX
+from app.engine.held_bytes import held_bytes
 
 
 class Unknown:
@@ -31,9 +37,13 @@ class RecordCache:
     __slots__ = (
         "_bytes",
         "_bytes_max",
+        "_large",
         "_lock",
+        "_payload_max",
         "_records",
         "_records_max",
+        "_sizes",
+        "_weigh",
         "_written",
         "evictions",
     )
@@ -42,7 +52,14 @@ class RecordCache:
         self,
         records_max: int = RECORD_CACHE_RECORDS_MAX,
         bytes_max: int = RECORD_CACHE_BYTES_MAX,
+        payload_max: int = RECORD_CACHE_PAYLOAD_BYTES_MAX,
+        weigh: Callable[[Record], int] = held_bytes,
     ) -> None:
+        self._payload_max = payload_max
+        self._weigh = weigh
+        self._sizes: dict[str, int] = {}
+        self._large: set[str] = set()
+        """Topics of records that are here as bytes alone."""
         self._records: dict[str, Record | None] = {}
         self._records_max = records_max
         self._bytes_max = bytes_max
@@ -57,18 +74,26 @@ class RecordCache:
 
     def get(self, topic: str) -> Record | Unknown | None:
         """Return the current record, None if there is none, UNKNOWN if the store must be asked."""
-        return self._records.get(topic, UNKNOWN)
+        known = self._records.get(topic, UNKNOWN)
+        if topic in self._large and isinstance(known, Record):
+            return known.changed()
+        return known
+
+    def whole(self, topic: str) -> Record | Unknown | None:
+        """Do likewise, for who needs the decoded value: of a large record the store has it."""
+        return UNKNOWN if topic in self._large else self.get(topic)
 
     def put(self, topic: str, record: Record | None) -> None:
         """Note what was committed: called by the writer only."""
         with self._lock:
-            known = self._records.pop(topic, None)  # it goes to the end, as the newest
-            self._records[topic] = record
-            self._bytes += _size(record) - _size(known)
-            if record is not None and (record.table is not None or record.kind == PATCH):
+            self._forget(topic)  # it goes to the end, as the newest
+            written = record is not None and (record.table is not None or record.kind == PATCH)
+            if written and record is not None and len(record.payload) > self._payload_max:
+                self.evictions += 1  # what the store makes of it, the store is asked
+                return
+            self._keep(topic, record)
+            if written:
                 self._written.add(topic)
-            else:
-                self._written.discard(topic)
             while len(self._records) > self._records_max or self._bytes > self._bytes_max:
                 self.evictions += 1
                 self._forget(next(iter(self._records)))
@@ -80,10 +105,9 @@ class RecordCache:
                 self.evictions == evictions
                 and topic not in self._records
                 and len(self._records) < self._records_max
-                and self._bytes + _size(record) <= self._bytes_max
+                and self._bytes + self._size(record) <= self._bytes_max
             ):
-                self._records[topic] = record
-                self._bytes += _size(record)
+                self._keep(topic, record)
 
     def as_written(self, topic: str) -> bool:
         """Tell whether the record is the event that wrote it, not yet in the store's form."""
@@ -93,14 +117,35 @@ class RecordCache:
         """Put the store's form of a record in the place of the event that wrote it."""
         with self._lock:
             if self._records.get(topic) is written:
-                self._records[topic] = stored
-                self._bytes += len(stored.payload) - len(written.payload)
+                self._bytes -= self._sizes.get(topic, 0)
+                self._keep(topic, stored)
                 self._written.discard(topic)
 
+    def clear(self) -> None:
+        """Forget all records: memory is short."""
+        with self._lock:
+            self.evictions += 1
+            for held in (self._records, self._sizes, self._large, self._written):
+                held.clear()
+            self._bytes = 0
+
+    def _keep(self, topic: str, record: Record | None) -> None:
+        size = self._size(record)
+        if record is not None and len(record.payload) > self._payload_max:
+            record = record.changed(decoded=MISSING)
+            self._large.add(topic)
+        self._records[topic] = record
+        self._sizes[topic] = size
+        self._bytes += size
+
+    def _size(self, record: Record | None) -> int:
+        if record is None:
+            return 0
+        large = len(record.payload) > self._payload_max
+        return len(record.payload) if large else self._weigh(record)
+
     def _forget(self, topic: str) -> None:
-        self._written.discard(topic)
-        self._bytes -= _size(self._records.pop(topic, None))
-
-
-def _size(record: Record | None) -> int:
-    return len(record.payload) if record is not None else 0
+        if self._records.pop(topic, UNKNOWN) is not UNKNOWN:
+            self._bytes -= self._sizes.pop(topic)
+            self._written.discard(topic)
+            self._large.discard(topic)

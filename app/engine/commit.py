@@ -412,7 +412,7 @@ class Committer:
         for write in batch:
             topic = write.event.topic
             if write.depends and topic not in current:
-                record = self._cache.get(topic)
+                record = self._cache.whole(topic)
                 if isinstance(record, Unknown):
                     current[topic] = None
                     ask.append((write.event.table, topic))

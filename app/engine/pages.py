@@ -17,7 +17,9 @@ from operator import attrgetter
 from typing import Final
 
 from app.core.events import Event
-from app.core.limits import LOG_CACHE_BYTES_MAX, LOG_CACHE_EVENTS_MAX, LOG_CACHE_PAGES_MAX
+from app.core.limits import LOG_CACHE_EVENTS_MAX, LOG_CACHE_PAGES_MAX
+from app.core.memory_limits import LOG_CACHE_BYTES_MAX
+from app.engine.held_bytes import held_bytes
 
 _SEQ: Final = attrgetter("seq")
 
@@ -64,7 +66,7 @@ class Pages:
     def keep(self, part: str, after: int, events: list[Event], upto: int) -> None:
         """Remember a page that was read."""
         self._forget((part, after))
-        piece = _Piece(after, upto, events, sum(len(event.payload) for event in events))
+        piece = _Piece(after, upto, events, sum(map(held_bytes, events)))
         if len(events) > LOG_CACHE_EVENTS_MAX or piece.bytes > LOG_CACHE_BYTES_MAX:
             return
         self._pieces[part, after] = piece
@@ -76,6 +78,11 @@ class Pages:
             or len(self._pieces) > LOG_CACHE_PAGES_MAX
         ):
             self._forget(next(iter(self._pieces)))
+
+    def clear(self) -> None:
+        """Forget all pages: memory is short."""
+        self._pieces.clear()
+        self._events = self._bytes = 0
 
     def _forget(self, key: tuple[str, int]) -> None:
         piece = self._pieces.pop(key, None)

@@ -117,6 +117,11 @@ class Reader:
 
         return await self._run(and_befores)
 
+    def give_back(self) -> None:
+        """Hold no more in memory than is needed: it is short, and the store has all of it."""
+        self._cache.clear()
+        self._pages.clear()
+
     def peek(self, topic: str) -> Record | Unknown | None:
         """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
         known = self._cache.get(topic)

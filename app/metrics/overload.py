@@ -19,7 +19,7 @@ from app.core.overload_limits import (
 from app.engine.reader import Reader
 from app.engine.shedding import Shed
 from app.engine.watch.subscription import Subscription
-from app.metrics.process import Heap, memory_limit
+from app.metrics.process import Heap, memory_limit, trim_heap
 
 log = logging.getLogger("rowcast.overload")
 
@@ -69,6 +69,7 @@ class Overload:
         reader: Reader,
         told: Callable[[Shed, Facts], None],
         heap: Heap | None = None,
+        trim: Callable[[], object] = trim_heap,
     ) -> None:
         self._marks = marks
         self._queues = queues
@@ -76,6 +77,8 @@ class Overload:
         self._shedding.never = frozenset(shed for shed in Shed if not marks.of(shed))
         self._told = told
         self._heap = heap or Heap()
+        self._reader = reader
+        self._trim = trim
         self.limit_bytes = marks.memory_bytes or memory_limit()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -99,6 +102,8 @@ class Overload:
         self._heap.measure()
         before = self._shedding.level
         level = self._level(before)
+        if level:
+            self._give_back()
         if level == before:
             if self._shedding.sheds(Shed.CONNECTS):
                 self.relieve()
@@ -112,6 +117,14 @@ class Overload:
         used = self._heap.current
         say("memory: %d of %d bytes; shedding: %s", used, self.limit_bytes, level.name)
         self._told(level, self.facts())
+
+    def _give_back(self) -> None:
+        """Hold in memory what must be, and give the system back what the allocator keeps.
+
+        Else the level would never fall: freed memory stays with the process.
+        """
+        self._reader.give_back()
+        self._loop.run_in_executor(None, self._trim)
 
     def _level(self, before: Shed) -> Shed:
         percent = 100 * self._heap.current / max(1, self.limit_bytes)

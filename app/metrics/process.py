@@ -1,6 +1,7 @@
 """How much memory the process has: resident now, the most that it ever had, and may have."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import sys
@@ -30,6 +31,12 @@ class Heap:
             pages = int(_STATM.read_text(encoding="ascii").split()[1])
             self.current = pages * resource.getpagesize()
         self.maximum = max(self.maximum, most, self.current)
+
+
+def trim_heap() -> None:
+    """Give the system back what was freed and the allocator keeps, where it can be asked to."""
+    with contextlib.suppress(OSError, AttributeError):  # it is glibc's
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_limit() -> int:

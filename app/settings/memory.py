@@ -1,4 +1,4 @@
-"""Settings of memory: how many bytes of writes may be here that are not answered yet."""
+"""Settings of memory: bytes of writes that are not answered yet, and of records for hot reads."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from app.core.memory_limits import (
     COMMIT_BACKLOG_BYTES_HIGH,
     COMMIT_BATCH_BYTES_MAX,
     COMMIT_CLIENT_BYTES_HIGH,
+    RECORD_CACHE_BYTES_MAX,
 )
 from app.engine.in_hand import WriteBounds
 from app.settings.sections import CountOfBytes, Section
@@ -30,6 +31,11 @@ class Memory(Section):
         default=COMMIT_BATCH_BYTES_MAX,
         description="Bytes of one transaction, shared by those who write: fewer, and small writes "
         "wait less for large ones; more, and a slow disk takes more in all.",
+    )
+
+    cache_bytes: CountOfBytes = Field(
+        default=RECORD_CACHE_BYTES_MAX,
+        description="Bytes of current records in memory for hot reads, decoded values included.",
     )
 
     @property

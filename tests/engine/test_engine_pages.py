@@ -6,6 +6,7 @@ import pytest
 from engine_room import ANN, DOG, NOTE, Room, turns
 
 from app.core.events import MESSAGE, Event
+from app.core.memory_limits import RECORD_BYTES
 from app.engine import pages
 from app.engine.pages import Pages
 from app.store.store import Keep
@@ -61,7 +62,7 @@ def test_the_page_that_was_not_used_for_longest_goes(monkeypatch, limit):
 
 
 def test_a_page_over_the_bound_is_not_kept(monkeypatch):
-    monkeypatch.setattr(pages, "LOG_CACHE_BYTES_MAX", 10)
+    monkeypatch.setattr(pages, "LOG_CACHE_BYTES_MAX", RECORD_BYTES + 10)
     known = Pages()
     known.keep("", 0, events(1, payload=b"x" * 11), 1)
     known.keep("", 1, events(2, payload=b"x" * 10), 2)

@@ -37,7 +37,7 @@ class World:
     def __init__(self, marks=None):
         self.room = Room()
         self.subscriptions = []
-        self.memory, self.told = Memory(), []
+        self.memory, self.told, self.trims = Memory(), [], []
         reader = self.room.engine.reader
         queues = Queues(reader, lambda: self.subscriptions)
         self.shedding = reader.shedding
@@ -47,6 +47,7 @@ class World:
             reader,
             lambda level, facts: self.told.append((level, facts)),
             self.memory,
+            trim=lambda: self.trims.append(len(self.room.cache)),
         )
 
     def at(self, percent):
@@ -170,3 +171,17 @@ async def test_k9_what_is_not_all_there_is_bounded_with_new_connections():
         assert Code.BUSY is caught.value.code
     assert [Shed.CONNECTS] == relieved  # at each look at the same level
     assert 3 == world.overload.facts()["refused_unfinished"]
+
+
+async def test_what_need_not_be_in_memory_is_given_back_while_it_is_short():
+    """P2: the caches first, then the system gets what the allocator keeps; so the level falls."""
+    world = World()
+    await world.room.put("u/1")
+    assert 1 == len(world.room.cache)
+    world.at(60)
+    assert (1, []) == (len(world.room.cache), world.trims)
+    for _ in range(2):  # at each look, for as long as it is short
+        world.at(75)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert (0, [0, 0]) == (len(world.room.cache), world.trims)
+    assert Shed.NOTHING == world.at(60)

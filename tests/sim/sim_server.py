@@ -113,7 +113,12 @@ class Server:
         store.meanwhile = self.readers.work_one
         store.open(TABLES)
         bus = Bus()
-        self.cache = RecordCache(rng.choice((1, 2, 4, 8, 1000)), rng.choice((300, 10_000)))
+        self.cache = RecordCache(
+            rng.choice((1, 2, 4, 8, 1000)),
+            rng.choice((300, 10_000)),
+            world.fork("cache").choice((8, 1_000)),
+            weigh=lambda record: len(record.payload),
+        )
         clock = HybridClock(world.now, store.last_version())
         bounds = WriteBounds(batch=world.fork("bounds").choice((1_500, 6_000, 1_000_000)))
         committer = Committer(store, bus, self.cache, clock, self.writer, bounds)
