@@ -5,6 +5,7 @@ from typing import Final, cast
 from app.codecs import CBOR, JSON, MSGPACK
 from app.core.tables import Table
 from app.engine.branches.topic_rows import LogView
+from app.engine.idempotency import KEY_CHARS_MAX
 from app.engine.registry import Entry, Registry
 from app.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from app.http.messages.asgi import path_of
@@ -85,10 +86,17 @@ _PARAMETERS: Final[Document] = {
         "description": "ETags, none of which the record may have; * for no record.",
         "schema": {"type": "string"},
     },
+    "idempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "A name of the request: sent again, it is answered as the first time.",
+        "schema": {"type": "string", "maxLength": KEY_CHARS_MAX},
+    },
 } | {
     name: {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
     for name, text in _PAST.items()
 }
+_KEY: Final[Document] = {"$ref": "#/components/parameters/idempotencyKey"}
 _HEADERS: Final[Document] = {
     "ETag": {
         "description": "The record's cursor in quotation marks.",
@@ -197,7 +205,7 @@ def _create(table: Table) -> Document:
             "207": _answer("A batch of which not all was written.", ref("Outcomes")),
         },
     )
-    return operation | {"requestBody": _body(many), "parameters": [_parameter("atomic")]}
+    return operation | {"requestBody": _body(many), "parameters": [_parameter("atomic"), _KEY]}
 
 
 def _put_batch(table: Table) -> Document:
@@ -210,7 +218,7 @@ def _put_batch(table: Table) -> Document:
         },
     )
     body = _body({"type": "array", "items": ref(table.name)})
-    return operation | {"requestBody": body, "parameters": [_parameter("atomic")]}
+    return operation | {"requestBody": body, "parameters": [_parameter("atomic"), _KEY]}
 
 
 def _get(table: Table) -> Document:
@@ -222,7 +230,7 @@ def _get(table: Table) -> Document:
 def _put(table: Table) -> Document:
     return _operation("put", table, _written()) | {
         "requestBody": _body(ref(table.name)),
-        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch")],
+        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
     }
 
 
@@ -233,13 +241,13 @@ def _patch(table: Table) -> Document:
     )
     return _operation("patch", table, _written()) | {
         "requestBody": body,
-        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch")],
+        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
     }
 
 
 def _delete(table: Table) -> Document:
     answers: Document = {"204": {"description": "The record is gone."}}
-    return _operation("delete", table, answers) | {"parameters": [_parameter("ifMatch")]}
+    return _operation("delete", table, answers) | {"parameters": [_parameter("ifMatch"), _KEY]}
 
 
 def _message(table: Table) -> Document:
@@ -249,7 +257,7 @@ def _message(table: Table) -> Document:
     }
     return _operation("message", table, answers) | {
         "requestBody": _body(ref(f"{table.name}Patch")),
-        "parameters": [_parameter("retain")],
+        "parameters": [_parameter("retain"), _KEY],
     }
 
 
