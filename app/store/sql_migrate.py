@@ -4,8 +4,8 @@ What is remembered of a table is its ``shape``: the type of each column it has e
 attribute gets a column, and values that were undeclared so far move into it; one that does not fit
 its new type stays undeclared: it is shown, and queries see null. A dropped attribute keeps its
 column and values; the next write of a record empties it. A type may widen where every old value is
-also a new one; any other change is refused, because only its author knows what the old values
-should become.
+also a new one, and one that did not fit the values may be taken back (``sql_retype.py``); any other
+change is refused, because only its author knows what the old values should become.
 
 All of it is one transaction: a schema is opened, or nothing has changed.
 """
@@ -29,6 +29,7 @@ from app.core.values import Checker
 from app.store import sql_views
 from app.store.records import Key, Layout
 from app.store.sql_commit import Part
+from app.store.sql_retype import retype
 from app.store.sql_rows import TYPED, Cell, Row, Rows, TableRows, TopicRows
 from app.store.sql_tables import (
     EXTRA,
@@ -221,14 +222,19 @@ def _change(cursor: Cursor, table: Table, old: Shape) -> None:
     """Bring an existing table to its declared attributes."""
     _check_key(table, old)
     name = quoted(sql_name(table))
+    retyped: set[str] = set()
     for item in value_attributes(table):
         if item.name in old.columns:
-            _check_type(table, item, Type(old.columns[item.name]))
+            was = Type(old.columns[item.name])
+            if item.type is not was and (was, item.type) not in _WIDER:
+                retype(cursor, table, item, was)
+                retyped.add(item.name)
         else:
             _check_column(table, item, old.columns)
             type_ = column_type(item.type).compile(dialect=sqlite.dialect())
             cursor.execute(f"ALTER TABLE {name} ADD COLUMN {quoted(item.name)} {type_}")
-    new = [item for item in value_attributes(table) if item.name not in old.declared]
+    known = set(old.declared) - retyped
+    new = [item for item in value_attributes(table) if item.name not in known]
     if not table.open and (new or old.open):
         _move(cursor, table, old, new)
 
@@ -241,16 +247,6 @@ def _check_key(table: Table, old: Shape) -> None:
             f"the key of the table {table.name} was {old.key} ({old.key_type}) and is now {name} "
             f"({type_}); ids cannot change, so keep the key, or give the table a new name and copy "
             "its records",
-        )
-
-
-def _check_type(table: Table, item: Attribute, old: Type) -> None:
-    if item.type is not old and (old, item.type) not in _WIDER:
-        raise Error(
-            Code.INVALID,
-            f"the attribute {table.name}.{item.name} was {old} and is now {item.type}; its values "
-            f"cannot change type without loss, so keep {old}, or declare a new attribute and copy "
-            "the values",
         )
 
 

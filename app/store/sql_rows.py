@@ -111,6 +111,12 @@ _FROM_SQL: Final[dict[Type, Convert]] = {
 }
 
 
+def cell_value(type_: Type, cell: object) -> object:
+    """Return the value that a column of a type has in a cell."""
+    convert = _FROM_SQL.get(type_)
+    return cell if cell is None or convert is None else convert(cell)
+
+
 def _converts(
     attributes: Sequence[Attribute], by_type: dict[Type, Convert]
 ) -> tuple[tuple[int, Convert], ...]:

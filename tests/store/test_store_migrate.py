@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from conformance_queries import ALL, where
@@ -109,13 +110,60 @@ def test_type_may_widen(place, old, new):
 )
 def test_type_that_narrows_is_refused(place, old, new):
     """A13: table, attribute, both types and what to do; the old table stays as it is."""
-    place.start([changed(attribute("a", old), attribute("z"))])
+    before = changed(attribute("a", old), attribute("z"))
+    value = {Type.STRING: "x", Type.LONG: 7, Type.DATE: datetime(2026, 1, 31, tzinfo=UTC)}[old]
+    place.start([before]).commit([Writer().value(before, "a", {"a": value})])
     with pytest.raises(Error) as caught:
         place.start([changed(attribute("new"), attribute("a", new))])
     assert caught.value.code is Code.INVALID
     assert f"Dog.a was {old} and is now {new}" in caught.value.message
     assert "new" not in {row[1] for row in place.sql("PRAGMA table_info(Dog)")}
     place.start([changed(attribute("a", old), attribute("z"))])
+
+
+@pytest.mark.parametrize("step", [1, 2_000])
+def test_p5_a_type_that_did_not_fit_is_taken_back(place, monkeypatch, step):
+    """What was undeclared and is declared wrongly is kept, also what came meanwhile."""
+    monkeypatch.setattr("app.store.sql_retype.STORE_WORKING_ROWS_MAX", step)
+    before, wrong = changed(attribute("name")), changed(attribute("size", Type.INT, indexed=True))
+    right = changed(attribute("size", indexed=True))
+    writer = Writer()
+    values = [{"size": "large"}, {"size": 5}, {"size": "7"}, {"rest": 1}]
+    store = place.start([before])
+    store.commit([writer.value(before, str(n), value) for n, value in enumerate(values)])
+    place.start([wrong]).commit([writer.value(wrong, "9", {"size": 9, "rest": 2})])
+    store = place.start([right])
+    found = [record.decoded for record in store.scan(right, TopicFilter("#"), "", ALL).records]
+    assert [{"id": str(n), **value} for n, value in enumerate(values)] == found[:4]
+    assert {"id": "9", "size": 9, "rest": 2} == found[4]
+    assert ["large", None, "7", None, None] == [
+        row[0] for row in place.sql("SELECT size FROM Dog ORDER BY id")
+    ]
+    assert 1 == store.matching(right, where("size", Operator.EQ, "7"))
+    store.commit([writer.value(right, "1", {"size": "5"})])
+    assert {"id": "1", "size": "5"} == store.get(right, "Dog/1").decoded
+
+
+def test_p5_what_was_taken_back_fits_and_stays(place):
+    text, number = changed(attribute("size")), changed(attribute("size", Type.INT))
+    bare = changed(attribute("name"))
+    place.start([bare]).commit([Writer().value(bare, "a", {"size": "large"})])
+    place.start([number])
+    place.start([text])
+    with pytest.raises(Error, match="was String and is now Int"):
+        place.start([number])
+    assert "large" == place.start([text]).get(text, "Dog/a").decoded["size"]
+
+
+def test_p5_the_type_of_an_empty_column_may_change(place):
+    before, after = changed(attribute("a", Type.INT)), changed(attribute("a", Type.BOOLEAN))
+    writer = Writer()
+    place.start([before]).commit([writer.value(before, "a", {"rest": 1})])
+    store = place.start([after])
+    store.commit([writer.value(after, "b", {"a": True})])
+    assert [{"id": "a", "rest": 1}, {"id": "b", "a": True}] == [
+        item.decoded for item in store.scan(after, TopicFilter("#"), "", ALL).records
+    ]
 
 
 def test_another_key_is_refused(place):
