@@ -320,7 +320,7 @@ def test_tail_prints_cursor_kind_topic_and_value(server):
 
 def test_p5_tail_refused_says_who_wrote_what_where_and_why(server):
     told = {"at": "now", "client_id": "s7", "door": "mqtt", "action": "write", "topic": "Dog/1"}
-    server.answers = [event(7, value=told | {"reason": "no", "more": 3})]
+    server.answers = [event(6, "current") + event(7, value=told | {"reason": "no", "more": 3})]
     printed = run("tail", "-n", "1", "--refused").stdout
     assert "now  s7 (mqtt)  write Dog/1: no (and 3 more)\n" == printed
     assert "$AUDIT/refused/#" == server.asked[0].url.params["topic"]

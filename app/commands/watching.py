@@ -83,7 +83,8 @@ def tail(
         events = client.subscribe(topics, on_state=connection.tell, **place)
         connection.position = lambda: events.cursor
         try:
-            for printed, event in enumerate(events, 1):
+            shown = (event for event in events if not refused or event.kind != CURRENT)
+            for printed, event in enumerate(shown, 1):
                 line = _refusal(event) if refused else _line(events.cursor, event)
                 print(line, flush=True)
                 if printed == count:
