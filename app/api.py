@@ -48,10 +48,14 @@ __all__ = [
     "Timer",
     "TopicFilter",
     "every",
+    "get_table_name_for_topic",
     "hooks",
     "server",
     "table_name_for_topic",
 ]
+
+get_table_name_for_topic = table_name_for_topic
+"""The source's name of it (FEATURES F5, F18)."""
 
 log = logging.getLogger("rowcast.resources")
 

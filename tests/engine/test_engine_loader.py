@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api import server
+from app.api import get_table_name_for_topic, server
 from app.core.callers import ALL, Caller
 from app.core.errors import Code, Error
 from app.core.events import MESSAGE, PUT, Event
@@ -35,6 +35,11 @@ def load(folder, **files):
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return load_resources(folder)
+
+
+def test_f18_resources_have_the_source_s_name_of_the_helper():
+    """F5, F18: getTableNameForTopic, as Python spells it."""
+    assert "mqtt_home" == get_table_name_for_topic("home/temperature")
 
 
 def test_no_folder_has_no_resources(tmp_path):
