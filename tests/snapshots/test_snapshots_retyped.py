@@ -159,3 +159,23 @@ def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatc
     done = CliRunner().invoke(command, words)
     assert (0, True) == (done.exit_code, "stay apart, as they are: they do not fit" in done.stderr)
     assert [page.seq for page in widest(told.items)] == [1, 2, 3]
+
+
+def test_pages_of_two_formats_make_one_of_the_older(story):
+    """S11: which does not promise that nulls are told apart; proving over both says why not."""
+    told = story("Int")
+    told.put("1", 7)
+    first = told.snapshot()
+    for key in ("2", "3"):
+        told.put(key, None)
+        path = told.page().place / "manifest.json"
+        if key == "2":
+            path.write_text(path.read_text().replace('"format": 2', '"format": 1', 1))
+    last = told.snapshot()
+    (page,) = compact(told.directory, everything=True, covered_seconds=0)
+    assert page.manifest.format == 1
+    assert {} == told.differences(first, last)
+    told.world.put("Dog", "4", {"v": 1})  # what its log has is no value of the table
+    told.page()
+    (said,) = told.differences(first, told.snapshot()).values()
+    assert said.endswith("begin with a newer one)")
