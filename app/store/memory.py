@@ -7,6 +7,7 @@ still there. ``fault`` lets a test be the disk that fails.
 
 from collections.abc import Callable, Sequence
 from threading import RLock
+from typing import TypeVar
 
 from app.core.clock import seconds_of
 from app.core.errors import Code, Error
@@ -17,8 +18,11 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
+from app.store.read_limit import ReadLimit
 from app.store.records import Key, Layout, is_after, logged
 from app.store.store import Change, Figures, Keep, Page
+
+T = TypeVar("T")
 
 Fault = Callable[[str], None]
 """Called with the name of what is about to be written; what it raises happens instead."""
@@ -221,6 +225,11 @@ class MemoryStore:
         return table in known
 
     # -- any thread --------------------------------------------------------------------------------
+
+    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
+        """Do reads on this thread; nothing here takes long, so a limit is asked once."""
+        limit.check()
+        return call()
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed."""

@@ -11,15 +11,16 @@ straight to the driver's cursor. This module knows nothing of records or the log
 
 import fcntl
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Final, cast
+from traceback import clear_frames
+from typing import IO, Final, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from app.core.errors import Code, Error
 from app.core.limits import (
@@ -31,6 +32,9 @@ from app.core.limits import (
     STORE_READERS_MAX,
 )
 from app.store.private import make_directory, make_file, open_to_append, tighten
+from app.store.read_limit import ReadLimit, ThreadLimit
+
+T = TypeVar("T")
 
 FILE_NAME: Final = "rowcast.db"
 
@@ -62,6 +66,7 @@ class Database:
     def __init__(self, url: str | Path) -> None:
         self.url = _url(url)
         self.path = file_of(self.url)
+        self._limit = ThreadLimit()
         self._make_directory()
         self._lock: IO[str] | None = _locked(self.path)
         self._keep_private()
@@ -157,18 +162,35 @@ class Database:
                 raise
         self.connection.rollback()  # SQLAlchemy's own account of the transaction, which has ended
 
+    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
+        """Do reads on this thread that end when the limit says so; raises its Error."""
+        self._limit.now = limit
+        try:
+            limit.check()
+            return call()
+        finally:
+            self._limit.now = None
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Cursor]:
-        """One read transaction: all that is read within it is of one committed state."""
+        """One read transaction: all that is read within it is of one committed state.
+
+        Where it is ended by its limit, it raises the limit's Error, and the connection is good for
+        the next one.
+        """
+        limit = self._limit.now
         with self.guard():
             connection = self._readers.raw_connection()
             try:
-                cursor = cast("sqlite3.Cursor", connection.cursor())
-                cursor.execute("BEGIN")
-                try:
-                    yield cursor
-                finally:
-                    cursor.close()
+                driver = cast("sqlite3.Connection", connection.driver_connection)
+                held = nullcontext() if limit is None else limit.holding(driver.interrupt)
+                with _raising(limit, connection), held:
+                    cursor = driver.cursor()
+                    try:
+                        cursor.execute("BEGIN")
+                        yield cursor
+                    finally:
+                        cursor.close()
             finally:
                 connection.close()  # back to the pool, which ends the transaction
 
@@ -182,6 +204,28 @@ class Database:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+@contextmanager
+def _raising(limit: ReadLimit | None, connection: PoolProxiedConnection) -> Iterator[None]:
+    """Raise the limit's Error where its interrupt ended a statement.
+
+    As long as a statement of the connection is not done it stays interrupted. Those are held by
+    frames of the failure, which have ended; where others hold some, another connection is made.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if limit is None or limit.ended is None:
+            raise
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        clear_frames(error.__traceback__)
+        try:
+            connection.rollback()
+        except sqlite3.OperationalError:
+            connection.invalidate()
+        raise limit.ended from None
 
 
 def refuse(error: BaseException | None, path: Path) -> None:

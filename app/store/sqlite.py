@@ -22,6 +22,7 @@ from app.core.tables import Table
 from app.core.topic_tables import Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
 from app.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
+from app.store.read_limit import ReadLimit
 from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
 from app.store.sql_database import Database
@@ -219,6 +220,10 @@ class SqlStore:
         return bool(gone or new)
 
     # -- any thread --------------------------------------------------------------------------------
+
+    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
+        """Do reads on this thread that end when the limit says so; raises its Error."""
+        return self._database.limited(limit, call)
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed; 0 for a new log."""

@@ -18,15 +18,18 @@ Branch may give some events of others that had no table either: who asks for one
 A store knows nothing of callers, protocols, versions or validity: it keeps what it is given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from app.core.events import Event, Record
 from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Source, TopicTable
 from app.core.topics import TopicFilter
+from app.store.read_limit import ReadLimit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,12 @@ class Store(Protocol):
         """
 
     # -- any thread --------------------------------------------------------------------------------
+
+    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
+        """Do reads on this thread that end when the limit says so; raises its Error.
+
+        A read that was ended has cost nothing but time: the same may be asked again.
+        """
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed; 0 for a new log."""

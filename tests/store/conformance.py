@@ -16,6 +16,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
 from app.core.topic_tables import branch_of
 from app.core.topics import TopicFilter
+from app.store.read_limit import ReadLimit
 from app.store.store import Keep
 
 ALL = 10**6
@@ -314,6 +315,14 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert again.get(DOG, "Dog/a").seq == 2
 
     # -- the rest
+
+    def test_p1_a_limited_read_gives_its_answer_or_the_limits_error(self, store, writer):
+        store.commit([writer.event("t", PUT, b"1")])
+        limit = ReadLimit()
+        assert store.limited(limit, lambda: store.get(None, "t")).payload == b"1"
+        limit.end(Error(Code.BUSY, "enough"))
+        with pytest.raises(Error, match="enough"):
+            store.limited(limit, lambda: store.get(None, "t"))
 
     def test_expired_records_of_all_tables(self, store, writer):
         """E17, A5: what is over is found, the longest over first."""
