@@ -23,6 +23,7 @@ from app.core.limits import (
     MQTT_PACKET_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
 )
+from app.core.read_limits import QUERY_SECONDS
 from app.core.suggestions import did_you_mean
 from app.settings.events import Events
 from app.settings.gateway import GatewaySettings
@@ -220,6 +221,11 @@ class Store(Section):
     url: str = Field(
         default="",
         description="Address of the database; empty for a SQLite file in the data directory.",
+    )
+    query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=QUERY_SECONDS,
+        description="Seconds that one query, or one page of a stream of rows, may take before it "
+        "is refused as `busy`; 0 is any time.",
     )
 
 

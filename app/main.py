@@ -31,8 +31,8 @@ from app.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
     COLLECTOR_YOUNG_OBJECTS,
     COLLECTOR_YOUNG_ROUNDS,
-    READER_THREADS,
 )
+from app.core.read_limits import READER_THREADS
 from app.directory.audit import KEPT as AUDIT_KEPT
 from app.directory.audit import TABLE as AUDIT_TABLE
 from app.directory.refusals import KEPT as REFUSALS_KEPT
@@ -233,6 +233,7 @@ class Application:
             waiting.queue_events,
             waiting.queue_bytes,
         )
+        reader.queue.query_seconds = self.config.store.query_timeout
         kept = self.config.log
         keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
         topics = self.config.topics.settings(keep)
@@ -260,6 +261,7 @@ class Application:
             self.hooks,
             self.topic_tables,
         )
+        self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.engine.stop)
         self.identity.begin(self.engine)
         self._run(self.identity.look())

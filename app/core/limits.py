@@ -143,9 +143,8 @@ ROWS_BUFFER_BYTES_MAX = 16 * 1024 * 1024
 buffer."""
 
 # Store connections and statements -----------------------------------------------------------------
-STORE_READERS_MAX = 4
-"""Connections that read at once: more readers than threads that call, so none ever waits for
-one."""
+STORE_READERS_MAX = 5
+"""Connections that read at once: as many as threads that call, so none ever waits for one."""
 STORE_READER_WAIT_SECONDS = 30
 """Wait for a free read connection; only a reader that never ends makes it pass."""
 STORE_BUSY_SECONDS = 5
@@ -244,9 +243,6 @@ SCHEDULE_SECONDS_MIN = 1
 """Shortest period of a schedule: each call costs a fact on the disk."""
 SCHEDULE_LOOK_SECONDS_MAX = 60
 """Longest wait for the next schedule before looking again: a clock may be set meanwhile."""
-READER_THREADS = 2
-"""Threads that read the store: reads wait for the disk and the interpreter lock, not for each
-other."""
 
 # Hooks --------------------------------------------------------------------------------------------
 HOOK_SLOW_SECONDS = 0.05

@@ -13,12 +13,14 @@ from app.core.errors import Error
 from app.core.events import PUT, Event, Record
 from app.core.limits import SCAN_PAGE_RECORDS
 from app.core.queries import Query
+from app.core.query_index import is_helped
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, branch_of, branches_of
 from app.core.topics import TopicFilter
 from app.engine.branches.topic_rows import RowFilter
 from app.engine.cache import RecordCache, Unknown
 from app.engine.pages import LogPage, Pages
+from app.engine.read_queue import Lane, ReadQueue
 from app.engine.retained.retaining import servers_own
 from app.engine.rights.befores import find_befores
 from app.engine.shedding import Shedding
@@ -48,7 +50,8 @@ class Reader:
     ) -> None:
         self._store = store
         self._cache = cache
-        self._executor = executor
+        self.queue = ReadQueue(store, executor)
+        """Who reads next, and for how long."""
         self._tables = tables
         self._layouts = {table.name: Layout(table) for table in tables}
         self._undeclared = Layout(None)
@@ -89,7 +92,7 @@ class Reader:
 
     async def ask(self, call: Callable[[Store], T]) -> T:
         """Have a reader thread ask the store something that takes several steps."""
-        return await self._run(lambda: call(self._store))
+        return await self._run(lambda: call(self._store), Lane.INDEXED)
 
     def events_of(self, branch: Branch) -> int | None:
         """Return how many events of a branch the log has; None if that must be counted."""
@@ -102,20 +105,23 @@ class Reader:
         """Return the greatest number on the disk: what a read may tell before it is announced."""
         return self._store.head()
 
-    async def _run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+    async def _run(self, call: Callable[[], T], lane: Lane = Lane.KEYED) -> T:
+        """Read on a reader thread; without a lane, what is found by a key or a position."""
+        return await self.queue.read(call, lane)
 
-    async def _events(self, read: Callable[[], list[Event]]) -> list[Event]:
+    async def _events(
+        self, read: Callable[[], list[Event]], lane: Lane = Lane.KEYED
+    ) -> list[Event]:
         """Read events of the log; of tables whose rules look at records, with what was before."""
         if not self._ruled:
-            return await self._run(read)
+            return await self._run(read, lane)
 
         def and_befores() -> list[Event]:
             events = read()
             find_befores(self._store, self._ruled, events)
             return events
 
-        return await self._run(and_befores)
+        return await self._run(and_befores, lane)
 
     def give_back(self) -> None:
         """Hold no more in memory than is needed: it is short, and the store has all of it."""
@@ -185,7 +191,7 @@ class Reader:
         if topics.exact:
             record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])
-        return await self._run(lambda: self._store.scan(table, topics, after, limit))
+        return await self._run(lambda: self._store.scan(table, topics, after, limit), Lane.INDEXED)
 
     async def supplied(self, topics: TopicFilter) -> list[Record] | None:
         """Return the records that a filter selects and somebody else keeps; None: nobody does."""
@@ -259,11 +265,11 @@ class Reader:
 
     async def search(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer."""
-        return await self._run(lambda: self._store.search(table, query))
+        return await self._run(lambda: self._store.search(table, query), _lane(table, query))
 
     async def matching(self, table: Table, query: Query) -> int:
         """Return how many records a query selects."""
-        return await self._run(lambda: self._store.matching(table, query))
+        return await self._run(lambda: self._store.matching(table, query), _lane(table, query))
 
     async def count(self, source: Source) -> int:
         """Return how many records a source has."""
@@ -277,15 +283,19 @@ class Reader:
         self, source: Source, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last events at a topic, perhaps of those before a position."""
-        return await self._events(lambda: self._store.history(source, topic, limit, before))
+        return await self._events(
+            lambda: self._store.history(source, topic, limit, before), Lane.SEARCH
+        )
 
     async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
         """Return a page of the events at one topic after a position."""
-        return await self._events(lambda: self._store.follow(source, topic, after, limit))
+        return await self._events(
+            lambda: self._store.follow(source, topic, after, limit), Lane.SEARCH
+        )
 
     async def change(self, source: Source, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
-        return await self._run(lambda: self._store.change(source, topic, until))
+        return await self._run(lambda: self._store.change(source, topic, until), Lane.SEARCH)
 
     async def since(self, source: Source, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
@@ -298,6 +308,10 @@ class Reader:
     async def next_expiry(self) -> float | None:
         """Return when the next record's time is over, None when none's ever is."""
         return await self._run(self._store.next_expiry)
+
+
+def _lane(table: Table, query: Query) -> Lane:
+    return Lane.INDEXED if is_helped(table, query) else Lane.SEARCH
 
 
 async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:

@@ -24,6 +24,8 @@ COUNTERS: Final = frozenset(
         "publish/messages/late",
         "publish/messages/received",
         "publish/messages/sent",
+        "queries/abandoned",
+        "queries/timeout",
     }
 )
 """What only grows while the server runs; all else goes up and down."""

@@ -51,6 +51,12 @@ class Holding:
     """How often anything was delivered slowly."""
     in_flight: int = 0
     """Messages that were sent and are not acknowledged."""
+    queries_timed_out: int = 0
+    """Reads that were ended because their time was over."""
+    queries_abandoned: int = 0
+    """Reads that were ended because who asked had left."""
+    queries_waiting: int = 0
+    """Reads that wait for a thread."""
     stored: int = 0
     """Events in the log, without those of these metrics."""
     stored_bytes: int = 0

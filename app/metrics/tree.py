@@ -42,6 +42,8 @@ LIVE: Final[Mapping[str, Reading]] = {
     "subscriptions/slow": lambda it: it.holding.slow,
     "publish/messages/slow": lambda it: it.holding.slow_ever,
     "retained messages/count": lambda it: it.retained,
+    "queries/timeout": lambda it: it.holding.queries_timed_out,
+    "queries/abandoned": lambda it: it.holding.queries_abandoned,
     "connections/socket/count": lambda it: it.wire.connections,
 }
 """What changes as something happens."""
@@ -57,6 +59,7 @@ SYSTEM: Final[Mapping[str, Reading]] = {
     "heap/maximum": lambda it: it.heap.maximum,
     "messages/inflight": lambda it: it.holding.in_flight,
     "messages/stored": lambda it: it.holding.stored,
+    "queries/waiting": lambda it: it.holding.queries_waiting,
     "store/messages/count": lambda it: it.holding.stored,
     "store/messages/bytes": lambda it: it.holding.stored_bytes,
     **{

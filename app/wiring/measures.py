@@ -78,9 +78,12 @@ def watch_broker(broker: Broker, metrics: Metrics) -> None:
         if late is not None:
             holding.slow, holding.slow_ever = len(late), late.total
         holding.dropped = slow + broker.dropped_waiting
+        queue = engine.reader.queue
+        holding.queries_timed_out, holding.queries_abandoned = queue.timed_out, queue.abandoned
 
     def survey() -> None:
         holding = metrics.holding
+        holding.queries_waiting = engine.reader.queue.waiting
         holding.in_flight = sum(len(session.window) for session in broker.sessions)
 
     metrics.look = look

@@ -59,7 +59,7 @@ class SteppedReader(Reader):
         self.asked = []
         self.answered = []
 
-    async def _run(self, call):
+    async def _run(self, call, lane=None):
         future = asyncio.get_running_loop().create_future()
         self.asked.append((call, future))
         return await future

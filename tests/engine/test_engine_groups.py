@@ -362,7 +362,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again(yard, monkeypatch):
             raise Error(Code.BUSY, "the disk refuses")
         return read(*given, **options)
 
-    async def run(call):
+    async def run(call, _lane=None):
         return call()
 
     monkeypatch.setattr(yard.reader, "_run", run)

@@ -1,5 +1,6 @@
 """Collections over REST: queries, pages, formats, counts, streams, and what a table is."""
 
+import asyncio
 import csv
 import io
 import json
@@ -245,14 +246,19 @@ async def test_a_large_limit_ends_a_stream(large):
 
 async def test_a_client_that_leaves_ends_the_reading(large):
     """C26: nothing reads on for nobody."""
-    sent = []
-    messages = deque([{"type": "http.request", "body": b""}, {"type": "http.disconnect"}])
+    sent, left = [], asyncio.Event()
+    messages = deque([{"type": "http.request", "body": b""}])
 
     async def receive():
+        if not messages:
+            await left.wait()
+            return {"type": "http.disconnect"}
         return messages.popleft()
 
     async def send(message):
         sent.append(message)
+        if message.get("more_body"):
+            left.set()
 
     scope = {
         "type": "http", "method": "GET", "path": "/Number/", "raw_path": b"/Number/",

@@ -160,6 +160,7 @@ class Server:
         self.ended_at = self.loop.time()
         self.writer.kill()
         self.readers.kill()
+        self.reader.queue.stop()
         for link in self.links:
             link.cut()
         clients = [link.client for link in self.links if link.client is not None]

@@ -1,8 +1,7 @@
 """Answers as ASGI messages: the few forms in which REST answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Final
 
@@ -63,25 +62,15 @@ async def send_problem(
     await send_bytes(send, status_of(error), media_type, body, extra, head=head)
 
 
-@asynccontextmanager
-async def until_gone(receive: Receive) -> AsyncIterator["asyncio.Future[None]"]:
-    """Give what is done as soon as the client is gone, for as long as its answer takes."""
-    gone = asyncio.ensure_future(_disconnected(receive))
-    try:
-        yield gone
-    finally:
-        gone.cancel()
-
-
 async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
     """Carry out work that answers a client, and give it up when the client is gone."""
-    task = asyncio.ensure_future(work)
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
-        async with until_gone(receive) as gone:
-            await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
     finally:
+        gone.cancel()
         task.cancel()
 
 

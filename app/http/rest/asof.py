@@ -14,7 +14,8 @@ from app.core.queries import Query
 from app.core.query_text import parse_query
 from app.core.values import parse_id
 from app.engine.past.moments import Moment
-from app.http.messages.replies import send_headers, until_gone
+from app.engine.read_queue import asker_now
+from app.http.messages.replies import send_headers
 from app.http.rest.listings import Listing, within
 from app.http.rest.request import ROW_TYPES, Request
 from app.store.store import Page
@@ -56,17 +57,16 @@ async def send_then(
 
 
 async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Record]]) -> None:
-    """Send the first page and all that follow; ends early when the client is gone."""
+    """Send the first page and all that follow."""
     send, rows = listing.request.send, listing.encoder(page, None)
     await send({"type": "http.response.start", "status": 200, "headers": listing.headers(page)})
     piece = b"".join((rows.begin(), *map(rows.row, page.records)))
-    async with until_gone(listing.request.receive) as gone:
+    await send({"type": "http.response.body", "body": piece, "more_body": True})
+    asker_now().renew()
+    async for records in pages:
+        asker_now().renew()  # each page has the time of a query
+        piece = b"".join(map(rows.row, records))
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        async for records in pages:
-            if gone.done():
-                return
-            piece = b"".join(map(rows.row, records))
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": rows.end()})
 
 

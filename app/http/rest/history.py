@@ -32,9 +32,10 @@ from app.core.values import parse_id
 from app.engine.branches.topic_rows import Row
 from app.engine.past.past import Window, bytes_of
 from app.engine.past.series import Series
+from app.engine.read_queue import asker_now
 from app.http.messages.asgi import HeaderList
 from app.http.messages.periods import Period
-from app.http.messages.replies import VARY, send_bytes, send_headers, unless_gone, until_gone
+from app.http.messages.replies import VARY, send_bytes, send_headers
 from app.http.rest.offers import not_offered
 from app.http.rest.readings import Reading, readings
 from app.http.rest.request import ROW_TYPES, Request
@@ -62,9 +63,9 @@ async def send_history(request: Request, period: Period) -> None:
         kind = (b"content-type", answer.content_type.encode())
         await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
     elif period.every_ms:
-        await unless_gone(request.receive, answer.send_series())
+        await answer.send_series()
     elif period.last or period.limit is not None:
-        await unless_gone(request.receive, answer.send_whole())
+        await answer.send_whole()
     else:
         await answer.stream()
 
@@ -174,7 +175,7 @@ class Answer:
         return f"{path}?_from={cursor}&{'&'.join(kept)}"
 
     async def stream(self) -> None:
-        """Answer with all events, a page at a time; ends early when the client is gone."""
+        """Answer with all events, a page at a time."""
         send, pages = self.request.send, self._pages()
         nothing: list[Event] = []
         first = await anext(pages, nothing)
@@ -182,14 +183,13 @@ class Answer:
         headers = [(b"content-type", self.content_type.encode()), VARY, *self.headers()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         piece = encoder.begin() + b"".join(encoder.row(self._entry(event)) for event in first)
-        async with until_gone(self.request.receive) as gone:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-            async for page in pages:
-                if gone.done():
-                    return
-                piece = b"".join(encoder.row(self._entry(event)) for event in page)
-                if piece:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        asker_now().renew()
+        async for page in pages:
+            asker_now().renew()  # each page has the time of a query
+            piece = b"".join(encoder.row(self._entry(event)) for event in page)
+            if piece:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": encoder.end()})
 
     async def send_series(self) -> None:

@@ -35,8 +35,9 @@ from app.core.queries import Condition, Group, Operator, Query, Shape
 from app.core.query_text import parse_query
 from app.core.tables import Table
 from app.core.values import parse_id
+from app.engine.read_queue import asker_now
 from app.http.messages.asgi import HeaderList, path_of
-from app.http.messages.replies import VARY, send_bytes, until_gone
+from app.http.messages.replies import VARY, send_bytes
 from app.http.rest.request import ROW_TYPES, Request
 from app.store.store import Page
 
@@ -121,18 +122,15 @@ class Listing:
         await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra[1:])
 
     async def stream(self, page: Page) -> None:
-        """Answer with this page and all that follow; ends early when the client is gone."""
+        """Answer with this page and all that follow."""
         send = self.request.send
         rows = self.encoder(page, await self._count())
         start = b"".join((rows.begin(), *map(rows.row, page.records)))
         await send({"type": "http.response.start", "status": 200, "headers": self.headers(page)})
         await send({"type": "http.response.body", "body": start, "more_body": True})
-        async with until_gone(self.request.receive) as gone:
-            async for records in self._pages(page):
-                if gone.done():
-                    return
-                body = b"".join(map(rows.row, records))
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+        async for records in self._pages(page):
+            body = b"".join(map(rows.row, records))
+            await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": rows.end()})
 
     async def _pages(self, page: Page) -> AsyncIterator[Sequence[Record]]:
@@ -141,6 +139,7 @@ class Listing:
         most = HTTP_PAGE_SORTED_RECORDS if self.query.sort else HTTP_PAGE_RECORDS
         while page.after and left != 0:
             limit = most if left is None else min(left, most)
+            asker_now().renew()  # each page has the time of a query
             page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
             left = None if left is None else left - len(page.records)
             for start in range(0, len(page.records), HTTP_PAGE_RECORDS):

@@ -1,5 +1,6 @@
 """GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
 
+from collections.abc import Coroutine
 from functools import reduce
 from typing import Final
 
@@ -14,7 +15,7 @@ from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.values import parse_id
 from app.http.messages.asgi import path_of
-from app.http.messages.replies import EMPTY, VARY, send_bytes
+from app.http.messages.replies import EMPTY, VARY, send_bytes, unless_gone
 from app.http.rest import customs, descriptions, history, listings
 from app.http.rest.asof import moment_asked, send_then
 from app.http.rest.conditions import check_read_condition, not_modified
@@ -29,16 +30,22 @@ _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE}
 
 
 async def get(request: Request) -> None:
-    """Answer GET and HEAD."""
-    route = request.route
+    """Answer GET and HEAD; what is read for it takes turns, and only so long (P1)."""
+    with request.engine.reader.queue.asking(request.caller):
+        await _get(request)
+
+
+async def _get(request: Request) -> None:
+    route, period = request.route, request.parameters.period
     if route.overrides("get"):
-        await customs.get(request)
-    elif request.parameters.period is not None and request.parameters.period.asof is None:
-        await history.send_history(request, request.parameters.period)
+        rows = route.topic.startswith(SYSTEM) and not route.record_id
+        await (_while_there(request, customs.get(request)) if rows else customs.get(request))
+    elif period is not None and period.asof is None:
+        await _while_there(request, history.send_history(request, period))
     elif route.topic == SYSTEM:
         await descriptions.send_system_index(request)
     elif is_collection(route):
-        await _send_collection(request, route.record_id)
+        await _while_there(request, _send_collection(request, route.record_id))
     elif is_description(route):
         _check_description(request)
         await descriptions.send_description(request)
@@ -46,6 +53,8 @@ async def get(request: Request) -> None:
         raise not_offered(route, request.method)
     elif not route.topic:
         await descriptions.send_index(request)
+    elif period is not None:
+        await _while_there(request, _get_record(request))
     else:
         await _get_record(request)
 
@@ -61,6 +70,11 @@ def _check_description(request: Request) -> None:
         )
 
 
+async def _while_there(request: Request, work: Coroutine[object, object, None]) -> None:
+    """Do what may take long, and end it with all its reads when the client leaves."""
+    await unless_gone(request.receive, work)
+
+
 async def _get_record(request: Request) -> None:
     """Answer with the first reading of the path at which there is something.
 
@@ -70,7 +84,7 @@ async def _get_record(request: Request) -> None:
     for reading in readings(request.topic, request.route.table):
         if request.route.table is not None and reading.topic.endswith("/"):
             prefix = local_id(request.route.table, reading.topic)
-            await _send_collection(request, prefix, reading.media_type)
+            await _while_there(request, _send_collection(request, prefix, reading.media_type))
             return
         try:
             record = await _record(request, reading.topic)

@@ -242,6 +242,11 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
 
 async def _get(socket: "Socket", fields: Fields) -> Fields:
     await socket.settled()
+    with socket.engine.reader.queue.asking(socket.caller):
+        return await _got(socket, fields)
+
+
+async def _got(socket: "Socket", fields: Fields) -> Fields:
     engine, topic = socket.engine, _topic(socket, fields)
     route = engine.registry.route(topic)
     if route.overrides("get"):
