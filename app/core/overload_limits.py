@@ -15,6 +15,10 @@ OVERLOAD_RETRY_SECONDS = 10
 """What those who are sent away are told to wait."""
 READY_PROBE_SECONDS = 5.0
 """Between two writes that find out whether the disk takes one, however many ask."""
+READY_PROBE_BYTES = 65_536
+"""What such a write has while the disk has refused one: more than is left over in a file's room."""
+READY_PROBE_BYTES_MAX = 1_048_576
+"""The same after a large one was refused."""
 READY_RETRY_SECONDS = 5
 """What who finds the server not ready is told to wait."""
 READY_WAIT_SECONDS = 2.0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from app.core.errors import Error
 from app.core.memory_limits import COMMIT_BATCH_BYTES_MAX
+from app.engine.disk import size_of
 from app.engine.write import Keeping, Outcome, Receipt, Write
 
 
@@ -25,6 +26,13 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.writes) + len(self.keeps)
+
+    @property
+    def content_bytes(self) -> int:
+        """About how many bytes the disk is asked to take."""
+        facts = [change for _, keeping in self.keeps for change in keeping.changes]
+        facts += [change for write in self.writes for change in write.changes]
+        return size_of((write.event for write in self.writes), facts)
 
     def stretches(self) -> Iterator[tuple[list[Write], Keeping | None]]:
         """Return the writes up to each of the facts, and those after the last."""

@@ -38,6 +38,7 @@ from app.core.topic_tables import Source
 from app.engine.batch import Batch, take
 from app.engine.cache import RecordCache, Unknown
 from app.engine.decide import decide_all
+from app.engine.disk import Disk, size_of
 from app.engine.fair_batch import FairBatches
 from app.engine.in_hand import InHand, WriteBounds, relieve
 from app.engine.stamps import is_stamped, places_of_tombstones, stamp_in
@@ -101,6 +102,8 @@ class Committer:
         self._returns = clock.returns
         self.commits = 0
         self.failures = 0
+        self.disk = Disk()
+        """Whether the disk has refused what it was given."""
         self._loop = asyncio.get_running_loop()
 
     # -- the event loop
@@ -351,6 +354,7 @@ class Committer:
             self.failures += 1
             log.warning("a commit of %d writes failed: %s", len(batch), error.full)
             if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
+                self.disk.refuses(error.message, batch.content_bytes)
                 return batch.refused(error)
         except Exception:
             self.failures += 1
@@ -400,6 +404,8 @@ class Committer:
         if events:
             self.stored = events[-1].seq
         self.commits += 1
+        if self.disk.refused:
+            self.disk.took(size_of(events, changes))
         for event in events:
             if event.kind in RETAINED:
                 self._cache.put(event.topic, None if event.kind == DELETE else event)

@@ -18,7 +18,7 @@ from app.core.overload_limits import STOP_SECONDS_MAX
 from app.engine.engine import Engine
 from app.engine.shedding import Shed
 from app.engine.watch.subscription import Subscription
-from app.http.documents.health import Readiness, StoreProbe
+from app.http.documents.health import Readiness, ReadProbe, StoreProbe
 from app.http.edge import Edge
 from app.metrics.client_events import ClientEvents
 from app.metrics.figure_rows import listed_rows
@@ -33,7 +33,7 @@ EXIT_CUT: Final = 1
 
 
 def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
-    """Let readiness look at the disk, at what waits for it, at memory and at the ports."""
+    """Let readiness look at the disk and what waits for it, at reads, memory and the ports."""
     committer, shedding = engine.committer, engine.reader.shedding
 
     def backlog() -> str:
@@ -50,6 +50,7 @@ def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
         return f"not open yet: {', '.join(missing)}" if missing else ""
 
     readiness.checks["store"] = StoreProbe(committer, engine.now)
+    readiness.checks["reads"] = ReadProbe(engine.reader)
     readiness.add("backlog", backlog)
     readiness.add("memory", memory)
     readiness.add("ports", ports)

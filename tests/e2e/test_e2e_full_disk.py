@@ -97,6 +97,17 @@ def test_http_is_told_503_and_when_to_come_back(disk):
     assert "busy" == refused.json()["code"]
 
 
+def test_11a_health_says_it_with_the_first_refused_write_and_recovers(disk):
+    """Not seconds later, though it had looked a moment before."""
+    put(disk, 0)
+    assert 200 == disk.server.request("GET", "/health/ready").status_code
+    refused = fill(disk)
+    ready = disk.server.request("GET", "/health/ready")
+    assert (503, refused.json()["detail"]) == (ready.status_code, ready.json()["checks"]["store"])
+    disk.free()
+    assert 200 == disk.server.request("GET", "/health/ready").status_code
+
+
 def test_mqtt_5_is_told_and_keeps_its_connection(disk):
     put(disk, 0)
     with Mqtt(disk.server.mqtt_port) as client:

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from app.core.errors import Code, Error
 from app.core.overload_limits import READY_PROBE_SECONDS
-from app.http.documents.health import StoreProbe
+from app.http.documents.health import ReadProbe, StoreProbe
 from engine.engine_room import Room
 
 
@@ -37,3 +39,50 @@ async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
     assert "no write was done" in await probe()
     room.writer.release()
     assert "" == await probe()
+
+
+async def test_11a_a_refused_commit_is_seen_at_once_and_until_as_much_is_taken():
+    """What was found out a moment ago, and what a few bytes tell, says nothing of a full disk."""
+    room = Room()
+    probe = StoreProbe(room.committer, room.now)
+    assert "" == await probe()
+    room.store.fault = refuse
+    with pytest.raises(Error):
+        await room.put("Dog/1", b'{"name": "%s"}' % (b"x" * 10_000))
+    assert "the disk is full" == await probe()
+    room.store.fault = None
+    await room.put("Dog/1", b"{}")
+    assert "the disk is full" == room.committer.disk.refused
+    assert ["", ""] == [await probe(), room.committer.disk.refused]
+
+
+async def test_11a_a_commit_as_large_as_the_refused_one_shows_that_there_is_room():
+    room = Room()
+    room.store.fault = refuse
+    with pytest.raises(Error):
+        await room.put("Dog/1", b'{"name": "Rex"}')
+    room.store.fault = None
+    await room.put("Dog/1", b'{"name": "Max"}')
+    assert "" == room.committer.disk.refused
+
+
+async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait(monkeypatch):
+    """Many who ask share one read, so that asking does not make it worse."""
+    monkeypatch.setattr("app.http.documents.health.READY_WAIT_SECONDS", 0.01)
+    room = Room()
+    probe = ReadProbe(room.reader)
+    room.readers.held = True
+    told = await asyncio.gather(*(probe() for _ in range(5)))
+    assert {"no read was done within 0.01 s; 1 are under way and 0 wait"} == set(told)
+    room.readers.release()
+    assert "" == await probe()
+
+
+async def test_p1_a_disk_that_cannot_be_read_is_told(monkeypatch):
+    room = Room()
+
+    def fails(*_):
+        raise Error(Code.BUSY, "the disk failed")
+
+    monkeypatch.setattr(room.store, "get", fails)
+    assert "the disk failed" == await ReadProbe(room.reader)()

@@ -62,7 +62,7 @@ def make_fixed(engine: Engine, settings: HttpSettings) -> FastAPI:
 
     @app.get("/health/ready", tags=["Server"], operation_id="ready", openapi_extra=answers)
     async def ready() -> Response:
-        """Tell whether the disk takes writes, all ports are open and nothing is shed."""
+        """Tell whether writes and reads are carried out, ports open and nothing is shed."""
         checks = dict(await readiness.look())
         is_ready = set(checks.values()) <= {"ok"}
         response = _json(Ready(ready=is_ready, checks=checks))
