@@ -68,7 +68,7 @@ class Database:
         self.path = file_of(self.url)
         self._limit = ThreadLimit()
         self._make_directory()
-        self._lock: IO[str] | None = _locked(self.path)
+        self._locks = _locked(self.path)
         self._keep_private()
         self._readers = self._engine(readers=True)
         self._writers = self._engine(readers=False)
@@ -201,9 +201,9 @@ class Database:
             connection.close()
         self._writers.dispose()
         self._readers.dispose()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        for lock in self._locks:
+            lock.close()
+        self._locks = ()
 
 
 @contextmanager
@@ -277,8 +277,14 @@ _LOCK: Final = ".lock"
 _EXAMPLE: Final = "a file, such as sqlite:///data/rowcast.db"
 
 
-def _locked(path: Path) -> IO[str]:
-    """Hold the lock that tells a second server that the file is in use; the system frees it."""
+def _locked(path: Path) -> tuple[IO[str], ...]:
+    """Hold what tells a second server that the file is in use; the system frees it.
+
+    The lock file can be seen and removed, and then a second server makes another. So the database
+    file itself is locked too, which is the same file by whatever name: with ``flock``, which knows
+    nothing of the locks that SQLite has on parts of it (``fcntl``). Closing a file ends those of
+    the whole process, so it is opened only where the lock file was had, and closed last.
+    """
     name = path.with_name(path.name + _LOCK)
     try:
         lock = open_to_append(name)
@@ -287,11 +293,27 @@ def _locked(path: Path) -> IO[str]:
             Code.BUSY, f"the lock file {name} cannot be written: {error.strerror}"
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        _lock(lock, path)
+        try:
+            file = open_to_append(path)
+        except OSError:  # SQLite says what is wrong with it
+            return (lock,)
+        try:
+            _lock(file, path)
+        except Error:
+            file.close()
+            raise
+    except Error:
         lock.close()
+        raise
+    return lock, file
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         raise Error(
             Code.BUSY,
             f"{path} is already in use by another server; stop it or name another data directory",
         ) from None
-    return lock

@@ -1,11 +1,14 @@
 """The SQLite store keeps the interface, and the promises that only a file can break."""
 
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from conformance import ALL, Conformance
@@ -23,6 +26,8 @@ from app.store.sql_query import Conditions
 from app.store.sqlite import SqlStore
 from app.store.store import Change, Keep
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 class TestSqlStore(Conformance):
     """Runs all of it."""
@@ -38,6 +43,31 @@ def test_second_server_is_refused(place):
     assert caught.value.code is Code.BUSY
     place.close()
     place.start()
+
+
+def test_second_server_is_refused_when_the_lock_file_was_removed(place):
+    """As it is by whoever tidies up; a server that is refused leaves no lock behind."""
+    program = f"from app.store.sqlite import SqlStore; SqlStore({str(place.path)!r}).close()"
+    lock = place.path.with_name("rowcast.db.lock")
+
+    def second():
+        run = [sys.executable, "-c", program]
+        return subprocess.run(run, cwd=ROOT, capture_output=True, check=False, text=True)
+
+    place.start()
+    for _ in range(2):
+        lock.unlink()
+        refused = second()
+        assert (1, True) == (refused.returncode, "already in use" in refused.stderr)
+    place.close()
+    assert 0 == second().returncode
+
+
+def test_another_name_of_the_file_is_refused_too(place, tmp_path):
+    place.start()
+    (tmp_path / "other.db").symlink_to(place.path)
+    with pytest.raises(Error, match="already in use by another server"):
+        SqlStore(tmp_path / "other.db")
 
 
 def test_directory_and_url_name_the_file(tmp_path):
