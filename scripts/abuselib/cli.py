@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abuselib import bombs, crowds, heavy, revoked, slow
+from abuselib import bombs, crowds, heavy, revoked, scans, slow
 from abuselib.probe import Noticed, measure
 from abuselib.talk import raise_descriptors
 from abuselib.victim import Peak, Target, Usage, Victim
@@ -53,6 +53,7 @@ PLANS = {
     "large": Plan(bombs.kept_bodies, 15),
     "inflating": Plan(bombs.inflating),
     "queries": Plan(bombs.queries),
+    "scans": Plan(scans.scans, 45, 25),
     "cursors": Plan(bombs.far_cursors),
     "bytes": Plan(heavy.few_large, 15),
     "large-flood": Plan(heavy.many_middle, 15),

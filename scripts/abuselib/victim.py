@@ -24,6 +24,7 @@ SCHEMA = """\
 type Probe @table @export { id: ID @primaryKey v: Long }
 type Free @table @export
 type Wide @table @export { id: ID @primaryKey name: String text: String n: Long }
+type Indexed @table @export { id: ID @primaryKey n: Long @indexed text: String }
 """
 SETTLE_SECONDS_MAX = 45.0
 """For what was used to come back: above every time that a door gives a silent peer."""
