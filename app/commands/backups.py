@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.options import ConfigOption, DataOption, SchemaOption, SetOption
-from app.config import Config, load_config
-from app.core.errors import Code, Error
+from app.commands.options import ConfigOption, DataOption, SchemaOption, SetOption, join_settings
 from app.core.overload_limits import BACKUP_NICENESS
 from app.core.places import check_local
 
@@ -31,7 +29,7 @@ def backup(
     Example: rowcast backup backups/monday
     """
     check_local(str(place), "the back-up")
-    chosen = _settings(config, {"schema": schema, "data": data}, settings)
+    chosen = join_settings(config, {"schema": schema, "data": data}, settings)
     from app.wiring.backups import back_up  # noqa: PLC0415 - other commands need no store
 
     os.nice(BACKUP_NICENESS)
@@ -58,7 +56,7 @@ def restore(
 
     Example: rowcast restore backups/monday --data restored --to 2026-01-31T12:00:00Z
     """
-    chosen = _settings(config, {"data": data}, settings)
+    chosen = join_settings(config, {"data": data}, settings)
     from app.wiring.backups import restore as make  # noqa: PLC0415 - other commands need no store
 
     made = make(place, chosen.data, to, schema)
@@ -72,14 +70,3 @@ def restore(
             "with a reset",
             file=sys.stderr,
         )
-
-
-def _settings(file: Path | None, flags: dict[str, object], settings: list[str] | None) -> Config:
-    given: dict[str, object] = {}
-    for text in settings or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
-        given[name.strip()] = value
-    given |= {name: value for name, value in flags.items() if value is not None}
-    return load_config(file, None, given)

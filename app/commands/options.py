@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from app.config import Config, load_config
+from app.core.errors import Code, Error
+
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="YAML file of settings [default: rowcast.yaml].")
 ]
@@ -22,6 +25,20 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
 ]
+
+
+def join_settings(
+    file: Path | None, flags: Mapping[str, object], settings: list[str] | None = None
+) -> Config:
+    """Join the file, the environment and the command line; a flag wins over ``--set``."""
+    given: dict[str, object] = {}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
+        given[name.strip()] = value
+    given |= {name: value for name, value in flags.items() if value is not None}
+    return load_config(file, None, given)
 
 
 def print_row(fields: Mapping[str, object]) -> None:

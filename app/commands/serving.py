@@ -2,14 +2,13 @@
 
 import gc
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.commands.options import ConfigOption, DataOption, SetOption
-from app.config import Config, load_config
+from app.commands.options import ConfigOption, DataOption, SetOption, join_settings
+from app.config import Config
 from app.core.errors import Code, Error
 
 SchemaOption = Annotated[
@@ -50,7 +49,7 @@ def serve(
         "http.port": http_port,
         "mqtt.network.port": mqtt_port,
     }
-    chosen = _settings(config, flags, settings)
+    chosen = join_settings(config, flags, settings)
     if check_config:
         _check(chosen)
         return
@@ -77,7 +76,7 @@ def check(
 
     Example: rowcast check --schema schema.graphql
     """
-    chosen = _settings(config, {"schema": schema, "resources": resources}, settings)
+    chosen = join_settings(config, {"schema": schema, "resources": resources}, settings)
     _check(chosen, run_resources=run_resources)
 
 
@@ -111,15 +110,3 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
 
 def _tell_found(place: Path, names: list[str]) -> None:
     print(f"{place}: {', '.join(names) or 'nothing declared'}")
-
-
-def _settings(file: Path | None, flags: Mapping[str, object], settings: list[str] | None) -> Config:
-    """Join the file, the environment and the command line; a flag wins over ``--set``."""
-    given: dict[str, object] = {}
-    for text in settings or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
-        given[name.strip()] = value
-    given |= {name: value for name, value in flags.items() if value is not None}
-    return load_config(file, None, given)

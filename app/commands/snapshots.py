@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.auth.users_file import read_users
-from app.commands.options import ConfigOption, DataOption, JsonOption, SchemaOption, print_row
-from app.config import Config, load_config
+from app.commands.options import (
+    ConfigOption,
+    DataOption,
+    JsonOption,
+    SchemaOption,
+    SetOption,
+    join_settings,
+    print_row,
+)
+from app.config import Config
 from app.core.errors import Code, Error
 from app.core.places import check_local
 from app.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
@@ -66,10 +74,7 @@ def export(
     json_lines: Annotated[
         bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
-    ] = None,
+    settings: SetOption = None,
 ) -> None:
     """Write all tables, as they are at this moment, to Parquet files.
 
@@ -78,7 +83,7 @@ def export(
 
     Example: rowcast export --data data
     """
-    chosen = _settings(config, data, schema, settings)
+    chosen = join_settings(config, {"data": data, "schema": schema}, settings)
     need_pyarrow()
     from app.snapshots.export import Order  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.export import export as make  # noqa: PLC0415
@@ -199,23 +204,6 @@ def _teller() -> Callable[[str, int, int], None]:
     return tell
 
 
-def _settings(
-    config: Path | None,
-    data: Path | None,
-    schema: Path | None = None,
-    settings: list[str] | None = None,
-) -> Config:
-    flags = {"data": data, "schema": schema}
-    given: dict[str, object] = {}
-    for text in settings or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Error(Code.INVALID, f"--set {text}: write --set name=value")
-        given[name.strip()] = value
-    given |= {name: value for name, value in flags.items() if value is not None}
-    return load_config(config, None, given)
-
-
 def _directory(chosen: Config, out: Path | None) -> Path:
     if out is not None:
         check_local(str(out), "--out")
@@ -261,7 +249,7 @@ def list_snapshots(
     from app.snapshots.manifest import read_manifest  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.shelf import Shelf  # noqa: PLC0415
 
-    shelf = Shelf(_directory(_settings(config, data), out))
+    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
     newest = shelf.newest()
     for name in shelf.names():
         found = read_manifest(shelf.directory / name)
@@ -295,7 +283,7 @@ def verify(
     from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
     from app.snapshots.verify import verify as check  # noqa: PLC0415
 
-    shelf = Shelf(_directory(_settings(config, data), out))
+    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
     for name in names or shelf.names():
         with shelf.pin(name) as place:
             found = check(place)
@@ -317,7 +305,7 @@ def remove(
     need_pyarrow()
     from app.snapshots.shelf import Shelf  # noqa: PLC0415 - pyarrow is an extra
 
-    Shelf(_directory(_settings(config, data), out)).remove(name)
+    Shelf(_directory(join_settings(config, {"data": data}), out)).remove(name)
 
 
 @snapshots.command()
@@ -337,7 +325,7 @@ def prove(
     from app.snapshots.fold import differences  # noqa: PLC0415
     from app.snapshots.shelf import Shelf  # noqa: PLC0415
 
-    directory = _directory(_settings(config, data), out)
+    directory = _directory(join_settings(config, {"data": data}), out)
     places = [Shelf(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
@@ -364,7 +352,7 @@ def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption
     need_pyarrow()
     from app.snapshots.compaction import compact as put_together  # noqa: PLC0415
 
-    directory, apart = _directory(_settings(config, data), out), list[str]()
+    directory, apart = _directory(join_settings(config, {"data": data}), out), list[str]()
     for page in put_together(directory, everything=True, tell=apart.append):
         print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")
     if apart:
