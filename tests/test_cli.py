@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -13,8 +12,7 @@ from typer.testing import CliRunner
 
 import app.cli
 import app.commands.output
-from app import __version__
-from app.cli import command, load_command, main
+from app.cli import command, main
 from rowcast_client import SyncRowcast
 from securing import Authority, ServerFiles
 
@@ -70,68 +68,6 @@ def run(*arguments, stdin=None):
 
 
 # -- help and failure ------------------------------------------------------------------------------
-
-COMMANDS = [name for name in app.cli.COMMANDS if not hasattr(load_command(name), "commands")]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_an_example(name):
-    result = run(name, "--help")
-    assert 0 == result.exit_code
-    assert f"Example: rowcast {name}" in result.output
-
-
-def test_the_version_is_told():
-    assert f"{__version__}\n" == run("--version").output
-
-
-@pytest.mark.parametrize("arguments", ["--version", "--help", "-h"])
-def test_version_and_help_import_no_command(arguments):
-    """Importing them all takes a second of CPU, so the command line imports the one that runs."""
-    code = (
-        "import sys; from app.cli import command; command(sys.argv[1:], standalone_mode=False); "
-        "print(*(name for name in sys.modules if name.startswith(('app.', 'httpx', 'graphql'))))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, arguments], capture_output=True, text=True, check=True
-    )
-    assert ["app.cli", "app.core", "app.core.errors"] == sorted(
-        result.stdout.split("\n")[-2].split()
-    )
-
-
-def test_help_names_every_command_on_a_line_of_its_own():
-    lines = [
-        line.split()[0] for line in run("--help").output.split("Commands:")[1].splitlines() if line
-    ]
-    assert list(app.cli.COMMANDS) == lines
-
-
-def test_no_flag_shows_a_type():
-    assert "<bool>" not in run("--help").output + run("user", "add", "-h").output
-
-
-def test_a_misspelt_command_is_answered_with_the_nearest():
-    assert "Did you mean 'tail'?" in run("tial").output
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_written_for_a_shell(shell, monkeypatch):
-    """``rowcast --install-completion`` puts this into the shell's configuration."""
-    monkeypatch.setenv("_ROWCAST_COMPLETE", f"source_{shell}")
-    result = CliRunner().invoke(command, [], prog_name="rowcast")
-    assert 0 == result.exit_code
-    assert "rowcast" in result.output
-
-
-def test_completion_knows_commands_and_their_options(monkeypatch):
-    monkeypatch.setenv("_ROWCAST_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    monkeypatch.setenv("COMP_WORDS", "rowcast ta")
-    assert ["tail"] == CliRunner().invoke(command, [], prog_name="rowcast").output.split()
-    monkeypatch.setenv("COMP_CWORD", "2")
-    monkeypatch.setenv("COMP_WORDS", "rowcast tail --si")
-    assert ["--since"] == CliRunner().invoke(command, [], prog_name="rowcast").output.split()
 
 
 def test_a_refusal_is_one_sentence_on_standard_error(server, monkeypatch, capsys):
