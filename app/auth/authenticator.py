@@ -45,6 +45,8 @@ class Credentials:
     token: bytes | None = None
     foreign: bool = False
     """Whether a page of another site has made a browser show it."""
+    host: str = ""
+    """The name that HTTP was asked by, with its port: what tells pages of a browser apart."""
 
 
 class Authenticator:
@@ -145,7 +147,7 @@ class Authenticator:
 
     def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> Trial:
         """Return what a try as a user is counted by."""
-        device = f"client {shown.client_id}" if shown.client_id else "HTTP"
+        device = f"client {shown.client_id}" if shown.client_id else f"HTTP {shown.host}".rstrip()
         return Trial(tried_name(name), shown.peer, device, shown.foreign, secret)
 
     def is_user(self, name: str) -> bool:

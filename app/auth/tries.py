@@ -10,7 +10,9 @@ from, and only those of its own lanes can slow it down:
 - Elsewhere there are three: of this name at this address; of this name at all addresses where it
   is not known, so that many addresses together guess no faster; and of all users at this address,
   so that it cannot try one password on everybody. Only wrong passwords of users count in the last.
-- What a foreign page makes a browser send has a lane that nobody else is in.
+- What a foreign page makes a browser send has lanes that nothing else is in: of this name at this
+  address, of this name everywhere, and of all users at this address. Any program can say that it
+  is such a page, so that these are as narrow as those of strangers.
 
 A lane lets a number of failures through at once, then only as many as its rate. What turns out
 right is given back and costs nothing. It decides over counts and a clock that is passed in; what it
@@ -136,7 +138,7 @@ class Tries:
             return []
         peer, who, now = network(trial.peer), short(trial.user), self._clock()
         if trial.foreign:
-            return [("page", peer, who)]
+            return [("page", peer, who), ("page user", who)]
         device = peer, who, short(trial.device)
         if self._devices.get(device, now) is not None:
             return [("device", *device)]
@@ -149,9 +151,9 @@ class Tries:
 
         Many devices that come back together, each another user, are no failures.
         """
-        if not self._failures or trial.foreign or self.knows(trial):
+        if not self._failures or self.knows(trial):
             return []
-        return [("peer", network(trial.peer))]
+        return [("page peer" if trial.foreign else "peer", network(trial.peer))]
 
     def _check(self, lanes: list[_Lane]) -> None:
         now = self._clock()

@@ -115,6 +115,23 @@ def test_l11_one_address_that_tries_everybody_is_slowed_down(world):
     assert world.lets("zoe", AWAY, right=True)
 
 
+def test_l11_who_says_to_be_a_page_guesses_no_faster_than_others(world):
+    """Any program can send Sec-Fetch-Site: what comes so is counted as strangers' tries are."""
+    many = [world.lets("ann", f"192.0.2.{n}", foreign=True) for n in range(255)]
+    assert FEW * WIDE == sum(many)
+    assert FEW * WIDE == sum(world.lets(f"user {n}", foreign=True) for n in range(99))
+    assert world.lets("zoe", right=True)
+
+
+def test_p3_what_pages_send_slows_nothing_down_but_pages(world):
+    for number in range(99):
+        world.lets("ann", f"192.0.2.{number}", foreign=True)
+        world.lets(f"user {number}", foreign=True)
+    assert world.lets("ann", right=True)
+    assert world.lets("zoe", AWAY, right=True)
+    assert FEW == world.guess(99, "user 1")
+
+
 def test_many_users_that_come_back_at_once_from_one_address_are_all_let_in(world):
     attempts = [world.tries.begin(world.trial(f"user {number}")) for number in range(999)]
     for attempt in attempts:

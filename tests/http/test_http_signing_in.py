@@ -214,6 +214,20 @@ async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too(tmp_path):
         assert [401, 429, 429] == answers
 
 
+@pytest.mark.parametrize("path", ["/Dog/1", "/$SYS/login"])
+async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(tmp_path, path):
+    """DNS rebinding: to the browser it is a page of this server, at another name."""
+    async with world(folder=tmp_path, **slow_after(1)) as rest:
+        assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
+        page = {"host": "evil.test", "origin": "http://evil.test"}
+        wrong = authorization("ann", "x")
+        answers = [
+            (await rest.post(path, b"{}", **page, authorization=wrong)).status for _ in range(30)
+        ]
+        assert 429 == answers[-1]
+        assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
+
+
 async def test_l11_the_login_counts_as_any_other_try(tmp_path):
     async with world(folder=tmp_path, **slow_after(1)) as rest:
         wrong, right = (b'{"user":"ann","password":"%b"}' % word for word in (b"x", b"pencil"))

@@ -24,6 +24,7 @@ from app.http.entrance.signing_in import (
     COOKIE,
     LOGIN,
     SIGNED_IN,
+    host_of,
     is_foreign,
     peer_of,
     sign_in,
@@ -92,8 +93,8 @@ async def _with_password(
     if not isinstance(user, str) or not isinstance(password, str):
         raise Error(Code.INVALID, 'say {"user": "ann", "password": "..."}')
     peer, secret = peer_of(scope), password.encode(errors="replace")
-    foreign = is_foreign(edge, headers)
-    shown = Credentials(user, secret, peer=peer, door="http", foreign=foreign)
+    foreign, host = is_foreign(edge, headers), host_of(headers)
+    shown = Credentials(user, secret, peer=peer, door="http", foreign=foreign, host=host)
     try:
         return await edge.settings.authenticator.identify(shown)
     except Error as error:

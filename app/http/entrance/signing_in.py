@@ -54,7 +54,7 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
     try:
         if b"authorization" in headers:
             name, shown = credentials(headers[b"authorization"], peer, door)
-            shown = replace(shown, foreign=is_foreign(edge, headers))
+            shown = replace(shown, foreign=is_foreign(edge, headers), host=host_of(headers))
             scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
         elif ticket is not None:
             caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
@@ -79,6 +79,15 @@ def peer_of(scope: Scope) -> str:
     """Return the address that a request comes from."""
     client = scope.get("client")
     return client[0] if client else ""
+
+
+def host_of(headers: Headers) -> str:
+    """Return the name that a request asks for.
+
+    A page whose name somebody points here is to the browser one of this server's own; all that
+    tells it from such is that name, so it has tries of its own (``auth.tries``).
+    """
+    return headers.get(b"host", b"").decode("latin-1").lower()
 
 
 def is_foreign(edge: "Edge", headers: Headers) -> bool:
