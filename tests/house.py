@@ -11,7 +11,7 @@ from app.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
-PARTS = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
+PARTS = ("app", "docs", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 

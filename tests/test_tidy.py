@@ -20,7 +20,7 @@ BANNED_WORDS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
 """Spelt in parts, so that this file may name them."""
 
 LOCAL_HOSTS = re.compile(
-    r"""(?x) (127\.|localhost\b|0\.0\.0\.0|\[::1?\]|\{|\$|%|<|\[|\( | ["'`)\s,;]|$ |
+    r"""(?x) (127\.|\.\.\.|localhost\b|0\.0\.0\.0|\[::1?\]|\{|\$|%|<|\[|\( | ["'`)\s,;]|$ |
     ([\w-]+\.)*(example(\.(com|net|org))?|server|host|test|invalid)\b )"""
 )
 """This machine, a placeholder, or a name reserved for examples (RFC 2606)."""
@@ -81,7 +81,7 @@ def banned_words(source: Source) -> Iterator[str]:
 def foreign_addresses(source: Source) -> Iterator[str]:
     """No address of a registry or of any host but this one and those for examples."""
     for number, line in enumerate(source.text.splitlines(), 1):
-        for match in re.finditer(r"\b(?:https?|wss?|mqtts?|git|ftp)://(?:[\w.~-]+@)?(.*)", line):
+        for match in re.finditer(r"\b(?:https?|wss?|mqtts?|git|ftp)://(?:[\w.~:-]+@)?(.*)", line):
             if not LOCAL_HOSTS.match(match[1]):
                 yield f"{source.path}:{number}: the address of a host: {match[0][:60]}"
 
