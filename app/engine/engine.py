@@ -28,7 +28,7 @@ from app.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
 from app.core.limits import PAYLOAD_BYTES_MAX
 from app.core.queries import Query
 from app.core.tables import Table
-from app.core.topics import TopicFilter
+from app.core.topics import DELAYED_PREFIX, TopicFilter
 from app.engine.admission import NEEDING, Admission
 from app.engine.branches.row_views import Views
 from app.engine.branches.seen_topics import SeenTopics
@@ -146,7 +146,7 @@ class Engine:
         ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
         before it is announced; of a resource class, after what that wrote. ``done`` may come first.
         """
-        if event.topic.startswith("/"):
+        if event.topic.startswith(("/", DELAYED_PREFIX)):
             event.topic = self.registry.named(event.topic)
         if event.properties is not None and not passed and is_marked(event):
             if (heard := self.producers.hear(event, caller, done)) is None:

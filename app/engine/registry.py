@@ -11,7 +11,7 @@ from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, PATCH, PUT
 from app.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from app.core.tables import Table
-from app.core.topics import check_topic
+from app.core.topics import DELAYED_PREFIX, check_topic
 from app.engine.branches.topic_rows import View
 from app.engine.resource import OVERRIDABLE, Resource
 from app.engine.shape import Shape
@@ -100,8 +100,17 @@ class Registry:
         """Return the topic or filter that one with a leading slash means.
 
         ``/Dog/1`` is written as the URL's path is and means ``Dog/1`` where ``Dog`` is declared;
-        any other is a topic of its own (MQTT-4.7.3-1), also beside a topic table.
+        any other is a topic of its own (MQTT-4.7.3-1), also beside a topic table. So is what is
+        meant behind ``$delayed/<seconds>/``: rights and hooks judge it now, as what it will be.
         """
+        text = self._declared(text)
+        if not text.startswith(DELAYED_PREFIX):
+            return text
+        seconds, slash, meant = text.removeprefix(DELAYED_PREFIX).partition("/")
+        return f"{DELAYED_PREFIX}{seconds}{slash}{self._declared(meant)}"
+
+    def _declared(self, text: str) -> str:
+        """Return what a leading slash names; anything else as it is."""
         if text[:1] != "/":
             return text
         path = text = text[1:]

@@ -3,6 +3,7 @@
 import pytest
 from broker_world import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
 
+from app.engine.resource import Resource
 from app.mqtt.packets import Will
 from app.mqtt.reasons import Reason
 
@@ -84,6 +85,14 @@ async def test_a_will_may_be_delayed(world):
     assert [] == await reader.hear()
     await world.pass_time(1)
     assert [b"gone"] == payloads(await reader.hear())
+
+
+@pytest.mark.parametrize("topic", ["/$SYS/users/eve", "$delayed/5//$SYS/users/eve"])
+async def test_p5_a_will_with_a_leading_slash_is_for_what_that_names(world, topic):
+    """P3: one that tells the server to do something is refused: it would be kept as it came."""
+    world.engine.registry.add("$SYS/users", Resource)
+    connack = await world.peer().connect(will=Will(topic, b"{}", 1, True))
+    assert Reason.TOPIC_NAME_INVALID == connack.reason
 
 
 async def test_no_local_knows_who_sent_it(world):

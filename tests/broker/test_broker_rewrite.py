@@ -45,6 +45,25 @@ def test_topics_of_publishes(rules, topic, expected):
 
 
 @pytest.mark.parametrize(
+    ("topic", "expected"),
+    [("/old", "new"), ("/up/a", "fleet/device-1/ann/a"), ("/other", "/other"), ("/x/1", "x/1")],
+)
+def test_p5_a_leading_slash_gets_round_no_rule(rules, topic, expected):
+    def named(text):
+        return text.removeprefix("/") if text != "/other" else text
+
+    assert expected == rules.topic(topic, "device-1", "ann", named)
+
+
+def test_p5_a_leading_slash_in_a_filter_gets_round_no_rule(rules):
+    def named(text):
+        return text.removeprefix("/")
+
+    assert "$share/g/new" == rules.filter("$share/g//old", "device-1", "ann", named)
+    assert "fleet/device-1/#" == rules.filter("/down/#", "device-1", "ann", named)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("y/+/z/#", "y/z/#"),

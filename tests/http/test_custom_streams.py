@@ -150,6 +150,12 @@ async def test_echo(doors):
             assert [message] == await hear(peer)
 
 
+async def test_p5_a_leading_slash_names_a_resource_that_streams_itself(doors):
+    async with doors.ws("//Echo") as peer:
+        await peer.send(json.dumps("text"))
+        assert ["text"] == await hear(peer)
+
+
 @pytest.mark.parametrize("name", ["cbor", "msgpack"])
 async def test_echo_in_the_format_of_the_client(doors, name):
     """C14."""

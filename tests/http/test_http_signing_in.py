@@ -13,6 +13,7 @@ from app.auth.authenticator import Authenticator
 from app.auth.tries import Tries
 from app.core.callers import NONE, Caller
 from app.core.errors import Code, Error
+from app.engine.resource import Resource
 from app.http.entrance.signing_in import basic
 from auth_world import MemoryUsers, ann_and_bob
 
@@ -266,6 +267,13 @@ async def test_who_asks_whether_it_may_read_is_told_what_a_read_would_be(rest, h
         answer = await rest.get(f"/{topic}?last=1" if topic[0] != "$" else f"/{topic}/", **header)
         assert told[topic] == (answer.status not in {401, 403}), topic
     assert told["#"] == bool(header)
+
+
+async def test_p5_a_question_with_a_leading_slash_is_about_what_that_names(rest):
+    rest.engine.registry.add("$SYS/users", Resource)
+    words = "read=/$SYS/users&read=/Dog/1"
+    told = (await rest.get(f"/$SYS/me?{words}", authorization=BOB)).value["reads"]
+    assert {"/$SYS/users": False, "/Dog/1": True} == told
 
 
 @pytest.mark.parametrize("words", ["read=a%23b", "&".join(["read=a"] * 33)])

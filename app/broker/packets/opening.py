@@ -102,7 +102,8 @@ async def _accept(client: "Client", packet: Connect) -> None:
         return
     client.caller = caller
     if broker.settings.rewriting is not None:
-        client.submit = rewritten_submit(broker.settings.rewriting, client.submit)
+        named = broker.engine.registry.named
+        client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
     v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
     client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
@@ -237,12 +238,14 @@ def _will(client: "Client", will: Will | None) -> Will | None:
     and may hold a password.
     """
     rewriting, caller = client.broker.settings.rewriting, client.caller
+    named = client.broker.engine.registry.named
     if will is None:
         return None
     try:
         if rewriting is not None and caller is not None:
-            topic = rewriting.topic(will.topic, caller.client_id, caller.user)
+            topic = rewriting.topic(will.topic, caller.client_id, caller.user, named)
             will = replace(will, topic=topic)
+        will = replace(will, topic=named(will.topic))
         delayed = will.topic.startswith(DELAYED_PREFIX)
         topic = split_delayed(will.topic)[1] if delayed else will.topic
     except Error as error:

@@ -39,6 +39,9 @@ Submit = Callable[..., None]
 """``Engine.submit``, or what stands before it."""
 Action = Literal["publish", "subscribe", "all"]
 
+Naming = Callable[[str], str]
+"""Returns what a topic or filter with a leading slash names: ``Registry.named``."""
+
 _PLACE = re.compile(r"\$(\d{1,2})|\$\{([^}]*)\}")
 """What a destination may hold: ``$1`` and so on, ``${clientid}`` and ``${username}``."""
 _NAMES = ("clientid", "username")
@@ -144,25 +147,25 @@ class Rewriting:
         self.publishes = tuple(rule for rule in rules if rule.action != "subscribe")
         self.subscribes = tuple(rule for rule in rules if rule.action != "publish")
 
-    def topic(self, topic: str, client_id: str, user: str) -> str:
+    def topic(self, topic: str, client_id: str, user: str, named: Naming = str) -> str:
         """Return the topic that a PUBLISH is for; raises INVALID when that is none."""
-        new = _rewritten(self.publishes, topic, client_id, user)
+        new = _rewritten_or_named(self.publishes, topic, client_id, user, named)
         if new is not topic:
             check_topic(new)
         return new
 
-    def filter(self, text: str, client_id: str, user: str) -> str:
+    def filter(self, text: str, client_id: str, user: str, named: Naming = str) -> str:
         """Return the filter that SUBSCRIBE and UNSUBSCRIBE mean; the caller checks it."""
         prefix, rest = _prefix(text)
-        return prefix + _rewritten(self.subscribes, rest, client_id, user)
+        return prefix + _rewritten_or_named(self.subscribes, rest, client_id, user, named)
 
 
-def rewritten_submit(rewriting: Rewriting, submit: Submit) -> Submit:
+def rewritten_submit(rewriting: Rewriting, submit: Submit, named: Naming = str) -> Submit:
     """Return a way of submitting that rewrites the topics of a client's publishes first."""
 
     def rewritten(event: Event, caller: Caller, done: Done, *more: object) -> None:
         try:
-            event.topic = rewriting.topic(event.topic, caller.client_id, caller.user)
+            event.topic = rewriting.topic(event.topic, caller.client_id, caller.user, named)
         except Error as error:
             done(Error(Code.NOT_FOUND, error.message))  # 0x90, Topic Name invalid
         else:
@@ -176,6 +179,15 @@ def _rewritten(rules: Iterable[Rule], text: str, client_id: str, user: str) -> s
         if text and rule.source.matches(text):
             return rule.rewrite(text, client_id, user)
     return text
+
+
+def _rewritten_or_named(
+    rules: Sequence[Rule], text: str, client_id: str, user: str, named: Naming
+) -> str:
+    """Rewrite a topic as it stands, else what its leading slash names: no rule is got round."""
+    new = _rewritten(rules, text, client_id, user)
+    meant = named(text) if new is text else text
+    return new if meant == text else _rewritten(rules, meant, client_id, user)
 
 
 def divided(text: str) -> tuple[str, str]:

@@ -280,14 +280,14 @@ def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscripti
 
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
     """Return a filter as the rules make it, and with a leading slash what that names."""
-    rewriting = client.broker.settings.rewriting
+    rewriting, named = client.broker.settings.rewriting, client.broker.engine.registry.named
     try:
         if rewriting is not None:
-            text = rewriting.filter(text, caller.client_id, caller.user)
+            text = rewriting.filter(text, caller.client_id, caller.user, named)
     except Error as error:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
     prefix, rest = divided(text)
-    return prefix + client.broker.engine.registry.named(rest)
+    return prefix + named(rest)
 
 
 def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:

@@ -34,6 +34,7 @@ def answered(
 
 
 def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:
+    text = edge.engine.registry.named(text)
     exact = TopicFilter(text).exact
     rights, hooks = edge.engine.rights, edge.engine.hooks
     if not rights.decide(caller, "read" if exact else "subscribe", text).allowed:

@@ -34,7 +34,7 @@ class Beginning:
 
 def resource_at(engine: Engine, request: Request, caller: Caller) -> Resource | None:
     """Return the resource whose own code streams at a path; None where the engine's stream does."""
-    topic = request.topic
+    topic = engine.registry.named(request.topic)
     if not topic or not streams_itself(engine, request.filters[0], topic):
         return None
     if len(request.filters) > 1:
