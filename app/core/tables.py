@@ -6,10 +6,13 @@ values against it; ``app/store`` gives it a SQL table.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from app.core.clauses import Clause
+
+DATABASE: Final = "data"
+"""The database of tables that name none."""
 
 
 class Type(StrEnum):
@@ -97,9 +100,13 @@ class Table:
     """
 
     name: str
+    """Which table it is, here and for clients: no other table of the schema has this name.
+
+    It is ``database.name`` where another database has a table of that name.
+    """
     path: str | None
     attributes: tuple[Attribute, ...] = ()
-    database: str = "data"
+    database: str = DATABASE
     sealed: bool = False
     logs: Logs = Logs.ALL
     expiration_seconds: float = 0
@@ -121,6 +128,11 @@ class Table:
     description: str = ""
     auth: "tuple[Clause, ...]" = field(default=(), compare=False)
     """Who may read and write its records; nothing: whoever may at all."""
+
+    @property
+    def own_name(self) -> str:
+        """What it is called in its database."""
+        return self.name.removeprefix(qualified(self.database, ""))
 
     @property
     def restricted(self) -> bool:
@@ -155,3 +167,8 @@ class Table:
     def topic(self, record_id: str) -> str:
         """Return the topic of the record with this id."""
         return f"{self.path}/{record_id}" if self.path else record_id
+
+
+def qualified(database: str, name: str) -> str:
+    """Return the name of a table together with that of its database."""
+    return f"{database}.{name}"

@@ -4,6 +4,7 @@ A nested type, one without ``@table``, becomes the shape of a value inside a rec
 and shared. One that holds itself, even by way of others, has no end and is refused.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from graphql import (
@@ -59,21 +60,19 @@ def description(node: ObjectTypeDefinitionNode | FieldDefinitionNode) -> str:
 class Types:
     """All object types of a document, and the attributes that each comes to."""
 
-    def __init__(self, nodes: list[ObjectTypeDefinitionNode], problems: Problems) -> None:
+    def __init__(
+        self,
+        nodes: list[ObjectTypeDefinitionNode],
+        tables: Mapping[str, str],
+        problems: Problems,
+    ) -> None:
         self._problems = problems
         self._nodes = {node.name.value: node for node in nodes}
-        self._tables = {
-            name: self._table_name(node)
-            for name, node in self._nodes.items()
-            if "table" in directives(node)
-        }
+        self._tables = tables
+        """The names of the tables, by the types that declare them."""
         self._nested: dict[str, tuple[Attribute, ...]] = {}
         self._open: list[str] = []
         """Nested types being made, outermost first."""
-
-    def _table_name(self, node: ObjectTypeDefinitionNode) -> str:
-        arguments = Arguments(directives(node)["table"], Problems(""))
-        return arguments.text("table") or node.name.value
 
     def table_name(self, type_name: str) -> str:
         """Return the name of the table that a type with ``@table`` declares."""

@@ -12,10 +12,11 @@ from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
 
 from app.core.errors import Error
 from app.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
-from app.core.tables import Logs, Table
+from app.core.tables import DATABASE, Logs, Table
 from app.core.topics import check_topic
 from app.schema.arguments import Arguments
 from app.schema.attributes import Types, description, directives
+from app.schema.names import database_argument, name_node, own_name
 from app.schema.partition import partition_of
 from app.schema.problems import Problems
 from app.schema.rights import with_rights
@@ -30,8 +31,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
     words = directives(node)
     settings = Arguments(words["table"], problems)
     exports = Arguments(words["export"], problems) if "export" in words else None
-    name = types.table_name(node.name.value)
-    _check_name(settings.value_node("table"), node, name, problems)
+    _check_name(node, problems)
     for argument in ("eviction", "scanInterval"):  # harmless, but not to be nonsense
         settings.seconds(argument)
     for argument in ("replicate", "audit"):
@@ -39,7 +39,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
     logs = settings.choice("logs", [item.value for item in Logs])
     attributes = types.of_table(node)
     table = Table(
-        name=name,
+        name=types.table_name(node.name.value),
         path=None if exports is None else _path(exports, node, problems),
         attributes=attributes,
         database=_database(settings, problems),
@@ -58,8 +58,8 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
     return with_rights(node, table, problems)
 
 
-def _check_name(value: Node, node: ObjectTypeDefinitionNode, name: str, problems: Problems) -> None:
-    blamed = node.name if name == node.name.value else value
+def _check_name(node: ObjectTypeDefinitionNode, problems: Problems) -> None:
+    name, blamed = own_name(node), name_node(node)
     _check_identifier(blamed, name, problems)
     prefix = next((item for item in RESERVED_TABLE_PREFIXES if name.lower().startswith(item)), "")
     if prefix:
@@ -76,10 +76,10 @@ def _check_identifier(node: Node, name: str, problems: Problems) -> None:
 
 
 def _database(settings: Arguments, problems: Problems) -> str:
-    argument = "database" if settings.value_node("database") is not settings.node else "schema"
+    argument = database_argument(settings)
     name = settings.text(argument)
     if name is None:
-        return "data"
+        return DATABASE
     _check_identifier(settings.value_node(argument), name, problems)
     return name
 

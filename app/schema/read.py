@@ -16,6 +16,7 @@ from app.schema.attributes import Types, directives
 from app.schema.declarations import declare
 from app.schema.declared import declared as as_declared
 from app.schema.document import read_document
+from app.schema.names import name_node, table_names
 from app.schema.problems import Problems, place
 from app.schema.rights import refuse_nested
 from app.schema.schema import Schema
@@ -42,10 +43,9 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     """Read the text of a schema; raises INVALID with all its problems."""
     problems = Problems(name)
     nodes = read_document(text, problems)
-    types = Types(nodes, problems)
-    declared = [
-        (node, declare(node, types, problems)) for node in nodes if "table" in directives(node)
-    ]
+    with_table = [node for node in nodes if "table" in directives(node)]
+    types = Types(nodes, table_names(with_table), problems)
+    declared = [(node, declare(node, types, problems)) for node in with_table]
     for node in types.nested_types():
         types.of_nested(node)
         refuse_nested(node, problems)
@@ -70,16 +70,20 @@ def _check_interfaces(nodes: list[ObjectTypeDefinitionNode], problems: Problems)
 
 
 def _check_names(declared: _Declared, problems: Problems) -> None:
-    """No two tables may have one name: SQL does not tell cases apart."""
-    seen: dict[str, ObjectTypeDefinitionNode] = {}
+    """No two tables of a database may have one name: SQL does not tell cases apart."""
+    seen: dict[tuple[str, str], tuple[ObjectTypeDefinitionNode, Table]] = {}
     for node, table in declared:
-        first = seen.setdefault(table.name.lower(), node)
-        if first is not node:
-            problems.at(
-                node.name,
-                f'the table "{table.name}" is there already, but for case: {first.name.value}'
-                f" ({place(first.name)})",
-            )
+        key = (table.database.lower(), table.own_name.lower())
+        first, other = seen.setdefault(key, (node, table))
+        if first is node:
+            continue
+        same = (table.database, table.own_name) == (other.database, other.own_name)
+        problems.at(
+            name_node(node),
+            f'the database "{table.database}" has the table "{table.own_name}" already'
+            f"{'' if same else ', but for case'}: {first.name.value} ({place(first.name)}); give "
+            "one of them another name or another database",
+        )
 
 
 def _check_paths(declared: _Declared, problems: Problems) -> None:

@@ -14,7 +14,7 @@ All of it is one transaction: a schema is opened, or nothing has changed.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from sqlite3 import Cursor
 from typing import Final, cast
 
@@ -29,6 +29,7 @@ from app.core.values import Checker
 from app.store import sql_views
 from app.store.records import Key, Layout
 from app.store.sql_commit import Part
+from app.store.sql_renaming import rename_tables
 from app.store.sql_retype import retype
 from app.store.sql_rows import TYPED, Cell, Row, Rows, TableRows, TopicRows
 from app.store.sql_tables import (
@@ -74,6 +75,8 @@ class Shape:
     declared: tuple[str, ...]
     """The columns of the attributes that it had when it was opened last."""
     open: bool
+    database: str | None = field(default=None, compare=False)
+    """Whose table it is; versions that had other names did not say it."""
 
     @property
     def text(self) -> str:
@@ -84,6 +87,7 @@ class Shape:
                 "columns": self.columns,
                 "declared": self.declared,
                 "open": self.open,
+                "database": self.database,
             }
         )
 
@@ -91,13 +95,15 @@ class Shape:
 def _shape(table: Table, old: Shape | None) -> Shape:
     now = {item.name: item.type.value for item in value_attributes(table)}
     columns = (old.columns if old else {}) | now
-    return Shape(key_name(table), key_type(table).value, columns, tuple(now), table.open)
+    key, type_ = key_name(table), key_type(table).value
+    return Shape(key, type_, columns, tuple(now), table.open, table.database)
 
 
 def _read_shape(text: str) -> Shape:
     read = json.loads(text)
     key, type_ = read["key"]
-    return Shape(key, type_, read["columns"], tuple(read["declared"]), read["open"])
+    declared = tuple(read["declared"])
+    return Shape(key, type_, read["columns"], declared, read["open"], read.get("database"))
 
 
 def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
@@ -148,6 +154,7 @@ _INSERT_TABLE: Final = (
 def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table]) -> list[Part]:
     """Bring the database to this schema; return the general part and those of the tables."""
     check_names(tables)
+    rename_tables(cursor, tables)
     models = Models()
     parts = [_loaded(cursor, TopicRows(), 0)]
     for table in tables:

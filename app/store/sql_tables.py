@@ -40,7 +40,7 @@ from sqlalchemy.orm import registry
 from sqlmodel import Field, SQLModel
 
 from app.core.errors import Code, Error
-from app.core.tables import Attribute, Table, Type
+from app.core.tables import DATABASE, Attribute, Table, Type
 
 FORMER: Final = "rowcast_former"
 LOG: Final = "rowcast_log"
@@ -84,8 +84,26 @@ def quoted(name: str) -> str:
 
 
 def sql_name(table: Table) -> str:
-    """Return the name of the SQL table that keeps a declared table."""
-    return table.name if table.database == "data" else f"{table.database}__{table.name}"
+    """Return the name of the SQL table that keeps a declared table; no other table has it.
+
+    It is ``database__Table``, or only ``Table`` in the default database, where that has no ``__``.
+    Read from the left, the first ``__`` says where the database ends; where it would say something
+    else, there is a dot between the two, which is in no name of a schema.
+    """
+    database, name = table.database, table.own_name
+    if database == DATABASE and _BETWEEN not in name:
+        return name
+    joined = f"{database}{_BETWEEN}{name}"
+    return joined if joined.partition(_BETWEEN)[::2] == (database, name) else f"{database}.{name}"
+
+
+def former_sql_name(table: Table) -> str:
+    """Return the same in files of versions that did not keep all such names apart."""
+    database, name = table.database, table.own_name
+    return name if database == DATABASE else f"{database}{_BETWEEN}{name}"
+
+
+_BETWEEN: Final = "__"
 
 
 def key_type(table: Table) -> Type:

@@ -189,7 +189,21 @@ def test_two_tables_at_one_path_name_both_places():
 def test_table_names_differ_by_more_than_case():
     ((line, column, message, _),) = problems("type Dog @table\ntype DOG @table")
     assert (2, 6) == (line, column)
-    assert 'the table "DOG" is there already, but for case: Dog (line 1)' == message
+    expected = (
+        'the database "data" has the table "DOG" already, but for case: Dog (line 1); give one of '
+        "them another name or another database"
+    )
+    assert expected == message
+
+
+def test_one_database_has_a_table_once():
+    """A6: which database, which table, which other type has it, and what to do."""
+    text = 'type A @table(database: "a", table: "Dog")\ntype Dog @table(database: "a")'
+    message = (
+        'the database "a" has the table "Dog" already: A (line 1); give one of them another name '
+        "or another database"
+    )
+    assert [(2, 6, message, "")] == problems(text)
 
 
 def test_a_type_that_is_there_twice():

@@ -10,7 +10,7 @@ import pytest
 from conformance_queries import QueryConformance
 from conformance_states import StateConformance
 from conformance_topic_tables import TopicTableConformance
-from store_cases import DOG, FULL, JSON, NUMBER, OPEN, all_seen, seen
+from store_cases import DOG, FULL, JSON, NUMBER, OPEN, OTHER_DOG, all_seen, seen
 
 from app.core.errors import Code, Error
 from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
@@ -32,6 +32,20 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert store.read(0, ALL) == []
         assert store.count(None) == store.count(DOG) == 0
         assert len(store.epoch) == 8
+
+    def test_databases_may_have_tables_of_one_name(self, place, writer):
+        """A6: records, counts and history of each are its own, also after a restart."""
+        store = place.start()
+        store.commit([writer.value(DOG, "a", {"name": "Rex"})])
+        store.commit([writer.value(OTHER_DOG, "a", {"name": "Ada"})])
+        store.commit([writer.event("Dog/a", DELETE, table=DOG)])
+        for opened in (store, place.start()):
+            assert (opened.count(DOG), opened.count(OTHER_DOG)) == (0, 1)
+            assert opened.get(DOG, "Dog/a") is None
+            assert opened.get(OTHER_DOG, "other-dogs/a").decoded == {"id": "a", "name": "Ada"}
+            kinds = [[event.kind for event in opened.read(0, ALL, sources=[table])]
+                     for table in (DOG, OTHER_DOG)]  # fmt: skip
+            assert kinds == [[PUT, DELETE], [PUT]]
 
     def test_typed_record_comes_back_as_its_value(self, store, writer):
         store.commit([writer.value(DOG, "rex", FULL, client="c", qos=1, expires_at=5.5)])

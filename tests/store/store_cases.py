@@ -39,9 +39,11 @@ NUMBER = Table(
     (attribute("n", Type.INT, primary_key=True), attribute("name")),
     database="other",
 )
+OTHER_DOG = Table("a.Dog", "other-dogs", (KEY, attribute("name")), database="a")
+"""The table ``Dog`` of another database."""
 OPEN = Table("Open", "Open")
 ROOT = Table("Root", "", (attribute("name"),))
-TABLES = (DOG, NUMBER, OPEN, ROOT)
+TABLES = (DOG, NUMBER, OTHER_DOG, OPEN, ROOT)
 
 FULL = {
     "id": "rex",
