@@ -148,7 +148,9 @@ class Authenticator:
     def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> Trial:
         """Return what a try as a user is counted by."""
         device = f"client {shown.client_id}" if shown.client_id else f"HTTP {shown.host}".rstrip()
-        return Trial(tried_name(name), shown.peer, device, shown.foreign, secret)
+        tried = tried_name(name)
+        is_user = self.is_user(tried)
+        return Trial(tried, shown.peer, device, shown.foreign, secret, is_user)
 
     def is_user(self, name: str) -> bool:
         """Tell whether a name is a user's, as last looked at."""

@@ -23,7 +23,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from itertools import chain
+from typing import Final, Self
 
 from app.core.budgets import Budget
 from app.core.errors import Code, Error
@@ -34,6 +35,8 @@ from app.core.peers import network, short
 log = logging.getLogger("rowcast.auth")
 
 _Lane = tuple[str, ...]
+_OF_ADDRESS: Final = frozenset({"peer", "page peer"})
+"""Lanes of all users whom an address tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Trial:
     """Whether a page of another site has made a browser send it."""
     secret: bytes = b""
     """A digest of what is shown: the same try, made many times at once, is one. Empty: unknown."""
+    is_user: bool = True
+    """Whether there is such a user: of names that are nobody's a stranger has any number."""
 
 
 class Tries:
@@ -73,6 +78,8 @@ class Tries:
         self._devices: Fading[_Lane, bool] = Fading(known_seconds, entries_max)
         self._budgets: Fading[_Lane, Budget] = Fading(seconds, entries_max)
         """Those that are not full: one that fades is as good as new."""
+        self._nobodys: Fading[_Lane, Budget] = Fading(seconds, entries_max)
+        """The same of names that are nobody's: apart, so that these push no user's out."""
         self._under_way: dict[_Key, _UnderWay] = {}
 
     def knows(self, trial: Trial) -> bool:
@@ -82,7 +89,7 @@ class Tries:
 
     def check(self, trial: Trial) -> None:
         """Raise BUSY, told as 429 or 0x89, when a try has to wait; it is not counted."""
-        self._check([*self._counted(trial), *self._spread(trial)])
+        self._check(trial, [*self._counted(trial), *self._spread(trial)])
 
     def begin(self, trial: Trial) -> "Try":
         """Count a try. Raises BUSY when it has to wait."""
@@ -90,10 +97,10 @@ class Tries:
         keys = [(lane, secret) for lane in self._counted(trial)]
         fresh = [lane for lane, _ in keys if (lane, secret) not in self._under_way]
         if fresh:
-            self._check([*fresh, *self._spread(trial)])
+            self._check(trial, [*fresh, *self._spread(trial)])
         for lane in fresh:
             self._under_way[lane, secret] = _UnderWay()
-            self._take(lane)
+            self._take(trial, lane)
         for key in keys:
             self._under_way[key].count += 1
         return Try(self, trial, keys)
@@ -115,18 +122,18 @@ class Tries:
             if same.count:
                 continue
             del self._under_way[key]
-            budget = self._budgets.get(key[0], self._clock())
+            budget = self._table(trial, key[0]).get(key[0], self._clock())
             if not same.wrong and budget is not None:
                 budget.give_back()
             elif same.wrong and is_user and not number:
                 for lane in self._spread(trial):
-                    self._take(lane, debt=self._failures)
+                    self._take(trial, lane, debt=self._failures)
 
     @property
     def slowed(self) -> Iterator[tuple[str, float]]:
         """Lanes that are used up, and the seconds until the next try is let through."""
         now = self._clock()
-        for lane, budget, _ in self._budgets.left(now):
+        for lane, budget, _ in chain(self._budgets.left(now), self._nobodys.left(now)):
             if seconds := budget.wait(now):
                 yield " ".join(lane), seconds
 
@@ -155,9 +162,13 @@ class Tries:
             return []
         return [("page peer" if trial.foreign else "peer", network(trial.peer))]
 
-    def _check(self, lanes: list[_Lane]) -> None:
+    def _table(self, trial: Trial, lane: _Lane) -> Fading[_Lane, Budget]:
+        """Return where a lane's budget is: those of an address are there whoever it tries."""
+        return self._budgets if trial.is_user or lane[0] in _OF_ADDRESS else self._nobodys
+
+    def _check(self, trial: Trial, lanes: list[_Lane]) -> None:
         now = self._clock()
-        budgets = [self._budgets.get(lane, now) for lane in lanes]
+        budgets = [self._table(trial, lane).get(lane, now) for lane in lanes]
         seconds = max((budget.wait(now) for budget in budgets if budget is not None), default=0.0)
         if not seconds:
             return
@@ -170,15 +181,15 @@ class Tries:
             retry_after_seconds=whole,
         )
 
-    def _take(self, lane: _Lane, debt: float = 0.0) -> None:
-        now = self._clock()
-        budget = self._budgets.get(lane, now)
+    def _take(self, trial: Trial, lane: _Lane, debt: float = 0.0) -> None:
+        now, table = self._clock(), self._table(trial, lane)
+        budget = table.get(lane, now)
         if budget is None:
             narrow = lane[0] in {"at", "page"}
             most = self._failures * (1 if narrow else self._wide)
             budget = Budget(most, self._seconds, now)
         budget.take(now, debt)
-        self._budgets.put(lane, budget, now)
+        table.put(lane, budget, now)
         if budget.wait(now):
             log.warning("tries are slowed down for a while: %s: failed logins", " ".join(lane))
 

@@ -18,15 +18,17 @@ class World:
         self.tries = Tries(failures, SECONDS, lambda: self.now, WIDE, **limits)
         self.made = 0
 
-    def trial(self, user="ann", peer=HOME, device="HTTP", secret=None, *, foreign=False):
+    def trial(
+        self, user="ann", peer=HOME, device="HTTP", secret=None, *, foreign=False, is_user=True
+    ):
         self.made += 1
         secret = str(self.made).encode() if secret is None else secret
-        return Trial(user, peer, device, foreign, secret)
+        return Trial(user, peer, device, foreign, secret, is_user)
 
     def lets(self, *facts, right=False, is_user=True, **more):
         """Tell whether a try is let through; when it is, it is right or wrong."""
         try:
-            attempt = self.tries.begin(self.trial(*facts, **more))
+            attempt = self.tries.begin(self.trial(*facts, is_user=is_user, **more))
         except Error as error:
             assert (Code.BUSY, True) == (error.code, error.detail["rate"])
             return False
@@ -130,6 +132,19 @@ def test_p3_what_pages_send_slows_nothing_down_but_pages(world):
     assert world.lets("ann", right=True)
     assert world.lets("zoe", AWAY, right=True)
     assert FEW == world.guess(99, "user 1")
+
+
+def test_l11_names_that_are_nobodys_make_no_room_for_more_guesses():
+    world = World(entries_max=8)
+    assert FEW == world.guess(99)
+    for number in range(99):
+        world.lets(f"nobody {number}", is_user=False)
+    assert 0 == world.guess(99)
+
+
+def test_l11_names_that_are_nobodys_are_slowed_down_as_users_are(world):
+    """Else the answers would tell who there is."""
+    assert FEW == world.guess(99, "nobody", is_user=False)
 
 
 def test_many_users_that_come_back_at_once_from_one_address_are_all_let_in(world):

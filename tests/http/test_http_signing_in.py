@@ -229,6 +229,19 @@ async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(
         assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
 
 
+async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_path):
+    """A name that can be nobody's is refused at once: such names are tried by the thousand."""
+    tries = Tries(1, 300.0, lambda: 0.0, entries_max=8)
+    authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
+    settings = {"authenticator": authenticator, "anonymous": authenticator.anonymous}
+    async with world(folder=tmp_path, **settings) as rest:
+        wrong = authorization("ann", "x")
+        assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
+        for number in range(30):
+            await rest.get("/Dog/1", authorization=authorization(f"${number}", "x"))
+        assert 429 == (await rest.get("/Dog/1", authorization=wrong)).status
+
+
 async def test_l11_the_login_counts_as_any_other_try(tmp_path):
     async with world(folder=tmp_path, **slow_after(1)) as rest:
         wrong, right = (b'{"user":"ann","password":"%b"}' % word for word in (b"x", b"pencil"))
