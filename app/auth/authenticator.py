@@ -23,7 +23,7 @@ from app.auth.users import User, Users, exact_name, granted, tried_name
 from app.auth.verifier import wrong_password
 from app.core.callers import ADMIN, NONE, Caller, Grants
 from app.core.errors import Code, Error
-from app.core.peers import network
+from app.core.peers import site
 
 _KEY_BYTES = 32
 
@@ -134,7 +134,7 @@ class Authenticator:
         """Return whose name and password it is, unless too many guess (FEATURES L11, P3)."""
         secret = await self._users.secret() if self._users is not None else None
         trial = self.trial(name, shown, passwords.digest(name, password))
-        lane = f"{'known' if self.tries.knows(trial) else 'other'} {network(shown.peer)}"
+        lane = f"{'known' if self.tries.knows(trial) else 'other'} {site(shown.peer)}"
         with self.tries.begin(trial) as attempt:
             try:
                 user = await passwords.user(name, password, secret or b"", lane)

@@ -1,8 +1,9 @@
 """Turns: whose password is compared next, while more wait than can be compared at once (L11, P3).
 
 Comparing is meant to take long, so whoever sends the most could make all others wait. Here those
-who wait stand in lanes, one for each address, which take turns; when too many wait, one of the
-longest lane is sent away, by lot. So a flood waits for itself, and has no more than its share.
+who wait stand in lanes, one for each address (of IPv6 its /48), which take turns; when too many
+wait, one of the longest lane is sent away, by lot. So a flood waits for itself, and has no more
+than its share.
 """
 
 import asyncio

@@ -27,6 +27,20 @@ def network(address: str) -> str:
     return str(IPv6Address(int(ip) >> 64 << 64)) + "/64"
 
 
+def site(address: str) -> str:
+    """Return the site that an address is of: of IPv6 its /48, which has 65,536 networks.
+
+    It is what turns are dealt by, where everybody gets one and nobody is refused for another.
+    """
+    ip = network(address).removesuffix("/64")
+    if ":" not in ip:
+        return ip
+    try:
+        return str(IPv6Address(int(IPv6Address(ip)) >> 80 << 80)) + "/48"
+    except ValueError:
+        return address
+
+
 def short(text: str) -> str:
     """Return a stranger's text, such as a client id; a long one by its beginning and a digest."""
     if len(text) <= GUARD_NAME_CHARS_MAX:

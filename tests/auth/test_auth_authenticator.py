@@ -221,3 +221,17 @@ async def test_scram_is_offered_with_a_nonce_of_chance():
     talks = [await known.exchange("SCRAM-SHA-256") for _ in range(2)]
     said = [(await talk.step(client.first)).data for talk in talks]
     assert said[0] != said[1]
+
+
+async def test_p3_networks_of_one_site_wait_for_each_other(monkeypatch):
+    """Else one customer of IPv6, who has 65,536 of them, would push everybody out of the queue."""
+    known, lanes = authenticator(), []
+
+    async def user(name, password, secret, lane):
+        lanes.append(lane)
+        raise Error(Code.UNAUTHENTICATED, "wrong")
+
+    monkeypatch.setattr(known._passwords, "user", user)
+    for network in range(9):
+        await refusal(known, shown("ann", b"x", peer=f"2001:db8:0:{network}::1"))
+    assert {"other 2001:db8::/48"} == set(lanes)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.limits import GUARD_NAME_CHARS_MAX
-from app.core.peers import network, short
+from app.core.peers import network, short, site
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,22 @@ from app.core.peers import network, short
 )
 def test_a_peer_is_an_address_or_a_network(address, peer):
     assert peer == network(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2::1", "2001:db8:1::/48"),
+        ("2001:db8:1:3::1", "2001:db8:1::/48"),
+        ("2001:db8:2::1", "2001:db8:2::/48"),
+        ("no:address", "no:address"),
+        ("", ""),
+    ],
+)
+def test_a_site_is_an_address_or_a_larger_network(address, place):
+    assert place == site(address)
 
 
 def test_a_long_text_is_its_beginning_and_a_digest():
