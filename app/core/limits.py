@@ -44,6 +44,12 @@ LOG_CACHE_PAGES_MAX = 64
 SCAN_PAGE_RECORDS = 1_000
 """Records read at a time for a snapshot: one statement, so a table of this size is seen at one
 instant."""
+SCAN_PAGE_BYTES = 1024 * 1024
+"""Payload bytes read at a time for a snapshot, and one record: without it a page of a hundred
+retained messages could be a hundred megabytes for one subscriber."""
+SCANS_TOGETHER_MAX = 64
+"""Filters whose current records one trip to a reader thread finds: the trip is little beside them,
+and all of them are about a millisecond of that thread and of the loop."""
 RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
 """A message that is kept at an undeclared topic: the source's 1 MB, half of what one may have."""
 RETAINED_PAGE_RECORDS = 100

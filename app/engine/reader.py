@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.core.errors import Error
 from app.core.events import PUT, Event, Record
-from app.core.limits import SCAN_PAGE_RECORDS
+from app.core.limits import SCAN_PAGE_BYTES, SCAN_PAGE_RECORDS, SCANS_TOGETHER_MAX
 from app.core.queries import Query
 from app.core.query_index import is_helped
 from app.core.tables import Table
@@ -27,7 +27,7 @@ from app.engine.shedding import Shedding
 from app.engine.watch.gaps import Account
 from app.engine.watch.slow import SlowSubscriptions
 from app.store.records import Layout
-from app.store.store import Page, Store
+from app.store.store import Page, Scan, Store
 
 if TYPE_CHECKING:
     from app.engine.branches.row_views import Views
@@ -47,6 +47,8 @@ class Reader:
         announced: Callable[[], int],
         queue_events: int = 0,
         queue_bytes: int = 0,
+        scan_bytes: int = SCAN_PAGE_BYTES,
+        scans_together: int = SCANS_TOGETHER_MAX,
     ) -> None:
         self._store = store
         self._cache = cache
@@ -65,8 +67,14 @@ class Reader:
         """The topic tables whose rows can be read."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
         """Asks whoever has retained values of undeclared topics besides the store."""
+        self.supplies: Callable[[], bool] = lambda: self.supply is not None
+        """Tells whether there is anybody to ask so."""
         self.live: Callable[[TopicFilter], AsyncIterator[list[Event]]] = _no_rows
         """Gives the system rows that a filter selects, in pages."""
+        self.scan_bytes = scan_bytes
+        """Payload bytes of current records that are read at a time for one subscriber."""
+        self.scans_together = scans_together
+        """Filters of one subscriber whose current records are read at a time."""
         self.scan_records = SCAN_PAGE_RECORDS
         """Retained messages that are read at a time (``retainer.batch_read_number``, E19)."""
         self.delivery_rate = 0.0
@@ -192,6 +200,45 @@ class Reader:
             record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])
         return await self._run(lambda: self._store.scan(table, topics, after, limit), Lane.INDEXED)
+
+    async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
+        """Return the first pages of several scans, in order, as far as they fit in one page.
+
+        Where memory knows the answers of all of them, no thread is asked.
+        """
+        known = [self._known(item) for item in scans]
+        asked = [item for item, page in zip(scans, known, strict=True) if page is None]
+        found: list[Page] = []
+        if asked:
+            evictions = self._cache.evictions
+            lane = Lane.KEYED if all(item.topics.exact for item in asked) else Lane.INDEXED
+            found = await self._run(
+                lambda: self._store.scan_all(asked, limit, self.scan_bytes), lane
+            )
+            for item, page in zip(asked, found, strict=False):
+                if item.topics.exact and not item.after:
+                    record = page.records[0] if page.records else None
+                    self._cache.fill(item.topics.text, record, evictions)
+        pages: list[Page] = []
+        answers = iter(found)
+        for remembered in known:
+            found_page = remembered or next(answers, None)
+            if found_page is None:  # there was no room for it
+                break
+            pages.append(found_page)
+        return pages
+
+    def _known(self, scan: Scan) -> Page | None:
+        """Return the page of a scan if memory knows it."""
+        topics = scan.topics
+        if scan.table is None and self._is_hidden(topics.text):
+            return Page(self.announced(), [])
+        if not topics.exact:
+            return None
+        record = self.peek(topics.text) if not scan.after else None  # it was given
+        if isinstance(record, Unknown):
+            return None
+        return Page(self.announced(), [record] if record is not None else [])
 
     async def supplied(self, topics: TopicFilter) -> list[Record] | None:
         """Return the records that a filter selects and somebody else keeps; None: nobody does."""

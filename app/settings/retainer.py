@@ -146,7 +146,8 @@ class RetainerSettings(Section):
     )
     batch_read_number: Annotated[Number, Field(ge=1, le=10_000)] = Field(
         default=RETAINED_PAGE_RECORDS,
-        description="Retained messages that are read, and in memory, at a time for one subscriber.",
+        description="Retained messages that are read, and in memory, at a time for one subscriber, "
+        "of all its filters together; fewer when their payloads reach 1 MiB.",
     )
     max_publish_rate: Rate = Field(
         default=0,

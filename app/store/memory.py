@@ -18,9 +18,10 @@ from app.core.queries import Query
 from app.core.tables import Table
 from app.core.topic_tables import Branch, Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
+from app.store.page_room import PageRoom
 from app.store.read_limit import ReadLimit
 from app.store.records import Key, Layout, is_after, logged
-from app.store.store import Change, Figures, Keep, Page
+from app.store.store import Change, Figures, Keep, Page, Scan
 
 T = TypeVar("T")
 
@@ -327,6 +328,13 @@ class MemoryStore:
                 if topics.matches(record.topic) and (last is None or is_after(key, last))
             ]
             return Page(self.head(), found[:limit], more=len(found) > limit)
+
+    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
+        """Return the first pages of several scans, within a bound of records and of bytes."""
+        room = PageRoom(limit, size)
+        with self._lock:
+            found = (self.scan(*item, limit + 1) for item in scans)
+            return room.pages(room.page(page.position, iter(page.records)) for page in found)
 
     def search(self, table: Table, query: Query) -> Page:
         """Return one page of the query's answer."""

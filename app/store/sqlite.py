@@ -22,6 +22,7 @@ from app.core.tables import Table
 from app.core.topic_tables import Source, TopicTable, branch_of
 from app.core.topics import TopicFilter
 from app.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
+from app.store.page_room import PageRoom
 from app.store.read_limit import ReadLimit
 from app.store.records import Key
 from app.store.sql_commit import Part, note, split, write_batch, write_fact
@@ -34,7 +35,7 @@ from app.store.sql_states import StateStatements, read_states
 from app.store.sql_tables import META, TABLES, quoted
 from app.store.sql_times import Times
 from app.store.sql_views import Views
-from app.store.store import Change, Figures, Keep, Page
+from app.store.store import Change, Figures, Keep, Page, Scan
 
 T = TypeVar("T")
 
@@ -312,6 +313,19 @@ class SqlStore:
             rows = list(islice(sql_scan.scan(cursor, part, topics, after), limit + 1))
         records = [part.rows.record(row) for row in rows[:limit]]
         return Page(position, records, more=len(rows) > limit)
+
+    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
+        """Return the first pages of several scans, within a bound of records and of bytes."""
+        room = PageRoom(limit, size)
+        with self._database.reading() as cursor:
+            position = sql_log.head(cursor)
+
+            def page(scan: Scan) -> Page:
+                part = self._parts.of(scan.table)
+                rows = sql_scan.scan(cursor, part, scan.topics, scan.after)
+                return room.page(position, map(part.rows.record, rows))
+
+            return room.pages(map(page, scans))
 
     def search(self, table: Table, query: Query) -> Page:
         """Return one page of the query's answer: at most ``query.limit`` whole records."""

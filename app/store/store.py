@@ -20,7 +20,7 @@ A store knows nothing of callers, protocols, versions or validity: it keeps what
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from app.core.events import Event, Record
 from app.core.queries import Query
@@ -42,6 +42,15 @@ class Page:
     """Whether there may be further records after the last one."""
     after: str = ""
     """For ``search``: the token of the next page; empty when there is none."""
+
+
+class Scan(NamedTuple):
+    """One question of several that are read together: the records that a filter selects."""
+
+    table: Table | None
+    topics: TopicFilter
+    after: str
+    """The last topic of the page before, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +211,13 @@ class Store(Protocol):
         The order is that of the ids: integers by value, text by code point. ``after`` is the last
         topic of the page before, or empty. It costs what it returns, not what the table holds:
         ``TopicFilter.seek`` makes a wildcard a skip-scan.
+        """
+
+    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
+        """Return the first pages of several scans, of one state, in order; at least one page.
+
+        Together they have at most ``limit`` records, and no further one once their payloads reach
+        ``size`` bytes. A page that has ``more`` is the last.
         """
 
     def search(self, table: Table, query: Query) -> Page:

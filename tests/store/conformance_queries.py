@@ -11,6 +11,7 @@ from app.core.errors import Code, Error
 from app.core.events import PUT
 from app.core.queries import Condition, Group, Operator, Query, Sort
 from app.core.topics import TopicFilter
+from app.store.store import Scan
 
 ALL = 10**6
 
@@ -57,6 +58,40 @@ class QueryConformance:
         assert (first.position, first.more, len(first.records)) == (10, True, 4)
         second = store.scan(None, TopicFilter("t/+/x"), first.records[-1].topic, 6)
         assert (second.more, topics(second)[0], len(second.records)) == (False, "t/04/x", 6)
+
+    def test_several_scans_are_as_each_by_itself(self, store, writer):
+        store.commit([writer.event(f"t/{n}/x", PUT) for n in range(5)])
+        store.commit([writer.value(DOG, name, {}) for name in ("a", "b")])
+        scans = [
+            *(Scan(None, TopicFilter(text), "") for text in ("t/+/x", "t/3/#", "t/1/x", "none/+")),
+            Scan(DOG, TopicFilter("Dog/+"), "Dog/a"),
+        ]
+        pages = store.scan_all(scans, ALL, ALL)
+        alone = [store.scan(*scan, ALL) for scan in scans]
+        assert list(map(topics, pages)) == list(map(topics, alone))
+        assert {(page.position, page.more) for page in pages} == {(7, False)}
+        assert list(map(len, map(topics, pages))) == [5, 1, 1, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("limit", "size", "expected"),
+        [
+            (4, ALL, [(3, False), (1, True)]),
+            (3, ALL, [(3, False)]),
+            (2, ALL, [(2, True)]),
+            (6, ALL, [(3, False), (3, False)]),
+            (ALL, 1, [(1, True)]),
+            (ALL, 401, [(3, False), (2, True)]),
+            (ALL, 300, [(3, False)]),
+            (ALL, ALL, [(3, False), (3, False), (0, False)]),
+        ],
+    )
+    def test_several_scans_have_one_bound(self, store, writer, limit, size, expected):
+        """A page with more is the last; there is at least one record if there is any."""
+        names = [f"{first}/{n}" for first in "ab" for n in range(3)]
+        store.commit([writer.event(name, PUT, b"x" * 100) for name in names])
+        scans = [Scan(None, TopicFilter(f"{first}/+"), "") for first in "abc"]
+        pages = store.scan_all(scans, limit, size)
+        assert [(len(page.records), page.more) for page in pages] == expected
 
     def test_scan_of_a_declared_table(self, store, writer):
         """A11: ids of several levels."""

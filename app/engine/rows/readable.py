@@ -72,6 +72,7 @@ class Readable:
         self._rows = RowReads(reader)
         self._names = Names(contents, reader.count)
         reader.supply = hooks.supply
+        reader.supplies = lambda: hooks.supplying
 
     async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
         """Return the value that a hook keeps for a topic, else the record or the row there."""

@@ -20,7 +20,6 @@ from app.core.limits import LOG_PAGE_EVENTS
 from app.core.topic_tables import Source
 from app.engine.reader import Reader
 from app.engine.watch.marks import Hole, read_to
-from app.engine.watch.preludes import Prelude
 from app.engine.watch.subscription import Subscription
 
 
@@ -115,9 +114,9 @@ class BoundedSubscription(Subscription):
         settled = self.settled
         return tuple(hole for hole in (*self._passed, *self._ahead) if settled < hole.last)
 
-    async def _run_prelude(self, prelude: Prelude) -> None:
+    async def _run_preludes(self) -> None:
         if not await self._passed_over():
-            await super()._run_prelude(prelude)
+            await super()._run_preludes()
 
     async def _read_log(self) -> None:
         if not await self._passed_over():

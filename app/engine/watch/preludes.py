@@ -3,7 +3,8 @@
 There are two: the records as they are (Snapshot), and the part of the log between the position
 that an interest begins at and the one that its subscription has already reached (History). Both
 are pure questions to the Reader: no lock and no long transaction, because what changes meanwhile
-has a number beyond the prelude's end and is sure to follow as an event.
+has a number beyond the prelude's end and is sure to follow as an event. A page of records has a
+bound in bytes, too; snapshots of many filters are read together (``together.py``).
 
 They know nothing of queues or of who reads; the subscription decides when a page is fetched.
 """
@@ -19,7 +20,7 @@ from app.engine.branches.topic_rows import Row
 from app.engine.reader import Reader, owner_of
 from app.engine.rows.row_reads import current_rows
 from app.engine.watch.interests import Interest, Pair
-from app.store.store import Page
+from app.store.store import Page, Scan
 
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
@@ -66,8 +67,7 @@ class Snapshot:
     async def read(self, reader: Reader, position: int) -> list[Pair]:
         """Return the next page."""
         interest = self.interest
-        if self.limit is None:
-            self.limit = max(position, interest.floor)
+        self.begin(position)
         pairs = await self._live_rows(reader)
         if pairs:
             return pairs
@@ -75,21 +75,49 @@ class Snapshot:
         if self._tables and self._tables[0] is None and self._supplied is None and not wants_rows:
             pairs = await self._first(reader)
         if self._tables and not pairs:
-            page = await self._scan(reader)
-            interest = self.interest  # it may have been replaced meanwhile
-            pairs = [
+            pairs = self.taken([await self._scan(reader)])
+        return self.ended(pairs)
+
+    def asks(self, reader: Reader) -> list[Scan] | None:
+        """Return what is left to ask the store; None if others may have something for it, too."""
+        interest = self.interest
+        if interest.rows is not None or interest.topics.text[0] == "$":
+            return None
+        if self._supplied is None and None in self._tables and reader.supplies():
+            return None
+        scans = [Scan(table, interest.topics, "") for table in self._tables]
+        if scans:
+            scans[0] = scans[0]._replace(after=self._after)
+        return scans
+
+    def begin(self, position: int) -> None:
+        """Note at which position the records hold, when the first page is read."""
+        if self.limit is None:
+            self.limit = max(position, self.interest.floor)
+
+    def taken(self, pages: Iterable[Page]) -> list[Pair]:
+        """Return the records of the next pages that are for the reader."""
+        interest = self.interest  # it may have been replaced meanwhile
+        pairs: list[Pair] = []
+        limit = self.limit or 0
+        for page in pages:
+            pairs += [
                 (snapshot_of(record), interest)
                 for record in page.records
-                if record.seq <= self.limit and record.topic not in (self._supplied or ())
+                if record.seq <= limit and record.topic not in (self._supplied or ())
             ]
             if page.more and page.records:
                 self._after = page.records[-1].topic
             else:
                 self._tables.popleft()
                 self._after = ""
+        return pairs
+
+    def ended(self, pairs: list[Pair]) -> list[Pair]:
+        """Return a page, with the mark CURRENT if it is the last one."""
         if not self._tables:
             self.done = True
-            pairs.append((Event("", CURRENT, b"", seq=self.limit), self.interest))
+            pairs.append((Event("", CURRENT, b"", seq=self.limit or 0), self.interest))
         return pairs
 
     async def _scan(self, reader: Reader) -> Page:
@@ -98,8 +126,8 @@ class Snapshot:
         if interest.rows is not None:
             return await current_rows(reader, interest.rows, after, reader.scan_records)
         table = self._tables[0]
-        most = SCAN_PAGE_RECORDS if table is not None else reader.scan_records
-        return await reader.scan(table, interest.topics, after, most)
+        scans = [Scan(table, interest.topics, after)]
+        return (await reader.scan_all(scans, page_records(reader, table)))[0]
 
     async def _live_rows(self, reader: Reader) -> list[Pair]:
         """Return the next page of system rows; none of them is in the store."""
@@ -150,6 +178,11 @@ class History:
 
 
 Prelude = Snapshot | History
+
+
+def page_records(reader: Reader, table: Table | None) -> int:
+    """Return how many records are read at a time: those of undeclared topics have a setting."""
+    return SCAN_PAGE_RECORDS if table is not None else reader.scan_records
 
 
 def _tables(sources: Iterable[Source]) -> list[Table | None]:

@@ -15,7 +15,8 @@ only forward; and each filter has a ``floor``, the position from which it counts
 A filter that joins others while they read the log reads it with them, and makes void a page that
 is being fetched without it. Else it counts from what was announced before it came (its floor),
 because the queue holds only what the others wanted; when it begins earlier, it gets the part
-between as a History. Current records come as a Snapshot at the position where the filter begins.
+between as a History. Current records come as a Snapshot at the position where the filter begins;
+Snapshots that wait one behind the other are read together, and each has its own limit all the same.
 Whether the log was trimmed is asked after each read, not before: what was complete then was
 complete when it was read.
 
@@ -44,8 +45,9 @@ from app.engine.watch.gaps import Gap, Why, mark_for
 from app.engine.watch.interests import Interest, Pair
 from app.engine.watch.marks import LOGGED, READ_TO, Hole, read_to, reset, told
 from app.engine.watch.pace import Pace
-from app.engine.watch.preludes import Lost, Prelude
+from app.engine.watch.preludes import Lost
 from app.engine.watch.standing import Standing
+from app.engine.watch.together import read_first
 
 __all__ = ["Interest", "Pair", "Subscription"]
 
@@ -247,7 +249,7 @@ class Subscription(Standing):
         """Fetch one page: of the first prelude, else of the log."""
         try:
             if self._preludes:
-                await self._run_prelude(self._preludes[0])
+                await self._run_preludes()
             else:
                 await self._read_log()
         except Error as error:
@@ -261,18 +263,24 @@ class Subscription(Standing):
                 self._signalled = False
                 self._signal()
 
-    async def _run_prelude(self, prelude: Prelude) -> None:
-        try:
-            if self._pace is None and self._reader.delivery_rate:
-                self._pace = Pace(self._reader.delivery_rate)
-            if self._pace is not None:
-                await self._pace.keep()
-            pairs = await prelude.read(self._reader, self.position)
-        except Lost as lost:
-            if prelude in self._preludes:
-                self._reset([prelude.interest], lost.after, lost.trimmed)
+    async def _run_preludes(self) -> None:
+        """Fetch a page of the first prelude, or of several that can be read together."""
+        if self._pace is None and self._reader.delivery_rate:
+            self._pace = Pace(self._reader.delivery_rate)
+        if self._pace is not None:
+            await self._pace.keep()
+        if not self._preludes:  # their interests were discarded meanwhile
             return
-        if prelude in self._preludes:  # its interest may have been discarded meanwhile
+        first = self._preludes[0]
+        try:
+            read = await read_first(self._preludes, self._reader, self.position)
+        except Lost as lost:
+            if first in self._preludes:
+                self._reset([first.interest], lost.after, lost.trimmed)
+            return
+        for prelude, pairs in read:
+            if prelude not in self._preludes:  # its interest was discarded meanwhile
+                continue
             self._page.extend(pairs)
             if self._pace is not None:
                 self._pace.count(pairs)
