@@ -13,6 +13,7 @@ import { messagesPage } from './messages.js'
 import { schemaPage } from './schema.js'
 import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
+import { REFUSED } from './refused.js'
 import { note, refusal } from './rows.js'
 
 // each with what it needs: a grant, or what must be readable
@@ -29,7 +30,7 @@ const GROUPS = [
 ]
 const PAGES = Object.assign({}, ...GROUPS.map(([, pages]) => pages))
 const PORT = '$SYS/listeners/MQTT'
-const ASKED = ['#', PORT, '$SYS/schema', '$SYS/topics', // what pages have beside what they need
+const ASKED = ['#', PORT, '$SYS/schema', '$SYS/topics', REFUSED, // what pages have beside what they need
   ...Object.values(PAGES).map(([,,, needs]) => needs).filter((needs) => needs?.startsWith('$'))]
 const FIRST = ['topics', 'records', 'console', 'clients'] // on a phone; the others are under "More"
 const WORDS = { out: 'not signed in', ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',

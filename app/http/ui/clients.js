@@ -2,6 +2,7 @@
 import { calmly, clear, command, confirmed, dialog, facts, h, time, toast, trying } from './dom.js'
 import { amount, brief, moment } from './text.js'
 import { badge, refusal, rowsTable, section } from './rows.js'
+import { refusedSection } from './refused.js'
 
 const SESSIONS = '$SYS/sessions'
 const STREAMS = '$SYS/streams'
@@ -16,9 +17,10 @@ export function clientsPage(app, main) {
     ['Slow subscriptions', slow(app)]]
   const list = h('ul.log')
   const heard = events(app, list)
+  const refused = refusedSection(app)
   clear(main, h('h1', {}, 'Clients'), tables.map(([title, table]) => section(title, table.node)),
-    section('What happened', h('div.card', {}, list)))
-  return () => { for (const [, table] of tables) table.end(); heard.close() }
+    refused.node, section('What happened', h('div.card', {}, list)))
+  return () => { for (const [, table] of tables) table.end(); heard.close(); refused.close() }
 }
 
 const gapsOf = (gaps) => Object.entries(gaps ?? {}).map((pair) => pair.join(' ')).join(', ')
