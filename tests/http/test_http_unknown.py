@@ -61,6 +61,13 @@ async def test_p5_a_part_of_a_record_likewise(rest):
     assert None is (await rest.get("/Dog/1?select(nickname)")).value
 
 
+async def test_p5_a_misspelt_word_about_the_past_of_one_record_is_named(rest):
+    answer = await rest.get("/Dog/1?form=-1h")
+    assert (400, True) == (answer.status, 'did you mean "from"?' in answer.value["detail"])
+    answer = await rest.get("/Dog/1?name==Rex1")
+    assert (400, False) == (answer.status, "did you mean" in answer.value["detail"])
+
+
 async def test_p5_an_open_table_knows_what_its_records_have(rest):
     assert [] == (await rest.get("/Open/?kind==b")).value
     answer = await rest.get("/Open/?kinf==b")

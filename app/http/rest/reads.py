@@ -15,6 +15,7 @@ from app.core.suggestions import did_you_mean
 from app.core.tables import Table
 from app.core.values import parse_id
 from app.http.messages.asgi import path_of
+from app.http.messages.periods import OPENING
 from app.http.messages.replies import EMPTY, VARY, send_bytes, unless_gone
 from app.http.rest import customs, descriptions, history, listings
 from app.http.rest.asof import moment_asked, send_then
@@ -189,9 +190,10 @@ def _member(value: object, name: str) -> object:
 def _select_of(text: str, table: Table) -> Select | None:
     query = parse_query(text, table)
     if query != Query(select=query.select):
+        hint = did_you_mean(text.partition("=")[0], (*OPENING, "select", "meta"))
         raise Error(
             Code.INVALID,
             "one record has no conditions, order or limit; only select(...) means something here, "
-            f"or a query at the collection, such as {path_of(table.topic(''))!r}",
+            f"or a query at the collection, such as {path_of(table.topic(''))!r}{hint}",
         )
     return query.select
