@@ -268,6 +268,12 @@ def test_tail_begins_with_what_is_new(server):
     assert [("topic", "#"), ("start", "new")] == server.asked[0].url.params.multi_items()
 
 
+def test_tail_neither_prints_nor_counts_the_mark_of_its_beginning(server):
+    """``current`` is for programs: nothing has happened yet."""
+    server.answers = [event(6, "current") + event(7)]
+    assert ["put"] == [line.split()[1] for line in run("tail", "-n", "1").stdout.splitlines()]
+
+
 def test_tail_goes_on_after_a_cursor(server):
     server.answers = [event(8)]
     run("tail", "-n", "1", "--since", CURSOR)

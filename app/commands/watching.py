@@ -71,6 +71,8 @@ def tail(
     lost or printed twice. The state of the connection goes to standard error. Ctrl-C prints the
     cursor to continue from.
 
+    Only what happens is printed, so --count counts that alone.
+
     Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
     """
     place: Place = {"since": since} if since else {"start": "new"}
@@ -83,7 +85,7 @@ def tail(
         events = client.subscribe(topics, on_state=connection.tell, **place)
         connection.position = lambda: events.cursor
         try:
-            shown = (event for event in events if not refused or event.kind != CURRENT)
+            shown = (event for event in events if event.kind != CURRENT)
             for printed, event in enumerate(shown, 1):
                 line = _refusal(event) if refused else _line(events.cursor, event)
                 print(line, flush=True)
