@@ -1,7 +1,8 @@
 """Refusals: who was not let in, read, write or administer, as messages in the log (L9, L15).
 
 What is not taken because of what it is, such as a value that is not of its table's types, is told
-there too, and in a line of the server's output: before MQTT 5 its writer hears nothing of it (P5).
+there too. Each write that is refused for that, or because its writer may not write there, is a line
+of the server's output as well: before MQTT 5 its writer hears nothing of it (P5).
 
 They are told at ``$AUDIT/refused/<what>``, in a part of the log of their own, so that a stranger
 who is refused all day pushes out nothing of what administrators did. Who is refused again and again
@@ -94,7 +95,7 @@ class Refusals:
             "more": one.more,
             "others": self.untold,
         }
-        if code in UNFIT:
+        if code in UNFIT or (code, action) == (Code.DENIED, "write"):
             _log(told)
         one.more = self.untold = 0
         facts = {name: fact for name, fact in told.items() if fact}

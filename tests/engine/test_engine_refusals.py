@@ -119,6 +119,20 @@ async def test_p5_a_value_that_does_not_fit_is_told_with_client_topic_and_reason
     assert f"a write of sensor-7 at Dog/1 is refused: {told['reason']}" == line
 
 
+async def test_p5_a_write_below_dollar_is_told(caplog):
+    """A misspelt ``$topic`` is acknowledged to a client of 3.1.1: it is not silent either."""
+    world = World()
+    sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
+    event = Event("$delay/5/Dog/1", PUT, b"{}", None, 1, True, None, "sensor-7")
+    world.engine.submit(event, sensor, Unheard(lambda _error: None))
+    (told,) = await world.told("write")
+    assert ("sensor-7", "$delay/5/Dog/1", "denied") == tuple(
+        told[name] for name in ("client_id", "topic", "outcome")
+    )
+    [line] = [item.getMessage() for item in caplog.records if item.name == "rowcast.refused"]
+    assert f"a write of sensor-7 at $delay/5/Dog/1 is refused: {told['reason']}" == line
+
+
 async def test_p5_many_of_them_are_few_lines_and_hide_no_attempt(caplog):
     world = World()
     for _ in range(1_000):

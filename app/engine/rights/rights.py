@@ -227,11 +227,13 @@ class Rights:
         if topic.startswith(BROUGHT):
             return
         if not topic.startswith(ADMINISTERED):
-            raise Error(
-                Code.DENIED,
+            words = (
                 f"{topic!r} is the server's own: topics with $ cannot be written, except for "
-                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due",
+                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due"
             )
+            error = Error(Code.DENIED, words)
+            self._hooks.refused(caller, "write", topic, error)
+            raise error
         self.check_administer(topic, caller)
 
     def check_index(self, caller: Caller) -> None:
