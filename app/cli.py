@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from app import __version__
-from app.core.errors import Error
+from app.core.errors import Code, Error
 
 _UMASK: Final = 0o077
 """What the server and its commands write is for its owner only, whatever they write it with."""
@@ -92,13 +92,19 @@ command = typer.Typer(
 """Help is plain text: without the boxes it can be searched, and flags do not show a type."""
 
 
+_SIGN_IN: Final = (
+    "; name and password stand in ROWCAST_URL or --url, before the host: ann:my%20secret@127.0.0.1"
+)
+
+
 def main() -> None:
     """Run the command; the entry point of the script ``rowcast``."""
     os.umask(_UMASK)
     try:
         command()
     except Error as error:
-        print(f"rowcast: {error.full}", file=sys.stderr)
+        hint = _SIGN_IN if error.code is Code.UNAUTHENTICATED else ""
+        print(f"rowcast: {error.full}{hint}", file=sys.stderr)
         sys.exit(1)
 
 

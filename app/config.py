@@ -76,7 +76,10 @@ def _origin(value: str) -> str:
 
 def _address(value: str) -> str:
     if value and not re.fullmatch(r"https?://[^/\s]+/?", value):
-        raise ValueError("should be an address such as http://127.0.0.1:9926")
+        raise ValueError(
+            "should be an address such as http://127.0.0.1:9926, without a path and without spaces "
+            "(%20 in a password)"
+        )
     return value.rstrip("/")
 
 

@@ -70,6 +70,26 @@ def run(*arguments, stdin=None):
 # -- help and failure ------------------------------------------------------------------------------
 
 
+def test_who_has_to_sign_in_is_told_how(server, monkeypatch, capsys):
+    body = {"title": "Not signed in", "status": 401, "code": "unauthenticated"}
+    kind = {"Content-Type": "application/problem+json"}
+    server.answers = [httpx.Response(401, json=body, headers=kind)]
+    monkeypatch.setattr("sys.argv", ["rowcast", "get", "Dog/9"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "stand in ROWCAST_URL or --url" in capsys.readouterr().err
+
+
+def test_a_list_of_nothing_says_so_to_people(server):
+    server.answers = [b"[]", b"[]"]
+    for words, told in (
+        (("sessions",), "no MQTT client has a session\n"),
+        (("dead-letters", "list", "x"), "no dead letters of a bridge x\n"),
+    ):
+        done = run(*words)
+        assert ("", told) == (done.stdout, done.stderr)
+
+
 def test_a_refusal_is_one_sentence_on_standard_error(server, monkeypatch, capsys):
     server.answers = [problem(404, "Not found", "nothing is at Dog/9")]
     monkeypatch.setattr("sys.argv", ["rowcast", "get", "Dog/9"])

@@ -91,7 +91,8 @@ def test_a_directory_that_is_made_is_told(tmp_path):
 
 
 def test_users_are_listed_and_removed(path):
-    assert "" == run("list").output
+    empty = run("list")
+    assert ("", "data/users.json has no users\n") == (empty.stdout, empty.stderr)
     run("add", "bob", stdin="x\n")
     run("add", "ann", "--no-password", "--no-read", "--no-write")
     assert "ann: nothing\nbob: read, write, password\n" == run("list").output

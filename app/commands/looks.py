@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from app.codecs.registry import JSON
+from app.commands.output import printable
 from app.commands.server import UrlOption, client_of
 from app.core.errors import Code, Error
 from rowcast_client.calls import topic_path
@@ -62,7 +63,8 @@ def sessions(
     """
     path = SESSIONS + quote(client_id, safe="")
     if not end:
-        _show_rows(path, url)
+        if not _show_rows(path, url):
+            print("no MQTT client has a session", file=sys.stderr)
         return
     if not client_id:
         raise Error(Code.INVALID, "--end ends one session: name its client")
@@ -80,7 +82,9 @@ def list_letters(
     Example: rowcast dead-letters list cloud
     """
     query = f"?broker=={quote(broker, safe='')}" if broker else ""
-    _show_rows(LETTERS + query, url)
+    if not _show_rows(LETTERS + query, url):
+        of = f" of a bridge {printable(broker)}" if broker else ""
+        print(f"no dead letters{of}", file=sys.stderr)
 
 
 @letters.command()
@@ -116,15 +120,21 @@ def remove(
         client.request("DELETE", _path_of(what))
 
 
-def _show_rows(path: str, url: str | None) -> None:
-    """Print what stands below $SYS: one row, or the pages of a list. It comes as JSON only."""
+def _show_rows(path: str, url: str | None) -> int:
+    """Print what stands below $SYS: one row, or the pages of a list; tell how many rows.
+
+    It comes as JSON only.
+    """
+    shown = 0
     with client_of(url) as client:
         while path:
             answer = client.request("GET", path, headers={"Accept": JSON})
             rows = answer.json()
             for row in rows if isinstance(rows, list) else [rows]:
                 print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
+                shown += 1
             path = answer.links.get("next", {}).get("url", "")
+    return shown
 
 
 def _path_of(letter: str) -> str:

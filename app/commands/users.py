@@ -159,6 +159,8 @@ def list_users(
     """
     path = _path(config, data, file)
     known = read_users(path).users.values() if path.exists() else ()
+    if not known:
+        print(f"{path} has no users", file=sys.stderr)
     for one in sorted(known, key=lambda one: one.name):
         if as_json:
             print_row(_facts(one))

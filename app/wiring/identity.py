@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shlex
 import time
 from collections.abc import Callable
 
@@ -35,6 +36,9 @@ class Identity:
         self.users.load()
         self._foreign = config.security.jwt.foreign()
         self._anonymous = config.security.anonymous
+        given = config.security.users  # else it is in the data directory
+        place = str((config.users_file if given else config.data).resolve())
+        self._where = f"{'--file' if given else '--data'} {shlex.quote(place)}"
         required = ("mqtt",) if config.mqtt.require_authentication else ()
         self.authenticator = Authenticator(
             config.security.anonymous,
@@ -62,7 +66,7 @@ class Identity:
         """Return how the first user is made, for the person who started it; later nothing."""
         if self.authenticator.in_force:
             return []
-        ways = "rowcast user add NAME --role admin"
+        ways = f"rowcast user add NAME --role admin {self._where}"
         if self._anonymous != "nobody":
             ways = f"setup code {self.directory.setup_code}, or: {ways}"
         return [f"  first administrator    {ways}"]

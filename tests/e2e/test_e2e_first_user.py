@@ -98,5 +98,6 @@ def test_with_the_code_it_is_made_over_any_door(server, door):
 def test_where_nobody_comes_in_without_a_name_no_code_is_shown(tmp_path):
     with Server(tmp_path, settings={"security.anonymous": "nobody"}) as server:
         assert "setup code" not in server.log
-        assert "first administrator    rowcast user add" in server.log
+        told = f"rowcast user add NAME --role admin --data {tmp_path.resolve()}"
+        assert f"first administrator    {told}" in server.log
         assert 401 == server.request("PUT", "/$SYS/users/eve", json=EVE).status_code

@@ -127,8 +127,9 @@ def test_the_commands_show_rows_of_the_server(tmp_path):
     """O9: sessions and dead letters as lines of JSON, none, one or all of them."""
     with Server(tmp_path) as server, Mqtt(server.mqtt_port, client_id="sensor-7") as _:
         url = ("--url", f"http://127.0.0.1:{server.http_port}")
-        assert (0, "") == shown("dead-letters", "list", *url)
-        assert (0, "") == shown("dead-letters", "list", "cloud", *url)
+        assert (0, "no dead letters\n") == shown("dead-letters", "list", *url)
+        of_cloud = (0, "no dead letters of a bridge cloud\n")
+        assert of_cloud == shown("dead-letters", "list", "cloud", *url)
         for words in (("sessions",), ("sessions", "sensor-7")):
             code, lines = shown(*words, *url)
             names = [json.loads(line)["client_id"] for line in lines.splitlines()]
