@@ -12,6 +12,7 @@ from app.broker.sessions.wills import WILLS
 from app.broker.settings import BrokerSettings
 from app.bus.bus import Bus
 from app.core.clock import HybridClock
+from app.core.read_limits import READER_THREADS
 from app.core.tables import Attribute, Logs, Role, Table, Type
 from app.core.topics import TopicFilter
 from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
@@ -21,6 +22,7 @@ from app.engine.commit import Committer
 from app.engine.engine import Engine
 from app.engine.groups.group_table import OWNER as GROUPS
 from app.engine.in_hand import WriteBounds
+from app.engine.read_queue import ReadQueue
 from app.engine.reader import Reader
 from app.engine.registry import Registry
 from app.engine.retained.expiries import EndOfRecords, Expiries
@@ -89,6 +91,10 @@ class Tap:
         return self.index == len(self._world.store.shadow)
 
 
+SLOW_READS_MAX = 1_000
+"""Reads at once where each takes half a second: five could not keep up with these clients."""
+
+
 class Ordered(dict):
     """A set that is gone through in the order of its making, so that a seed is a replay."""
 
@@ -109,7 +115,8 @@ class Server:
         self.ended_at = inf
         self.loop = loop
         self.writer = SimExecutor(loop, rng, ordered=True)
-        self.readers = SimExecutor(loop, rng, ordered=False, slowness=rng.choice((1, 1, 10)))
+        slowness = rng.choice((1, 1, 10))
+        self.readers = SimExecutor(loop, rng, ordered=False, slowness=slowness)
         store.meanwhile = self.readers.work_one
         store.open(TABLES)
         bus = Bus()
@@ -123,6 +130,12 @@ class Server:
         bounds = WriteBounds(batch=world.fork("bounds").choice((1_500, 6_000, 1_000_000)))
         committer = Committer(store, bus, self.cache, clock, self.writer, bounds)
         self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
+        self.reader.queue = ReadQueue(
+            store,
+            self.readers,
+            READER_THREADS if slowness == 1 else SLOW_READS_MAX,
+            meter=lambda: lambda: 0.0,  # of a processor's time, so that a seed is a replay
+        )
         registry = Registry(TABLES, logged=world.keeps_undeclared)
         keep = Keep(events=rng.choice((0, 5, 20)))
         topics = TopicSettings(rng.choice((0.02, 0.2, 2)), keep=keep)

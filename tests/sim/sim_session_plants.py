@@ -336,7 +336,7 @@ HIDDEN_PLANTS = {
     forget_what_must_be_logged: (0, 1, 4),
     send_qos_0_again_after_a_kill: (4, 21, 28),
     send_current_records_again_after_a_kill: (30, 2, 39),
-    do_not_try_removals_again: (16, 23, 53),
+    do_not_try_removals_again: (8, 49, 50),
     let_sessions_live_for_ever: (0, 1, 2),
     do_not_save_that_a_client_left: (154, 251, 403),
     keep_wills_in_memory: (3, 4, 17),
