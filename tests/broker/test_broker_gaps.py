@@ -349,6 +349,24 @@ async def test_what_came_with_qos_0_before_a_kill_does_not_come_with_a_higher_on
     assert [(b"y", 1)] == [(x.payload, x.qos) for x in heard if isinstance(x, Publish)]
 
 
+async def test_what_waits_after_a_kill_does_not_come_with_qos_0():
+    """C2: it may have come with QoS 1 before the kill; now its filter asks for QoS 0."""
+    world = World()
+    peer = await world.subscribed("a", qos=1, connect=lasting())
+    for text in (b"x", b"y", b"z"):
+        await world.say("a", text)
+    assert [b"x", b"y", b"z"] == payloads(await peer.hear())
+    world = await world.killed()
+    peer = world.peer()
+    few = {"session_expiry_interval": 3600, "receive_maximum": 1}
+    heard = await peer.ask(Connect(5, "s", clean_start=False, properties=few))
+    heard += await peer.hear()
+    heard += await peer.ask(Subscribe(7, (Subscription("a", 0, retain_handling=2),)))
+    heard += await peer.ask(Puback(next(x.packet_id for x in heard if isinstance(x, Publish))))
+    heard += await peer.hear()
+    assert [(b"x", 1)] == [(x.payload, x.qos) for x in heard if isinstance(x, Publish)]
+
+
 # -- silence ---------------------------------------------------------------------------------------
 
 
