@@ -338,7 +338,7 @@ HIDDEN_PLANTS = {
     send_current_records_again_after_a_kill: (30, 2, 39),
     do_not_try_removals_again: (8, 49, 50),
     let_sessions_live_for_ever: (0, 1, 2),
-    do_not_save_that_a_client_left: (154, 251, 403),
+    do_not_save_that_a_client_left: (100, 118, 129),
     keep_wills_in_memory: (3, 4, 17),
     lose_wills_that_the_disk_refuses: (111, 140, 142),
 }
