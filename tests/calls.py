@@ -1,0 +1,150 @@
+"""Counts the Python calls of the server that one request costs, with ``sys.setprofile``.
+
+A count does not depend on the machine, as a time would. Only functions of ``app/`` count, on every
+thread, from the moment the request is sent until its answers have come. Timers of the server may
+fall into a measurement, so the least of several counts is taken.
+"""
+
+import asyncio
+import sys
+import threading
+from collections import Counter
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.mqtt.encode import encode
+from app.mqtt.packets import Connect, Publish, Subscribe, Subscription
+from house import APP
+from serving import application
+
+ROUNDS = 20
+"""How often a request is made; the least of the counts is taken."""
+WARM = 50
+"""Requests before the first that counts, so that what is compiled or remembered once is there."""
+ANSWER_SECONDS = 20
+TURNS = 5
+"""Turns of the loop after the last answer, for what follows it at once."""
+VERSION = 5
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String!
+  breed: String @indexed
+}
+"""
+RETAINED = Publish("Dog/1", b'{"name":"Rex","breed":"collie"}', qos=1, retain=True, packet_id=1)
+PLAIN = Publish("plain/1", b"21.5", qos=0)
+PUT = (
+    b"PUT /Dog/1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 31\r\n\r\n{"name":"Rex","breed":"collie"}'
+)
+
+
+class Calls:
+    """Counts calls by function while it is open; threads begin to be watched when they start."""
+
+    def __init__(self):
+        self.by_function = Counter()
+        self._on = False
+
+    def watch_new_threads(self):
+        """Let the server's threads be counted too, which it has yet to start."""
+        threading.setprofile(self._note)
+
+    def __enter__(self):
+        self.by_function.clear()
+        self._on = True
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_):
+        self._on = False
+        sys.setprofile(None)
+
+    def close(self):
+        """Watch no thread any more that is started from now on."""
+        threading.setprofile(None)
+
+    def _note(self, frame, event, _argument):
+        code = frame.f_code
+        if self._on and event == "call" and code.co_filename.startswith(_HERE):
+            self.by_function[f"{code.co_filename[len(_HERE) :]}:{code.co_qualname}"] += 1
+
+
+_HERE = f"{APP}/"
+
+
+class Peer:
+    """A client that sends bytes and waits for what comes back."""
+
+    def __init__(self, reader, writer):
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def mqtt(cls, port, name):
+        """Connect as an MQTT client."""
+        peer = cls(*await asyncio.open_connection("127.0.0.1", port))
+        peer.send(encode(Connect(VERSION, name), VERSION))
+        await peer.answer()
+        return peer
+
+    def send(self, data):
+        self._writer.write(data)
+
+    async def answer(self):
+        """Wait for an answer, which the server writes with one call."""
+        assert await asyncio.wait_for(self._reader.read(65536), ANSWER_SECONDS)
+
+    def close(self):
+        self._writer.close()
+
+
+@asynccontextmanager
+async def server(folder: Path, calls: Calls):
+    """Run a server whose threads are watched."""
+    calls.watch_new_threads()
+    try:
+        async with application(folder, SCHEMA) as running:
+            yield running
+    finally:
+        calls.close()
+
+
+async def count(calls, request, sender, listeners):
+    """Return the least number of calls, and by which functions, from a request to all answers."""
+    least = None
+    for round_ in range(WARM + ROUNDS):
+        with calls:
+            sender.send(request)
+            for peer in listeners:
+                await peer.answer()
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+        found = Counter(calls.by_function)
+        if round_ >= WARM and (least is None or found.total() < least.total()):
+            least = found
+    return least
+
+
+async def of_publish(running, calls, message, topics):
+    """Count a PUBLISH with one subscriber, whose QoS is 0."""
+    port = running.mqtt_port
+    publisher, subscriber = await Peer.mqtt(port, "publisher"), await Peer.mqtt(port, "subscriber")
+    subscriber.send(encode(Subscribe(1, (Subscription(topics, 0),)), VERSION))
+    await subscriber.answer()
+    listeners = [subscriber, *([publisher] if message.qos else [])]
+    try:
+        return await count(calls, encode(message, VERSION), publisher, listeners)
+    finally:
+        publisher.close()
+        subscriber.close()
+
+
+async def of_put(running, calls):
+    """Count a PUT of a record."""
+    client = Peer(*await asyncio.open_connection("127.0.0.1", running.http_port))
+    try:
+        return await count(calls, PUT, client, [client])
+    finally:
+        client.close()
