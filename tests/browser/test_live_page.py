@@ -221,6 +221,10 @@ window.WebSocket = class {
 """
 
 
+EVENTS = "section:has(> h2:text('What happened')) .log"
+"""On the page of clients, where refused messages are listed, too."""
+
+
 def test_an_operator_looks_after_the_server(opened, server):
     """O8, M11: figures, sessions, snapshots and events; a session is ended, a snapshot made."""
     page = opened("snapshots")
@@ -234,7 +238,7 @@ def test_an_operator_looks_after_the_server(opened, server):
         client.subscribe("other/+")
         has(page, "[data-row=to-be-ended]", "some/where")
         server.request("PUT", "/some/where", json=1)
-        has(page, ".log", "subscribed")
+        has(page, EVENTS, "subscribed")
         client.message()  # acknowledged after all this
         has(page, "section:has(> h2:text('Slow')) tbody", "to-be-ended")
         page.get_by_role("button", name="Show to-be-ended").click()
@@ -245,7 +249,7 @@ def test_an_operator_looks_after_the_server(opened, server):
         page.get_by_role("button", name="End the session").click()
         expect(page.locator("[data-row=to-be-ended]")).to_have_count(0)
         assert ADMINISTRATIVE_ACTION == client.receive().reason
-    has(page, ".log", "to-be-ended")
+    has(page, EVENTS, "to-be-ended")
     turn_to(page, "snapshots")
     has(page, "tbody", "newest")
 

@@ -321,7 +321,7 @@ SESSION_PLANTS = (
 
 HIDDEN_PLANTS = {
     save_flights_without_their_groups: (1,),
-    forget_what_groups_have_open: (49,),
+    forget_what_groups_have_open: (128, 145, 158),
     send_pubrel_before_the_release_is_on_disk: (135,),
     send_pubcomp_before_the_identifier_is_free_on_disk: (24, 4, 7),
     send_suback_before_the_filter_is_on_disk: (40, 27, 76),
