@@ -80,6 +80,7 @@ _ANYTHING = st.recursive(
 _KEYS = sorted(config_keys())
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*_KEYS, "http", "mqtt.x", "", ".", "a..b"]), _ANYTHING))
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_set_is_taken_or_refused_with_its_place(given_settings):

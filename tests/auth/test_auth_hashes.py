@@ -86,6 +86,7 @@ async def test_l11_an_unknown_name_costs_the_work_of_a_wrong_password():
     assert ["Verifier", "Verifier"] == await checks(MemoryUsers(user("bob")), "bob", "eve")
 
 
+@pytest.mark.slow
 async def test_l11_where_users_differ_unknown_names_do_too():
     names = [f"nobody{number}" for number in range(20)]
     kinds = await checks(MemoryUsers(NEW, user("bob")), *names)

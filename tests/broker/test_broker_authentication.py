@@ -451,6 +451,7 @@ async def test_l11_who_guesses_from_everywhere_is_slowed_down_and_the_user_is_no
     assert CONTINUE is (await usual.begin()).reason
 
 
+@pytest.mark.slow
 async def test_p3_guesses_with_a_users_client_id_do_not_keep_the_user_out():
     world = Guarded(tries=Tries(2, 300.0, lambda: 0.0))
     for number in range(99):

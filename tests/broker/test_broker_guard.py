@@ -167,6 +167,7 @@ def test_p3_whoever_flaps_without_a_name_shuts_no_user_out(clock):
     assert Reason.BANNED == reason(guard.identify("10.0.0.9", "meter", "ben"))
 
 
+@pytest.mark.slow
 def test_a_flood_from_many_addresses_never_makes_it_grow(clock):
     """D57: a hundred thousand peers, each with its own client id of 64 KiB at its worst."""
     settings = GuardSettings(connects_per_peer_per_second=1, drops=1)

@@ -78,6 +78,7 @@ def test_bad_input_live_objects_are_refused(tag, content):
         cbor.decode(cbor2.dumps({"a": [cbor2.CBORTag(tag, content)]}))
 
 
+@pytest.mark.slow
 def test_bad_input_every_other_tag_is_refused():
     refused = set()
     for tag in range(70_000):
@@ -192,6 +193,7 @@ def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
         assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(values, st.data())
 def test_bad_input_one_byte_changed(value, data):

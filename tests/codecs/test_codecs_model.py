@@ -41,6 +41,7 @@ def test_a19_ten_thousand_values_are_equal_across_all_nine_pairs(value):
     check_all_pairs(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(values)
 def test_a19_values_are_equal_across_all_nine_pairs(value):

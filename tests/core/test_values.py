@@ -472,6 +472,7 @@ RECORDS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(RECORDS, st.booleans())
 def test_a_checked_value_is_right_for_ever(value, partial):
     """Any value is refused with UNPROCESSABLE, or comes back such that a second check keeps it."""
@@ -484,6 +485,7 @@ def test_a_checked_value_is_right_for_ever(value, partial):
         assert "secret" not in DOG.visible(DOG.plain(once))
 
 
+@pytest.mark.slow
 @given(JSON, JSON)
 def test_any_patch_gives_a_value_or_a_refusal(current, patch):
     try:

@@ -200,6 +200,7 @@ async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(
         assert 404 == (await rest.get("/Dog/1", authorization=ANN)).status
 
 
+@pytest.mark.slow
 async def test_p3_wrong_names_lock_nobody_out(tmp_path):
     async with world(folder=tmp_path, **slow_after(1)) as rest:
         for number in range(30):

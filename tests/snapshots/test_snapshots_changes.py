@@ -20,6 +20,7 @@ def world(tmp_path):
     return World(tmp_path, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "settings"), [(0, {}), (1, QUIET)])
 async def test_a_snapshot_and_its_changes_are_the_later_snapshot(tmp_path, seed, settings):
     """M2, S6, S10: digest(snapshot N + events N+1..M) = digest(table at M), for each table."""

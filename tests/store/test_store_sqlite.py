@@ -45,6 +45,7 @@ def test_second_server_is_refused(place):
     place.start()
 
 
+@pytest.mark.slow
 def test_second_server_is_refused_when_the_lock_file_was_removed(place):
     """As it is by whoever tidies up; a server that is refused leaves no lock behind."""
     program = f"from app.store.sqlite import SqlStore; SqlStore({str(place.path)!r}).close()"
@@ -284,6 +285,7 @@ LEVELS = st.sampled_from(["a", "b", "*", "?", "[", "]", "[a]", "a*b", "é", "$x"
 FILTER_LEVELS = st.lists(st.sampled_from(["+", "a", "b", "*", "?", "[", "[a]", ""]), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     misses=st.sampled_from([1, 2, 16]),
