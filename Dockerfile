@@ -12,15 +12,14 @@ COPY requirements-server.lock .
 RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock
 COPY LICENSE .
 COPY app app
-COPY rowcast_client rowcast_client
 COPY schema.graphql .
 COPY resources resources
-RUN printf '#!/bin/sh\nexec python -m app.cli "$@"\n' > /usr/local/bin/rowcast \
+RUN printf '#!/bin/sh\nexec python -m rowcast "$@"\n' > /usr/local/bin/rowcast \
   && chmod +x /usr/local/bin/rowcast \
   && useradd --system --no-create-home rowcast \
   && mkdir /data && chown rowcast /data
 
-ENV PYTHONPATH=/srv/rowcast PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PYTHONPATH=/srv/rowcast/app PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER rowcast
 VOLUME /data
 EXPOSE 9926 1883 9927 8883

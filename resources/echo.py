@@ -1,6 +1,6 @@
 """A WebSocket that says again what it hears: connect to /Echo."""
 
-from app.api import Resource
+from rowcast.api import Resource
 
 
 class Echo(Resource):

@@ -15,6 +15,7 @@ from coverage import Coverage
 from coverage.exceptions import NoDataError
 
 ROOT = Path(__file__).parent.parent
+APP = ROOT / "app" / "rowcast"
 ROOMS = ("core", "schema", "codecs", "mqtt", "auth", "bus", "store", "engine")
 ENOUGH = 100.0
 SETTINGS = """
@@ -69,12 +70,12 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
 
 def _modules(room: str) -> list[Path]:
-    return sorted(path for path in (ROOT / "app" / room).rglob("*.py") if path.read_text().strip())
+    return sorted(path for path in (APP / room).rglob("*.py") if path.read_text().strip())
 
 
 def _contexts(module: Path) -> list[str]:
     """Return patterns of the contexts that count: import time, and the module's own tests."""
-    folder = ROOT / "tests" / module.relative_to(ROOT / "app").parts[0]
+    folder = ROOT / "tests" / module.relative_to(APP).parts[0]
     own = [path.name for path in folder.glob(f"test_*{module.stem}*.py")]
     files = "|".join(re.escape(name) for name in own) or r"test_\w+\.py"
     return ["^$", rf"/({files})::"]

@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from app.core.events import PUT, Event
-from app.schema import parse_schema
-from app.store.sqlite import SqlStore
+from rowcast.core.events import PUT, Event
+from rowcast.schema import parse_schema
+from rowcast.store.sqlite import SqlStore
 from serving import Server
 
 SCHEMA = """

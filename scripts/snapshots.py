@@ -15,7 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from app.mqtt.packets import Puback, Publish
+from rowcast.mqtt.packets import Puback, Publish
 from serving import ROWCAST, Server, environment
 from talking import Mqtt
 

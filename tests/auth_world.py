@@ -4,10 +4,10 @@ import hashlib
 import hmac
 from base64 import b64decode, b64encode
 
-from app.auth.users import User
-from app.auth.verifier import make_verifier
-from app.core.callers import ALL, Grants
-from app.core.entry_limits import PASSWORD_ITERATIONS_MIN
+from rowcast.auth.users import User
+from rowcast.auth.verifier import make_verifier
+from rowcast.core.callers import ALL, Grants
+from rowcast.core.entry_limits import PASSWORD_ITERATIONS_MIN
 
 SECRET = bytes(32)
 

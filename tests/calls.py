@@ -1,8 +1,8 @@
 """Counts the Python calls of the server that one request costs, with ``sys.setprofile``.
 
-A count does not depend on the machine, as a time would. Only functions of ``app/`` count, on every
-thread, from the moment the request is sent until its answers have come. Timers of the server may
-fall into a measurement, so the least of several counts is taken.
+A count does not depend on the machine, as a time would. Only functions of ``app/rowcast`` count,
+on every thread, from the moment the request is sent until its answers have come. Timers of the
+server may fall into a measurement, so the least of several counts is taken.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connect, Publish, Subscribe, Subscription
 from house import APP
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect, Publish, Subscribe, Subscription
 from serving import application
 
 ROUNDS = 20

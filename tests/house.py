@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import COMMANDS
+from rowcast.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
-APP = ROOT / "app"
-PARTS = ("app", "docs", "pyspark_rowcast", "rowcast_client", "resources", "scripts", "tests", ".ci")
+APP = ROOT / "app" / "rowcast"
+PARTS = ("app", "docs", "resources", "scripts", "tests", ".ci")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 
@@ -37,19 +37,19 @@ FLOORS = {
     "api": 4,
     "wiring": 5,
 }
-"""Each room of ``app`` and its floor (app/README.md). ``api`` is a room of one module."""
+"""Each room of ``rowcast`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {"main", "config", "cli", "commands", "settings", "wiring"}
+WIRING = {"__main__", "main", "config", "cli", "commands", "settings", "wiring"}
 """The modules and folders of the top floor: one room."""
 
-STARTED_BY_NAME = {"app.cli", "app.api", "app.store.memory"} | {
-    f"app.commands.{place.module}" for place in COMMANDS.values()
+STARTED_BY_NAME = {"rowcast.cli", "rowcast.__main__", "rowcast.api", "rowcast.store.memory"} | {
+    f"rowcast.commands.{place.module}" for place in COMMANDS.values()
 }
 """Modules entered from outside: commands, the face that resources import, the tests' store."""
 
 
 def room_of(module: str) -> str:
-    """Return the room that a module of ``app`` is in; empty for ``app`` itself."""
+    """Return the room that a module of ``rowcast`` is in; empty for ``rowcast`` itself."""
     parts = module.split(".")
     if len(parts) < 2:
         return ""
@@ -76,8 +76,9 @@ class Source:
 
     @property
     def module(self) -> str:
-        """Return its dotted name: ``app.core.topics``; a package's is that of its folder."""
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        """Return its dotted name: ``rowcast.core.topics``; a package's is that of its folder."""
+        path = self.path.removeprefix("app/").removesuffix(".py").removesuffix("/__init__")
+        return path.replace("/", ".")
 
     @property
     def is_package(self) -> bool:
@@ -86,13 +87,13 @@ class Source:
 
     @property
     def room(self) -> str:
-        """Return the room of ``app`` that it is in; empty outside ``app``."""
-        return room_of(self.module) if self.path.startswith("app/") else ""
+        """Return the room of ``rowcast`` that it is in; empty outside it."""
+        return room_of(self.module) if self.path.startswith("app/rowcast/") else ""
 
     @property
     def floor(self) -> int:
-        """Return the floor of its room; the ground for ``app`` itself, the roof outside."""
-        if not self.path.startswith("app/"):
+        """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
+        if not self.path.startswith("app/rowcast/"):
             return 9
         return FLOORS.get(self.room, 0)
 

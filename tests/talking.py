@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 from websockets.sync.client import ClientConnection, connect
 
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import (
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import (
     MQTT_5,
     Connack,
     Connect,
@@ -34,7 +34,7 @@ from app.mqtt.packets import (
     Unsuback,
     Unsubscribe,
 )
-from app.mqtt.violations import Violation
+from rowcast.mqtt.violations import Violation
 from serving import PATIENCE_SECONDS, Server
 
 RECEIVE_BYTES = 65_536

@@ -6,11 +6,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import app.cli
-from app import __version__
-from app.cli import command, load_command
+import rowcast.cli
+from rowcast import __version__
+from rowcast.cli import command, load_command
 
-COMMANDS = [name for name in app.cli.COMMANDS if not hasattr(load_command(name), "commands")]
+COMMANDS = [name for name in rowcast.cli.COMMANDS if not hasattr(load_command(name), "commands")]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -28,13 +28,15 @@ def test_the_version_is_told():
 def test_version_and_help_import_no_command(arguments):
     """Importing them all takes a second of CPU, so the command line imports the one that runs."""
     code = (
-        "import sys; from app.cli import command; command(sys.argv[1:], standalone_mode=False); "
-        "print(*(name for name in sys.modules if name.startswith(('app.', 'httpx', 'graphql'))))"
+        "import sys; from rowcast.cli import command; "
+        "command(sys.argv[1:], standalone_mode=False); "
+        "known = ('rowcast.', 'httpx', 'graphql'); "
+        "print(*(name for name in sys.modules if name.startswith(known)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, arguments], capture_output=True, text=True, check=True
     )
-    assert ["app.cli", "app.core", "app.core.errors"] == sorted(
+    assert ["rowcast.cli", "rowcast.core", "rowcast.core.errors"] == sorted(
         result.stdout.split("\n")[-2].split()
     )
 
@@ -43,7 +45,7 @@ def test_help_names_every_command_on_a_line_of_its_own():
     lines = [
         line.split()[0] for line in run("--help").output.split("Commands:")[1].splitlines() if line
     ]
-    assert list(app.cli.COMMANDS) == lines
+    assert list(rowcast.cli.COMMANDS) == lines
 
 
 def test_no_flag_shows_a_type():

@@ -5,18 +5,18 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import app.auth.passwords
-import app.commands.users
-from app.auth.users_file import read_users
-from app.cli import command
-from app.core.callers import Grants
-from app.core.errors import Code, Error
+import rowcast.auth.passwords
+import rowcast.commands.users
+from rowcast.auth.users_file import read_users
+from rowcast.cli import command
+from rowcast.core.callers import Grants
+from rowcast.core.errors import Code, Error
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app.auth.passwords, "PASSWORD_ITERATIONS", 4096)
+    monkeypatch.setattr(rowcast.auth.passwords, "PASSWORD_ITERATIONS", 4096)
     return tmp_path / "data" / "users.json"
 
 
@@ -123,8 +123,8 @@ def test_a_person_is_asked_twice(path, monkeypatch):
         return "pencil"
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(app.commands.users.typer, "prompt", prompt)
-    app.commands.users.add("ann")
+    monkeypatch.setattr(rowcast.commands.users.typer, "prompt", prompt)
+    rowcast.commands.users.add("ann")
     assert [("Password", {"hide_input": True, "confirmation_prompt": True})] == asked
     assert read_users(path).users["ann"].verifier.matches("pencil")
 
@@ -155,7 +155,7 @@ def test_a_user_is_disabled_until_it_is_added_again(path):
     assert "ann: read, write, password, disabled\n" == run("list").output
     assert "changed ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
     with pytest.raises(Error, match="has no user eve"):
-        app.commands.users.disable("eve", None, None, path)
+        rowcast.commands.users.disable("eve", None, None, path)
 
 
 @pytest.mark.parametrize("option", ["nothing", "=x"])

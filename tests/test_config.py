@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Config, config_keys, load_config
-from app.core.errors import Code, Error
-from app.mqtt.reasons import Reason
-from app.store.store import Keep
 from house import sources
+from rowcast.config import Config, config_keys, load_config
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.reasons import Reason
+from rowcast.store.store import Keep
 
 
 @pytest.fixture
@@ -263,7 +263,9 @@ def test_every_default_is_a_legal_value(write):
 
 def test_no_setting_does_nothing():
     """Each is read by the server or by a command, not only accepted."""
-    text = "\n".join(source.text for source in sources("app") if source.path != "app/config.py")
+    text = "\n".join(
+        source.text for source in sources("app/rowcast") if source.path != "app/rowcast/config.py"
+    )
     names = {
         "schema": "schema_file",
         "mqtt.webSocket": "web_socket",

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.config import Config, config_keys, load_config
-from app.core.errors import Code, Error
+from rowcast.config import Config, config_keys, load_config
+from rowcast.core.errors import Code, Error
 
 
 def refusal(folder, text):

@@ -17,17 +17,17 @@ import pytest
 import typer.core
 import typer.main
 
-import app
-from app.cli import command, load_command
-from app.config import config_keys, load_config
-from app.core import events
-from app.core.errors import Code
-from app.engine.resource import OVERRIDABLE
-from app.schema import parse_schema
+import rowcast
 from house import APP, FLOORS, ROOT, expect_none, relative
+from rowcast.cli import command, load_command
+from rowcast.config import config_keys, load_config
+from rowcast.core import events
+from rowcast.core.errors import Code
+from rowcast.engine.resource import OVERRIDABLE
+from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"
-TOUR = APP / "README.md"
+TOUR = ROOT / "app" / "README.md"
 CHAPTERS = sorted((ROOT / "docs").glob("*.md"))
 MANUAL = [README, *CHAPTERS]
 DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR)]
@@ -257,7 +257,7 @@ def tour():
 def test_changes_name_this_version(readme):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     newest = re.search(r"^#+ .*?(\d+\.\d+\.\d+)", section(readme, "Changes"), re.MULTILINE)
-    assert (version, version) == (app.__version__, newest and newest[1])
+    assert (version, version) == (rowcast.__version__, newest and newest[1])
 
 
 def test_the_manual_names_every_setting(manual):
@@ -392,7 +392,7 @@ def test_a_missing_place_is_noticed(text):
         "core/topics",
         "core/topics.py:TopicFilter.matches",
         "core/limits.py:TOPIC_BYTES_MAX",
-        "app/core/",
+        "app/rowcast/core/",
         "tests/house.py",
         "pyproject.toml",
         "Dog/1",

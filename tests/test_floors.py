@@ -76,7 +76,7 @@ def _is_dynamic_import(node: ast.Call) -> bool:
 def upward_imports(source: Source) -> Iterator[str]:
     """A room imports any lower floor, never its own floor's other rooms, never above."""
     for line, name in imports(source):
-        if name.split(".")[0] != "app" or name == "app.__version__":
+        if name.split(".")[0] != "rowcast" or name == "rowcast.__version__":
             continue
         room = room_of(name)
         if room == source.room:
@@ -87,7 +87,7 @@ def upward_imports(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line}: {name} is in no room that tests/house.py knows"
         elif FLOORS[room] >= source.floor:
             yield (
-                f"{source.path}:{line}: floor {source.floor} ({source.room or 'app'}) must not "
+                f"{source.path}:{line}: floor {source.floor} ({source.room or 'rowcast'}) must not "
                 f"import floor {FLOORS[room]} ({name}); have it passed in as an argument"
             )
 
@@ -116,13 +116,13 @@ def leaks(source: Source) -> Iterator[str]:
 def client_imports(source: Source) -> Iterator[str]:
     """The Python client knows the server's words and formats, and nothing of its inside."""
     for line, name in imports(source):
-        if name.split(".")[0] == "app" and room_of(name) not in {"core", "codecs"}:
+        if name.split(".")[0] == "rowcast" and room_of(name) not in {"core", "codecs"}:
             yield f"{source.path}:{line}: the client speaks HTTP; it must not import {name}"
 
 
 def environment_reads(source: Source) -> Iterator[str]:
-    """Only app/config.py reads the environment; Spark, another program, has its own such place."""
-    if source.path in {"app/config.py", "app/pipeline/environment.py"}:
+    """Only config.py reads the environment; Spark, another program, has its own such place."""
+    if source.path in {"app/rowcast/config.py", "app/rowcast/pipeline/environment.py"}:
         return
     for node in source.nodes:
         named = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
@@ -132,15 +132,15 @@ def environment_reads(source: Source) -> Iterator[str]:
             and any(alias.name in ENVIRONMENT for alias in node.names)
         )
         if named or taken:
-            yield f"{source.path}:{node.lineno}: only app/config.py reads the environment"
+            yield f"{source.path}:{node.lineno}: only app/rowcast/config.py reads the environment"
 
 
 def resource_imports(source: Source) -> Iterator[str]:
-    """Of the server, resources/ imports app.api alone."""
+    """Of the server, resources/ imports rowcast.api alone."""
     for line, name in imports(source):
-        inside = name == "app" or name.startswith("app.")
-        if inside and name != "app.api" and not name.startswith("app.api."):
-            yield f"{source.path}:{line}: a resource imports app.api only, not {name}"
+        inside = name == "rowcast" or name.startswith("rowcast.")
+        if inside and name != "rowcast.api" and not name.startswith("rowcast.api."):
+            yield f"{source.path}:{line}: a resource imports rowcast.api only, not {name}"
 
 
 APP_CHECKS = (upward_imports, impure_imports, leaks, environment_reads)
@@ -148,7 +148,7 @@ APP_CHECKS = (upward_imports, impure_imports, leaks, environment_reads)
 
 @pytest.mark.parametrize("check", APP_CHECKS, ids=lambda check: check.__name__)
 def test_app_keeps(check):
-    expect_none([complaint for source in sources("app") for complaint in check(source)])
+    expect_none([complaint for source in sources("app/rowcast") for complaint in check(source)])
 
 
 def test_resources_import_the_public_face_only():
@@ -158,41 +158,68 @@ def test_resources_import_the_public_face_only():
 
 
 def test_the_client_knows_words_and_formats_only():
-    found = [line for source in sources("rowcast_client") for line in client_imports(source)]
+    found = [line for source in sources("app/rowcast_client") for line in client_imports(source)]
     expect_none(found)
 
 
 def test_every_room_has_a_floor():
-    rooms = {source.room for source in sources("app")} - {""}
+    rooms = {source.room for source in sources("app/rowcast")} - {""}
     assert set() == rooms - set(FLOORS)
 
 
 @pytest.mark.parametrize(
     ("check", "path", "text"),
     [
-        pytest.param(upward_imports, "app/core/a.py", "import app.engine.door", id="above"),
-        pytest.param(upward_imports, "app/core/a.py", "from app import main", id="from the root"),
-        pytest.param(upward_imports, "app/core/a.py", "from ..bus import trie", id="relative"),
-        pytest.param(upward_imports, "app/bus/a.py", "from app.store import x", id="same floor"),
+        pytest.param(
+            upward_imports, "app/rowcast/core/a.py", "import rowcast.engine.door", id="above"
+        ),
+        pytest.param(
+            upward_imports, "app/rowcast/core/a.py", "from rowcast import main", id="from the root"
+        ),
+        pytest.param(
+            upward_imports, "app/rowcast/core/a.py", "from ..bus import trie", id="relative"
+        ),
+        pytest.param(
+            upward_imports, "app/rowcast/bus/a.py", "from rowcast.store import x", id="same floor"
+        ),
         pytest.param(
             upward_imports,
-            "app/bus/a.py",
-            "def f():\n from app.http import x",
+            "app/rowcast/bus/a.py",
+            "def f():\n from rowcast.http import x",
             id="inside a function",
         ),
         pytest.param(
-            upward_imports, "app/bus/a.py", "import_module('app.http.rest.door')", id="dynamically"
+            upward_imports,
+            "app/rowcast/bus/a.py",
+            "import_module('rowcast.http.rest.door')",
+            id="dynamically",
         ),
-        pytest.param(upward_imports, "app/pipeline/a.py", "import app.store.x", id="pipeline"),
-        pytest.param(upward_imports, "app/http/a.py", "import app.cellar.x", id="unknown room"),
-        pytest.param(impure_imports, "app/core/a.py", "import asyncio.queues", id="asyncio"),
-        pytest.param(impure_imports, "app/mqtt/a.py", "from time import monotonic", id="time"),
-        pytest.param(impure_imports, "app/mqtt/a.py", "datetime.now(UTC)", id="clock"),
-        pytest.param(leaks, "app/http/a.py", "from sqlmodel import Field", id="library"),
-        pytest.param(client_imports, "rowcast_client/a.py", "import app.engine.x", id="client"),
-        pytest.param(environment_reads, "app/main.py", "import os\nos.environ['X']", id="environ"),
-        pytest.param(environment_reads, "app/main.py", "from os import getenv", id="getenv"),
-        pytest.param(resource_imports, "resources/a.py", "from app.engine import x", id="resource"),
+        pytest.param(
+            upward_imports, "app/rowcast/pipeline/a.py", "import rowcast.store.x", id="pipeline"
+        ),
+        pytest.param(
+            upward_imports, "app/rowcast/http/a.py", "import rowcast.cellar.x", id="unknown room"
+        ),
+        pytest.param(
+            impure_imports, "app/rowcast/core/a.py", "import asyncio.queues", id="asyncio"
+        ),
+        pytest.param(
+            impure_imports, "app/rowcast/mqtt/a.py", "from time import monotonic", id="time"
+        ),
+        pytest.param(impure_imports, "app/rowcast/mqtt/a.py", "datetime.now(UTC)", id="clock"),
+        pytest.param(leaks, "app/rowcast/http/a.py", "from sqlmodel import Field", id="library"),
+        pytest.param(
+            client_imports, "app/rowcast_client/a.py", "import rowcast.engine.x", id="client"
+        ),
+        pytest.param(
+            environment_reads, "app/rowcast/main.py", "import os\nos.environ['X']", id="environ"
+        ),
+        pytest.param(
+            environment_reads, "app/rowcast/main.py", "from os import getenv", id="getenv"
+        ),
+        pytest.param(
+            resource_imports, "resources/a.py", "from rowcast.engine import x", id="resource"
+        ),
     ],
 )
 def test_a_bad_sample_is_noticed(check, path, text):
@@ -202,14 +229,22 @@ def test_a_bad_sample_is_noticed(check, path, text):
 @pytest.mark.parametrize(
     ("check", "path", "text"),
     [
-        (upward_imports, "app/bus/a.py", "from app.core.topics import TopicFilter"),
-        (upward_imports, "app/bus/a.py", "from app.bus.trie import Trie\nfrom . import other"),
-        (upward_imports, "app/cli.py", "from app.main import serve\nfrom app import __version__"),
-        (upward_imports, "app/api.py", "from app.engine.resource import Resource"),
-        (impure_imports, "app/bus/a.py", "import asyncio"),
-        (leaks, "app/store/a.py", "import sqlalchemy"),
-        (environment_reads, "app/config.py", "import os\nos.environ"),
-        (resource_imports, "resources/a.py", "import json\nfrom app.api import Resource"),
+        (upward_imports, "app/rowcast/bus/a.py", "from rowcast.core.topics import TopicFilter"),
+        (
+            upward_imports,
+            "app/rowcast/bus/a.py",
+            "from rowcast.bus.trie import Trie\nfrom . import other",
+        ),
+        (
+            upward_imports,
+            "app/rowcast/cli.py",
+            "from rowcast.main import serve\nfrom app import __version__",
+        ),
+        (upward_imports, "app/rowcast/api.py", "from rowcast.engine.resource import Resource"),
+        (impure_imports, "app/rowcast/bus/a.py", "import asyncio"),
+        (leaks, "app/rowcast/store/a.py", "import sqlalchemy"),
+        (environment_reads, "app/rowcast/config.py", "import os\nos.environ"),
+        (resource_imports, "resources/a.py", "import json\nfrom rowcast.api import Resource"),
     ],
 )
 def test_a_good_sample_passes(check, path, text):

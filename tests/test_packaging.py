@@ -4,10 +4,10 @@ import json
 import re
 import tomllib
 
-from app.auth.anonymous import anonymous_from
-from app.config import load_config
-from app.core.callers import NONE
 from house import ROOT
+from rowcast.auth.anonymous import anonymous_from
+from rowcast.config import load_config
+from rowcast.core.callers import NONE
 
 BRIDGE_ADDRESS = "172.17.0.1"
 """From where a container sees the callers of a port that is published with ``docker run -p``."""

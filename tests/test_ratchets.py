@@ -17,7 +17,7 @@ LAYERED = ("engine", "http", "broker")
 """Rooms with rooms inside."""
 
 CALLS = {"retained PUBLISH": 212, "plain message": 123, "PUT": 194}
-"""Calls of functions of ``app/`` by Python 3.11, one subscriber, as the server comes."""
+"""Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
 CIRCLE = 43
 """Modules of the largest circle of imports; those for type checkers count."""
 CROSSINGS = {"engine": 88, "http": 90, "broker": 88}
@@ -139,13 +139,13 @@ def crossings(graph: dict[str, set[str]], room: str) -> list[tuple[str, str]]:
 
 
 def test_no_circle_of_imports_grows():
-    circle = largest_circle(imports_of(sources("app")))
+    circle = largest_circle(imports_of(sources("app/rowcast")))
     assert len(circle) <= CIRCLE, sorted(circle)
 
 
 @pytest.mark.parametrize("room", LAYERED)
 def test_rooms_inside_a_room_import_each_other_no_more(room):
-    found = crossings(imports_of(sources("app")), room)
+    found = crossings(imports_of(sources("app/rowcast")), room)
     assert len(found) <= CROSSINGS[room], found
 
 
@@ -179,4 +179,4 @@ def sizes(files: list[Source]) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_nothing_becomes_longer(name):
-    assert sizes(sources("app"))[name] <= SIZES[name]
+    assert sizes(sources("app/rowcast"))[name] <= SIZES[name]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.config import load_config
-from app.core.errors import Error
+from rowcast.config import load_config
+from rowcast.core.errors import Error
 
 
 def settings(*lines, **environment):

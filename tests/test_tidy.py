@@ -213,22 +213,22 @@ def global_logging(source: Source) -> Iterator[str]:
     for node in source.nodes:
         name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
         if name in {"basicConfig", "dictConfig", "fileConfig", "setLevel"}:
-            yield f"{source.path}:{node.lineno}: {name}(): only app/main.py configures logging"
+            yield f"{source.path}:{node.lineno}: {name}(): only main.py configures logging"
 
 
 # -- bounds and the one writer -------------------------------------------------------------------
 
 
 def nameless_bounds(source: Source) -> Iterator[str]:
-    """Every queue, buffer and timeout names a constant of app/core/limits.py."""
-    if source.path in {"app/core/limits.py", "app/core/entry_limits.py"}:
+    """Every queue, buffer and timeout names a constant of app/rowcast/core/limits.py."""
+    if source.path in {"app/rowcast/core/limits.py", "app/rowcast/core/entry_limits.py"}:
         return
     for node in source.nodes:
         for word in node.keywords if isinstance(node, ast.Call) else []:
             if word.arg and BOUNDS.match(word.arg) and _is_number(word.value):
                 yield (
                     f"{source.path}:{word.value.lineno}: {word.arg}={ast.unparse(word.value)}; "
-                    "give it a name and a reason in app/core/limits.py"
+                    "give it a name and a reason in app/rowcast/core/limits.py"
                 )
 
 
@@ -250,7 +250,7 @@ def endless_caches(source: Source) -> Iterator[str]:
 
 def second_writers(source: Source) -> Iterator[str]:
     """Only engine/commit.py appends to the store and publishes to the bus."""
-    if source.path == "app/engine/commit.py" or source.room in {"store", "bus"}:
+    if source.path == "app/rowcast/engine/commit.py" or source.room in {"store", "bus"}:
         return
     for node in source.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -258,7 +258,7 @@ def second_writers(source: Source) -> Iterator[str]:
         owner = ast.unparse(node.func.value).split(".")[-1].strip("_")
         called = (owner, node.func.attr)
         if called in {("store", "commit"), ("store", "reserve"), ("bus", "publish")}:
-            yield f"{source.path}:{node.lineno}: only app/engine/commit.py does {'.'.join(called)}"
+            yield f"{source.path}:{node.lineno}: only engine/commit.py does {'.'.join(called)}"
 
 
 # -- tests ---------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ FREE_OF_TEXT_RULES = {
 """The licence and machines' work as they are, and this file, which names what it looks for."""
 
 
-CODE = ("app", "pyspark_rowcast", "rowcast_client", "resources", "scripts")
+CODE = ("app", "resources", "scripts")
 
 
 def _complaints(rule: Rule, files: list[Source]) -> list[str]:
@@ -341,7 +341,7 @@ def test_everywhere_no(rule):
 
 @pytest.mark.parametrize("rule", IN_APP, ids=_name)
 def test_app_has_no(rule):
-    expect_none(_complaints(rule, sources("app", "rowcast_client")))
+    expect_none(_complaints(rule, sources("app/rowcast", "app/rowcast_client")))
 
 
 @pytest.mark.parametrize("rule", IN_TESTS, ids=_name)
@@ -373,7 +373,7 @@ def dead_modules(files: list[Source]) -> Iterator[str]:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported |= {node.module} | {f"{node.module}.{item.name}" for item in node.names}
     for source in files:
-        if source.is_package or not source.path.startswith("app/"):
+        if source.is_package or not source.path.startswith("app/rowcast/"):
             continue
         if source.module not in imported | STARTED_BY_NAME:
             yield f"{source.path}: nobody imports it; remove it or use it"
@@ -387,7 +387,7 @@ def unused_names(files: list[Source]) -> Iterator[str]:
             for name in _mentions(node):
                 uses[name] = uses.get(name, 0) + 1
     for source in files:
-        if source.path.startswith("app/") and source.module not in STARTED_BY_NAME:
+        if source.path.startswith("app/rowcast/") and source.module not in STARTED_BY_NAME:
             for name, line in _defined(source.tree):
                 if name not in uses and name not in FOR_TESTS:
                     yield f"{source.path}:{line}: nobody uses {name}; remove it or use it"
@@ -424,30 +424,34 @@ def test_no_unused_public_name():
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
-        (long_functions, "app/a.py", "def f():\n" + "    x = 1\n" * 60),
-        (long_modules, "app/a.py", "x = 1\n" * 501),
-        (long_lines, "app/a.py", "x" * 101),
+        (long_functions, "app/rowcast/a.py", "def f():\n" + "    x = 1\n" * 60),
+        (long_modules, "app/rowcast/a.py", "x = 1\n" * 501),
+        (long_lines, "app/rowcast/a.py", "x" * 101),
         (banned_words, "README.md", f"# {BANNED_WORDS[0]}: later"),
         (foreign_addresses, "README.md", "see https://registry.elsewhere.io/simple"),
-        (undocumented_names, "app/core/a.py", "def f():\n    pass"),
-        (undocumented_names, "app/core/a.py", "class A:\n    '''A.'''\n    def f(self): pass"),
-        (undocumented_names, "app/core/a.py", "def f():\n    '''Does it'''"),
-        (headless_modules, "app/core/a.py", '"""Topics"""'),
-        (loose_types, "app/core/a.py", "from typing import Any"),
-        (loose_types, "app/engine/a.py", "import typing\nx: typing.Any"),
-        (bare_ignores, "app/a.py", "x = 1  # type: " + "ignore"),
-        (module_state, "app/a.py", "_cache = {}"),
-        (module_state, "app/a.py", "seen: set[str] = set()"),
-        (module_state, "app/a.py", "SEEN = []\ndef f():\n    SEEN.append(1)"),
-        (module_state, "app/a.py", "SEEN = {}\ndef f():\n    SEEN[1] = 2"),
-        (module_state, "app/a.py", "def f():\n    global x"),
-        (thawed_values, "app/a.py", "@dataclass\nclass A:\n    x: int"),
-        (global_logging, "app/http/a.py", "logging.basicConfig(level=1)"),
-        (nameless_bounds, "app/a.py", "deque(maxlen=100)"),
-        (nameless_bounds, "app/a.py", "wait_for(x, timeout=2 * 60)"),
-        (endless_caches, "app/a.py", "@cache\ndef f(): pass"),
-        (second_writers, "app/http/a.py", "self._store.commit(events)"),
-        (second_writers, "app/engine/a.py", "bus.publish(event)"),
+        (undocumented_names, "app/rowcast/core/a.py", "def f():\n    pass"),
+        (
+            undocumented_names,
+            "app/rowcast/core/a.py",
+            "class A:\n    '''A.'''\n    def f(self): pass",
+        ),
+        (undocumented_names, "app/rowcast/core/a.py", "def f():\n    '''Does it'''"),
+        (headless_modules, "app/rowcast/core/a.py", '"""Topics"""'),
+        (loose_types, "app/rowcast/core/a.py", "from typing import Any"),
+        (loose_types, "app/rowcast/engine/a.py", "import typing\nx: typing.Any"),
+        (bare_ignores, "app/rowcast/a.py", "x = 1  # type: " + "ignore"),
+        (module_state, "app/rowcast/a.py", "_cache = {}"),
+        (module_state, "app/rowcast/a.py", "seen: set[str] = set()"),
+        (module_state, "app/rowcast/a.py", "SEEN = []\ndef f():\n    SEEN.append(1)"),
+        (module_state, "app/rowcast/a.py", "SEEN = {}\ndef f():\n    SEEN[1] = 2"),
+        (module_state, "app/rowcast/a.py", "def f():\n    global x"),
+        (thawed_values, "app/rowcast/a.py", "@dataclass\nclass A:\n    x: int"),
+        (global_logging, "app/rowcast/http/a.py", "logging.basicConfig(level=1)"),
+        (nameless_bounds, "app/rowcast/a.py", "deque(maxlen=100)"),
+        (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=2 * 60)"),
+        (endless_caches, "app/rowcast/a.py", "@cache\ndef f(): pass"),
+        (second_writers, "app/rowcast/http/a.py", "self._store.commit(events)"),
+        (second_writers, "app/rowcast/engine/a.py", "bus.publish(event)"),
         (sleeping_tests, "tests/a.py", "time.sleep(0)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0.1)"),
         (fixed_ports, "tests/a.py", "serve(port=1883)"),
@@ -464,11 +468,11 @@ def test_a_bad_sample_is_noticed(rule, path, text):
     [
         (foreign_addresses, "a.md", "curl http://127.0.0.1:9926/Dog/1 ws://localhost:9926/"),
         (foreign_addresses, "a.py", "f'http://{host}:{port}' 'http://' + x; http://a.example/"),
-        (undocumented_names, "app/core/a.py", "def _f(): pass\nclass A:\n    '''An A.'''"),
-        (loose_types, "app/http/a.py", "from typing import Any"),
-        (module_state, "app/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
-        (nameless_bounds, "app/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
-        (second_writers, "app/engine/commit.py", "store.commit(events)"),
+        (undocumented_names, "app/rowcast/core/a.py", "def _f(): pass\nclass A:\n    '''An A.'''"),
+        (loose_types, "app/rowcast/http/a.py", "from typing import Any"),
+        (module_state, "app/rowcast/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
+        (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
+        (second_writers, "app/rowcast/engine/commit.py", "store.commit(events)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0)"),
         (fixed_ports, "tests/a.py", "serve(port=0)"),
     ],
@@ -479,12 +483,14 @@ def test_a_good_sample_passes(rule, path, text):
 
 
 def test_a_dead_module_is_noticed():
-    files = [Source("app/core/a.py", ""), Source("app/core/b.py", "from app.core import a")]
-    assert ["app/core/b.py: nobody imports it; remove it or use it"] == list(dead_modules(files))
+    files = [Source(f"app/rowcast/core/{name}.py", "from rowcast.core import a") for name in "ab"]
+    assert ["app/rowcast/core/b.py: nobody imports it; remove it or use it"] == [
+        *dead_modules(files)
+    ]
 
 
 def test_an_unused_name_is_noticed():
-    files = [Source("app/core/a.py", "def f(): pass\ndef g(): pass\nX = g()")]
+    files = [Source("app/rowcast/core/a.py", "def f(): pass\ndef g(): pass\nX = g()")]
     assert 2 == len(list(unused_names(files)))
 
 

@@ -57,7 +57,7 @@ def tell(*_):
 
 asyncio.events.Handle._run = timed
 signal.signal(signal.SIGUSR2, tell)
-from app.cli import main
+from rowcast.cli import main
 main()
 """
 """The server's own program, which also says, when it is asked, how many tasks there are, and how
@@ -115,7 +115,7 @@ class Victim:
             program = [
                 sys.executable,
                 "-c",
-                "from app.cli import main; main()",
+                "from rowcast.cli import main; main()",
                 "user",
                 "add",
                 name,

@@ -13,9 +13,12 @@ from typing import Any, Protocol, cast
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import (
+from benchlib.costs import PASSWORD, Had
+from benchlib.links import RECEIVE_BYTES_MAX, open_tcp
+from benchlib.proc import BenchError
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import (
     Connack,
     Connect,
     Packet,
@@ -28,9 +31,6 @@ from app.mqtt.packets import (
     Subscribe,
     Subscription,
 )
-from benchlib.costs import PASSWORD, Had
-from benchlib.links import RECEIVE_BYTES_MAX, open_tcp
-from benchlib.proc import BenchError
 
 PATIENCE_SECONDS = 30.0
 MINE, DONE = (Publish,), (Puback, Pubcomp)

@@ -16,16 +16,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from app.config import Config
-from app.core.callers import SERVER
-from app.core.events import MESSAGE, Event
-from app.gateway.bridge import Bridge
-from app.gateway.link import Link
-from app.gateway.remote import Remote
-from app.main import Application
 from benchlib.proc import Placement
 from benchlib.servers import start_mosquitto
 from benchlib.stats import percentile
+from rowcast.config import Config
+from rowcast.core.callers import SERVER
+from rowcast.core.events import MESSAGE, Event
+from rowcast.gateway.bridge import Bridge
+from rowcast.gateway.link import Link
+from rowcast.gateway.remote import Remote
+from rowcast.main import Application
 
 BLOCK_WRITES = 50
 PAYLOAD = b"x" * 64

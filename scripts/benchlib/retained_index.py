@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from app.core.events import PUT, Event
-from app.core.topics import TopicFilter
-from app.store import sql_scan
-from app.store.sql_commit import Part
-from app.store.sql_rows import TopicRows
-from app.store.sqlite import SqlStore
+from rowcast.core.events import PUT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.store import sql_scan
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_rows import TopicRows
+from rowcast.store.sqlite import SqlStore
 
 PAYLOAD = b"x" * 32
 BATCH = 1_000

@@ -12,6 +12,12 @@ from pathlib import Path
 from benchlib.proc import BenchError, Process, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
+START = """try:
+    from rowcast.cli import main
+except ImportError:  # a revision before the package was called rowcast
+    from app.cli import main
+main()
+"""
 PEERS = Path(__file__).resolve().parent / "peers"
 PEERS_VENV = ROOT / ".venv-peers"
 AMQTT = "amqtt>=0.11,<0.12"
@@ -93,7 +99,7 @@ def start_ours(
     env = {}
     if revision:
         env["PYTHONPATH"] = str(unpack(revision, directory / "code"))
-        command = [sys.executable, "-c", "from app.cli import main; main()"]
+        command = [sys.executable, "-c", START]
     command += ["serve", "--http-port", str(http_port), "--mqtt-port", str(mqtt_port)]
     command += ["--data", directory / "data", "--schema", schema]
     command += ["--set", f"topics.undeclared={undeclared}"]
@@ -119,7 +125,7 @@ def unpack(revision: str, directory: Path) -> Path:
     if archive.returncode:
         raise BenchError(f"git has no revision {revision}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
-    return directory
+    return directory / "app" if (directory / "app" / "rowcast").is_dir() else directory
 
 
 def start_mosquitto(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.auth.anonymous import STRANGER, anonymous_from, is_loopback
-from app.core.callers import ALL, NONE
+from rowcast.auth.anonymous import STRANGER, anonymous_from, is_loopback
+from rowcast.core.callers import ALL, NONE
 
 NEAR = ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "::1%lo"]
 FAR = [

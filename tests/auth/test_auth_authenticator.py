@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.auth.authenticator import Authenticator, Credentials
-from app.auth.keys import Keys
-from app.auth.tokens import Foreign, Tokens
-from app.auth.users import User
-from app.core.callers import ADMIN, ALL, Caller, Grants
-from app.core.errors import Code, Error
 from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
+from rowcast.auth.authenticator import Authenticator, Credentials
+from rowcast.auth.keys import Keys
+from rowcast.auth.tokens import Foreign, Tokens
+from rowcast.auth.users import User
+from rowcast.core.callers import ADMIN, ALL, Caller, Grants
+from rowcast.core.errors import Code, Error
 
 NEAR, FAR = "127.0.0.1", "10.0.0.1"
 READ = Grants(read=True)

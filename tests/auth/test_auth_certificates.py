@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.auth.certificates import user_of
+from rowcast.auth.certificates import user_of
 
 
 def certificate(*common_names, alternative=()):

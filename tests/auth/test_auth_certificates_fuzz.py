@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.auth.certificates import user_of
+from rowcast.auth.certificates import user_of
 from securing import Authority, RawTls
 
 NOW = datetime.now(UTC)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.auth.exchange import ScramExchange
-from app.auth.users import User
-from app.core.callers import ALL
-from app.core.errors import Code, Error
 from auth_world import SECRET, MemoryUsers, ScramClient, ann_and_bob
+from rowcast.auth.exchange import ScramExchange
+from rowcast.auth.users import User
+from rowcast.core.callers import ALL
+from rowcast.core.errors import Code, Error
 
 
 def exchange(users=None, nonce=b"nonce"):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.auth import passwords
-from app.auth.hashes import Hash, decoy_hash, make_hash, read_hash
-from app.auth.passwords import Passwords, keep_password
-from app.auth.users import User
-from app.core.callers import ALL
-from app.core.errors import Error
 from auth_world import SECRET, MemoryUsers, user
+from rowcast.auth import passwords
+from rowcast.auth.hashes import Hash, decoy_hash, make_hash, read_hash
+from rowcast.auth.passwords import Passwords, keep_password
+from rowcast.auth.users import User
+from rowcast.core.callers import ALL
+from rowcast.core.errors import Error
 
 SALT = b"0123456789abcdef"
 PENCIL = make_hash("pencil", SALT)

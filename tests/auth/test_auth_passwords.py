@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from app.auth import passwords
-from app.auth.passwords import Passwords
-from app.auth.turns import Turns
-from app.core.errors import Code, Error
 from auth_world import SECRET, ann_and_bob, user
+from rowcast.auth import passwords
+from rowcast.auth.passwords import Passwords
+from rowcast.auth.turns import Turns
+from rowcast.core.errors import Code, Error
 
 
 class Runner:

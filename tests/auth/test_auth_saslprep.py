@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.saslprep import saslprep
-from app.core.errors import Code, Error
+from rowcast.auth.saslprep import saslprep
+from rowcast.core.errors import Code, Error
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.scram import Challenge, read_client_first
-from app.auth.verifier import make_verifier
-from app.core.errors import Code, Error
 from auth_world import ScramClient
+from rowcast.auth.scram import Challenge, read_client_first
+from rowcast.auth.verifier import make_verifier
+from rowcast.core.errors import Code, Error
 
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 VERIFIER = make_verifier("pencil", SALT, 4096)

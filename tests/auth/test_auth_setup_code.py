@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from app.auth.setup_code import SetupCode
-from app.core.errors import Code, Error
+from rowcast.auth.setup_code import SetupCode
+from rowcast.core.errors import Code, Error
 
 CODE = SetupCode(bytes)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.auth import tickets
-from app.auth.tickets import Tickets
-from app.core.callers import Caller
-from app.core.entry_limits import TICKET_SECONDS
-from app.core.errors import Code, Error
+from rowcast.auth import tickets
+from rowcast.auth.tickets import Tickets
+from rowcast.core.callers import Caller
+from rowcast.core.entry_limits import TICKET_SECONDS
+from rowcast.core.errors import Code, Error
 
 ANN = Caller("ann", door="http", peer="10.0.0.1", roles=frozenset({"r"}))
 

@@ -11,14 +11,14 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.authenticator import Authenticator, Credentials
-from app.auth.keys import Keys
-from app.auth.tokens import Foreign, Tokens, is_token
-from app.auth.users import Role
-from app.core.callers import ALL, NONE, Caller, Grants
-from app.core.entry_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
-from app.core.errors import Code, Error
 from auth_world import SECRET, MemoryUsers, user
+from rowcast.auth.authenticator import Authenticator, Credentials
+from rowcast.auth.keys import Keys
+from rowcast.auth.tokens import Foreign, Tokens, is_token
+from rowcast.auth.users import Role
+from rowcast.core.callers import ALL, NONE, Caller, Grants
+from rowcast.core.entry_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
+from rowcast.core.errors import Code, Error
 
 NOW = 1_700_000_000.0
 KEY = "0123456789abcdef0123456789abcdef"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.auth.tries import Trial, Tries
-from app.core.errors import Code, Error
-from app.core.limits import GUARD_ENTRIES_MAX
+from rowcast.auth.tries import Trial, Tries
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import GUARD_ENTRIES_MAX
 
 FEW, SECONDS, WIDE = 3, 300, 10
 HOME, AWAY, ELSEWHERE = "10.0.0.1", "192.0.2.7", "198.51.100.9"

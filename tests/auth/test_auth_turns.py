@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.auth.turns import Turns
-from app.core.errors import Code, Error
+from rowcast.auth.turns import Turns
+from rowcast.core.errors import Code, Error
 
 
 class Queue:

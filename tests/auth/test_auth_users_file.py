@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.auth.users import User
-from app.auth.users_file import UsersFile, change_users, read_users, remove_user
-from app.core.callers import ALL, Grants
-from app.core.errors import Code, Error
 from auth_world import user
+from rowcast.auth.users import User
+from rowcast.auth.users_file import UsersFile, change_users, read_users, remove_user
+from rowcast.core.callers import ALL, Grants
+from rowcast.core.errors import Code, Error
 
 ANN, BOB = user("ann"), user("bob", grants=Grants(read=True))
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.verifier import make_verifier, read_verifier
-from app.core.errors import Code, Error
+from rowcast.auth.verifier import make_verifier, read_verifier
+from rowcast.core.errors import Code, Error
 
 PENCIL = make_verifier("pencil", b"salt of the earth", 4096)
 KEY = "A" * 43 + "="

@@ -23,12 +23,12 @@ from broker_world import (
     users,
 )
 
-from app.core.events import CURRENT, MESSAGE, PUT, Event
-from app.core.topics import TopicFilter
-from app.engine.watch.backlog import Overflow
-from app.engine.watch.subscription import Interest
-from app.engine.watch.subscription import Subscription as Cursor
-from app.http.streams.frames import Frames
+from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.backlog import Overflow
+from rowcast.engine.watch.subscription import Interest
+from rowcast.engine.watch.subscription import Subscription as Cursor
+from rowcast.http.streams.frames import Frames
 
 TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x", "Last/1", "Last/2")
 FILTERS = ("a", "a/#", "+/1", "b", "Dog/#", "Quiet/+", "Open/#", "+", "#", "a/1", "Last/#")

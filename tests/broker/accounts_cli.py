@@ -12,7 +12,7 @@ from pathlib import Path
 
 from accounting_world import Yard
 
-from app.store.sqlite import SqlStore
+from rowcast.store.sqlite import SqlStore
 
 MESSAGES = 1_000_000
 

@@ -8,27 +8,27 @@ import asyncio
 from concurrent.futures import Future
 from functools import partial
 
-from app.broker.broker import Broker
-from app.broker.connections.entrance import enter
-from app.broker.settings import BrokerSettings
-from app.bus.bus import Bus
-from app.core.callers import ALL, SERVER, Caller
-from app.core.clock import HybridClock
-from app.core.events import MESSAGE, PUT, Event
-from app.core.tables import Attribute, Logs, Table, Type
-from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
-from app.engine.branches.topic_tables import TopicSettings, TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.reader import Reader
-from app.engine.registry import Registry
-from app.engine.rows.slow_rows import PATH as SLOW
-from app.engine.rows.slow_rows import slow_rows
-from app.engine.watch.slow import SlowSubscriptions
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import (
+from rowcast.broker.broker import Broker
+from rowcast.broker.connections.entrance import enter
+from rowcast.broker.settings import BrokerSettings
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import ALL, SERVER, Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.core.tables import Attribute, Logs, Table, Type
+from rowcast.engine.branches.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.reader import Reader
+from rowcast.engine.registry import Registry
+from rowcast.engine.rows.slow_rows import PATH as SLOW
+from rowcast.engine.rows.slow_rows import slow_rows
+from rowcast.engine.watch.slow import SlowSubscriptions
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import (
     Connack,
     Connect,
     Disconnect,
@@ -45,8 +45,8 @@ from app.mqtt.packets import (
     Unsuback,
     Unsubscribe,
 )  # fmt: skip
-from app.mqtt.violations import Violation
-from app.store.memory import MemoryStore
+from rowcast.mqtt.violations import Violation
+from rowcast.store.memory import MemoryStore
 
 VERSIONS = (3, 4, 5)
 EPOCH = "0badcafe"

@@ -3,7 +3,7 @@
 import pytest
 from accounting_world import Yard
 
-from app.core.limits import GAP_MARKS_TOGETHER_MAX
+from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
 
 SEEDS = range(8)
 MORE_SEEDS = [pytest.param(seed, 5_000, marks=pytest.mark.slow) for seed in range(100, 108)]

@@ -3,9 +3,9 @@
 import pytest
 from broker_world import payloads, topics
 
-from app.broker.delivery import forms
-from app.mqtt.encode import encode
-from app.mqtt.packets import Publish
+from rowcast.broker.delivery import forms
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Publish
 
 TOPIC = "a/long/topic"
 

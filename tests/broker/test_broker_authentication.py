@@ -3,14 +3,14 @@
 import pytest
 from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback, World, payloads
 
-from app.auth.authenticator import Authenticator
-from app.auth.passwords import Passwords
-from app.auth.tries import Tries
-from app.core.callers import Grants
-from app.mqtt.connection import Connection
-from app.mqtt.packets import Auth, Will
-from app.mqtt.reasons import Reason
 from auth_world import ScramClient, ann_and_bob, user
+from rowcast.auth.authenticator import Authenticator
+from rowcast.auth.passwords import Passwords
+from rowcast.auth.tries import Tries
+from rowcast.core.callers import Grants
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.packets import Auth, Will
+from rowcast.mqtt.reasons import Reason
 
 METHOD = "SCRAM-SHA-256"
 CONTINUE, AGAIN = Reason.CONTINUE_AUTHENTICATION, Reason.RE_AUTHENTICATE

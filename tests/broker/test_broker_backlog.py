@@ -14,9 +14,9 @@ from broker_world import (
     users,
 )
 
-from app.core.events import MESSAGE, Event
-from app.engine.watch.backlog import Overflow
-from app.mqtt.reasons import Reason
+from rowcast.core.events import MESSAGE, Event
+from rowcast.engine.watch.backlog import Overflow
+from rowcast.mqtt.reasons import Reason
 
 OLDEST, NEWEST, ENDS = Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.DISCONNECT
 GAPS = users(("seq", ""))
@@ -248,7 +248,7 @@ async def test_a_session_without_a_bound_keeps_what_the_log_keeps():
 
 async def test_a_trimmed_log_is_told_with_a_reset_and_not_as_dropped():
     """D25, C11: what the log forgot is not counted; the session begins anew."""
-    from app.store.store import Keep
+    from rowcast.store.store import Keep
 
     world = bounded(OLDEST, most=2)
     await away(world, "Dog/#")

@@ -13,10 +13,10 @@ from broker_world import (
     topics,
 )
 
-from app.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
-from app.core.errors import Code, Error
-from app.mqtt.packets import Puback, Pubrec, Will
-from app.mqtt.reasons import Reason
+from rowcast.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.packets import Puback, Pubrec, Will
+from rowcast.mqtt.reasons import Reason
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
 REWRITING = Rewriting(

@@ -5,8 +5,8 @@ import json
 import pytest
 from broker_world import EPOCH, Puback, payloads, topics, user, users
 
-from app.codecs import CBOR
-from app.store.store import Keep
+from rowcast.codecs import CBOR
+from rowcast.store.store import Keep
 
 ASKS = users(("seq", ""))
 

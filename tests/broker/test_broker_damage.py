@@ -3,8 +3,8 @@
 import pytest
 from broker_world import payloads
 
-from app.mqtt.packets import Will
-from app.store.store import Change
+from rowcast.mqtt.packets import Will
+from rowcast.store.store import Change
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
 

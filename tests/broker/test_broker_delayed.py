@@ -3,9 +3,9 @@
 import pytest
 from broker_world import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
 
-from app.engine.resource import Resource
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.engine.resource import Resource
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 
 
 @pytest.mark.parametrize("version", VERSIONS)

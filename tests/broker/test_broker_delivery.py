@@ -3,10 +3,10 @@
 import pytest
 from broker_world import Puback, payloads, topics, user, users
 
-from app.core import limits
-from app.core.events import MESSAGE, Event
-from app.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_QUEUE_EVENTS_MAX
-from app.mqtt.window import PACKET_ID_MAX
+from rowcast.core import limits
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_QUEUE_EVENTS_MAX
+from rowcast.mqtt.window import PACKET_ID_MAX
 
 MANY = SUBSCRIPTION_QUEUE_EVENTS_MAX + 500
 

@@ -3,10 +3,10 @@
 import pytest
 from broker_world import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 
-from app.core.errors import Code, Error
-from app.core.topic_tables import Branch
-from app.mqtt.packets import Pubcomp, Pubrel, Will
-from app.store.store import Keep
+from rowcast.core.errors import Code, Error
+from rowcast.core.topic_tables import Branch
+from rowcast.mqtt.packets import Pubcomp, Pubrel, Will
+from rowcast.store.store import Keep
 
 HOUR = {"session_expiry_interval": 3600}
 
@@ -69,8 +69,8 @@ async def test_an_older_save_does_not_undo_a_newer_one(world, refusing):
 
 
 def _filter_of(world):
-    from app.core.topics import TopicFilter
-    from app.engine.watch.subscription import Interest
+    from rowcast.core.topics import TopicFilter
+    from rowcast.engine.watch.subscription import Interest
 
     form = world.broker.forms.form(5, None, tells_seq=False)
     return world.broker.sessions.get("d"), Interest(TopicFilter("a"), 1, form=form)

@@ -306,7 +306,7 @@ async def test_what_was_sent_at_first_is_not_sent_again(world, later, since):
 
 async def test_trimmed_messages_are_told_by_current_records(world):
     """A session that waited longer than the log remembers begins anew, and is complete."""
-    from app.store.store import Keep
+    from rowcast.store.store import Keep
 
     peer = await durable(world, "Dog/#")
     peer.lose()
@@ -330,7 +330,7 @@ async def test_the_place_of_a_quiet_session_is_saved_now_and_then(world):
 
 async def test_refused_disk_refuses_the_session(world):
     """A session that cannot be kept is not promised: CONNACK says why."""
-    from app.core.errors import Code, Error
+    from rowcast.core.errors import Code, Error
 
     def fail(*_):
         raise Error(Code.BUSY, "the disk is full")

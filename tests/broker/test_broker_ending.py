@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, World, payloads, topics
 
-from app.broker.packets import publishing
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.broker.packets import publishing
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 
 WILL = Will("gone/c", b"bye")
 

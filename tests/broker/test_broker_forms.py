@@ -7,9 +7,9 @@ import msgpack
 import pytest
 from broker_world import OTHER, World, payloads, user, users
 
-from app.broker.delivery import forms
-from app.codecs import CBOR, JSON, MSGPACK
-from app.core.events import PUT, Event
+from rowcast.broker.delivery import forms
+from rowcast.codecs import CBOR, JSON, MSGPACK
+from rowcast.core.events import PUT, Event
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.broker.connections.guard import Guard, GuardSettings
-from app.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_NAME_CHARS_MAX
-from app.mqtt.reasons import Reason
+from rowcast.broker.connections.guard import Guard, GuardSettings
+from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_NAME_CHARS_MAX
+from rowcast.mqtt.reasons import Reason
 
 NOBODY = "anonymous"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from broker_world import Publish, World, payloads
 
-from app.core.errors import Code, Error
-from app.core.topics import TopicFilter
-from app.engine.hooks.hook import DROP, Hook, Refusal
-from app.engine.hooks.hooks import HAPPENINGS
-from app.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe, Will
-from app.mqtt.reasons import Reason
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import DROP, Hook, Refusal
+from rowcast.engine.hooks.hooks import HAPPENINGS
+from rowcast.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe, Will
+from rowcast.mqtt.reasons import Reason
 
 VERSIONS = [4, 5]
 

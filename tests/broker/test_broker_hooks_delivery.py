@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from broker_world import World, payloads
 
-from app.core.topics import TopicFilter
-from app.engine.hooks.hook import DROP, Hook
-from app.engine.registry import Registry
-from app.engine.watch.interests import Interests
-from app.engine.watch.subscription import Subscription as Cursor
-from app.mqtt.packets import Puback, Subscription
-from app.mqtt.window import Window
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import DROP, Hook
+from rowcast.engine.registry import Registry
+from rowcast.engine.watch.interests import Interests
+from rowcast.engine.watch.subscription import Subscription as Cursor
+from rowcast.mqtt.packets import Puback, Subscription
+from rowcast.mqtt.window import Window
 
 VERSIONS = [4, 5]
 

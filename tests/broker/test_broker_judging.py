@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from broker_world import Disconnect, Publish, Subscribe, Subscription, World, payloads
 
-from app.core.callers import ALL, NONE, Grants
-from app.core.errors import Code, Error
-from app.mqtt.reasons import Reason
+from rowcast.core.callers import ALL, NONE, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.reasons import Reason
 
 CLIENTS, FILTERS = 100, 100
 

@@ -19,13 +19,13 @@ from broker_world import (  # fmt: skip
     topics,
 )
 
-from app.broker.connections.guard import GuardSettings
-from app.broker.connections.rates import RateSettings
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.limits import BAN_PEER_FACTOR, MQTT_SUBSCRIBE_TURN_FILTERS
-from app.mqtt.encode import encode
-from app.mqtt.reasons import Reason
+from rowcast.broker.connections.guard import GuardSettings
+from rowcast.broker.connections.rates import RateSettings
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import BAN_PEER_FACTOR, MQTT_SUBSCRIBE_TURN_FILTERS
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.reasons import Reason
 
 
 class Password:

@@ -5,8 +5,8 @@ import json
 import pytest
 from broker_world import Publish, World, topics, user
 
-from app.core.limits import SYSTEM_ROWS_SLICE
-from app.engine.hooks.hook import Hook
+from rowcast.core.limits import SYSTEM_ROWS_SLICE
+from rowcast.engine.hooks.hook import Hook
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 
@@ -107,7 +107,7 @@ async def test_only_filters_that_name_the_path_select_rows(world, wild):
 
 async def test_nobody_watching_costs_no_row(world, monkeypatch):
     made = []
-    monkeypatch.setattr("app.broker.sessions.rows._row", lambda *_: made.append(1))
+    monkeypatch.setattr("rowcast.broker.sessions.rows._row", lambda *_: made.append(1))
     peer = await world.connected("a")
     peer.lose()
     await world.turn()

@@ -3,9 +3,9 @@
 import pytest
 from broker_world import EPOCH, topics, user, users
 
-from app.core.clock import milliseconds_of
-from app.core.events import MESSAGE, Event
-from app.mqtt.reasons import Reason
+from rowcast.core.clock import milliseconds_of
+from rowcast.core.events import MESSAGE, Event
+from rowcast.mqtt.reasons import Reason
 
 META = users(("meta", "true"))
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")

@@ -18,10 +18,10 @@ from broker_world import (
     user,
 )
 
-from app.broker.connections.transport import fitted
-from app.mqtt.encode import encode
-from app.mqtt.packets import Auth
-from app.mqtt.reasons import Reason
+from rowcast.broker.connections.transport import fitted
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Auth
+from rowcast.mqtt.reasons import Reason
 
 HOUR = {"session_expiry_interval": 3600}
 DURABLE = pytest.mark.parametrize("version", [4, 5])

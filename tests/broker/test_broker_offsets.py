@@ -13,11 +13,11 @@ from broker_world import (
     users,
 )
 
-from app.core.events import MESSAGE, Event
-from app.engine.resource import Resource
-from app.mqtt.packets import Suback, Subscribe, Subscription
-from app.mqtt.reasons import Reason
-from app.store.store import Keep
+from rowcast.core.events import MESSAGE, Event
+from rowcast.engine.resource import Resource
+from rowcast.mqtt.packets import Suback, Subscribe, Subscription
+from rowcast.mqtt.reasons import Reason
+from rowcast.store.store import Keep
 
 
 def offset(value):

@@ -13,9 +13,9 @@ from broker_world import (
     users,
 )
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import Auth, Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Auth, Will
+from rowcast.mqtt.reasons import Reason
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -14,8 +14,8 @@ from broker_world import (
     payloads,
 )
 
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 
 HOUR = {"session_expiry_interval": 3600}
 WILL = Will("w", b"gone", 0, False, None)
@@ -155,7 +155,7 @@ async def test_a_failure_behind_connack_is_no_second_connack(world, version, mon
     def fail(*_):
         raise RuntimeError("poison")
 
-    monkeypatch.setattr("app.broker.packets.opening._watch", fail)
+    monkeypatch.setattr("rowcast.broker.packets.opening._watch", fail)
     peer = world.peer(version)
     peer.send(connect(version))
     heard = told(await peer.hear())

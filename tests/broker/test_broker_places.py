@@ -5,10 +5,10 @@ import random
 import pytest
 from broker_world import EPOCH, Publish, topics, user, users
 
-from app.core.clock import version_of
-from app.core.topics import TopicFilter
-from app.mqtt.packets import Subscribe, Subscription
-from app.mqtt.reasons import Reason
+from rowcast.core.clock import version_of
+from rowcast.core.topics import TopicFilter
+from rowcast.mqtt.packets import Subscribe, Subscription
+from rowcast.mqtt.reasons import Reason
 
 TOPICS = ("Dog/1", "Dog/2", "Cat/1", "home/temp", "home/a/b", "alone")
 

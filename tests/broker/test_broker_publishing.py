@@ -13,12 +13,12 @@ from broker_world import (
     users,
 )
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, Event
-from app.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
-from app.core.memory_limits import COMMIT_CLIENT_BYTES_HIGH, MQTT_HELD_BYTES_HIGH
-from app.mqtt.packets import Pubrec, Subscribe, Subscription
-from app.mqtt.reasons import Reason
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, Event
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
+from rowcast.core.memory_limits import COMMIT_CLIENT_BYTES_HIGH, MQTT_HELD_BYTES_HIGH
+from rowcast.mqtt.packets import Pubrec, Subscribe, Subscription
+from rowcast.mqtt.reasons import Reason
 
 ACKNOWLEDGED = Puback(1)
 

@@ -237,7 +237,7 @@ async def test_quota_is_anew_on_each_connection(world):
 
 async def test_a_will_of_qos_2(world):
     """MQTT-3.1.2-14: QoS 2 is offered, also for a will."""
-    from app.mqtt.packets import Will
+    from rowcast.mqtt.packets import Will
 
     other = await world.subscribed("w", qos=2)
     peer = world.peer()

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 from broker_world import VERSIONS, Loop, Transport
 
-from app.broker.connections.guard import Refusal
-from app.broker.connections.refusing import Refusals
-from app.broker.settings import BrokerSettings
-from app.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
-from app.engine.hooks.hooks import Hooks
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
-from app.mqtt.reasons import Reason
+from rowcast.broker.connections.guard import Refusal
+from rowcast.broker.connections.refusing import Refusals
+from rowcast.broker.settings import BrokerSettings
+from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
+from rowcast.mqtt.reasons import Reason
 
 FULL = Refusal(Reason.QUOTA_EXCEEDED, "the server has as many connections as it takes")
 

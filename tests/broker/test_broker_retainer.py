@@ -3,9 +3,9 @@
 import pytest
 from broker_world import OTHER, Puback, Publish, World, topics
 
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.engine.retained.retaining import Retaining, RetainRules
-from app.mqtt.reasons import Reason
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.engine.retained.retaining import Retaining, RetainRules
+from rowcast.mqtt.reasons import Reason
 
 
 def ruled(world, **rules):

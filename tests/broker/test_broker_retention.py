@@ -13,11 +13,11 @@ from broker_world import (
     users,
 )
 
-from app.core.events import MESSAGE, Event
-from app.core.limits import SESSION_REFRESH_SECONDS
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.retained.retention import Retention, RetentionSettings
-from app.store.store import Keep
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.limits import SESSION_REFRESH_SECONDS
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.store.store import Keep
 
 HOUR = 3600
 KEEP = 10 * HOUR

@@ -2,15 +2,15 @@
 
 import pytest
 
-from app.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
-from app.core.errors import Code, Error
-from app.core.limits import (
+from rowcast.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
     AUTO_SUBSCRIPTIONS_MAX,
     REWRITE_EXPRESSION_CHARS_MAX,
     REWRITE_RULES_MAX,
     REWRITE_TOPIC_CHARS_MAX,
 )  # fmt: skip
-from app.mqtt.packets import Subscription
+from rowcast.mqtt.packets import Subscription
 
 RULES = (
     ("all", "y/+/z/#", "^y/(.+)/z/(.+)$", "y/z/$2"),

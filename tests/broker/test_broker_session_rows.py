@@ -10,13 +10,13 @@ from broker_world import (
     World,
 )
 
-from app.core.callers import ALL, NONE, Caller, Grants
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.query_text import parse_query
-from app.core.tables import Table
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.core.callers import ALL, NONE, Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 
 PATH = "$SYS/sessions"
 ANY = Table(PATH, None)

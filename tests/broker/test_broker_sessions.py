@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
-from app.broker.sessions.session import Session, Sessions
-from app.core.limits import SESSIONS_SKIPPED_MAX
-from app.mqtt.window import Window
+from rowcast.broker.sessions.session import Session, Sessions
+from rowcast.core.limits import SESSIONS_SKIPPED_MAX
+from rowcast.mqtt.window import Window
 
 HOUR = {"session_expiry_interval": 3600}
 

@@ -14,9 +14,9 @@ from broker_world import (
 )
 from sharing_world import SHARE, publish, texts, worker
 
-from app.broker.delivery.sharing import share_of
-from app.mqtt.reasons import Reason
-from app.mqtt.violations import Violation
+from rowcast.broker.delivery.sharing import share_of
+from rowcast.mqtt.reasons import Reason
+from rowcast.mqtt.violations import Violation
 
 EVERY = pytest.mark.parametrize("version", VERSIONS)
 

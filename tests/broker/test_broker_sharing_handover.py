@@ -4,8 +4,8 @@ import pytest
 from broker_world import VERSIONS, Disconnect, Puback, Pubrec, Unsuback, Unsubscribe
 from sharing_world import SHARE, Worker, ended, lasting, publish, returned, texts, worker
 
-from app.core.errors import Code, Error
-from app.mqtt.reasons import Reason
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.reasons import Reason
 
 EVERY = pytest.mark.parametrize("version", VERSIONS)
 

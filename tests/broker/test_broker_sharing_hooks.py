@@ -4,11 +4,11 @@ import pytest
 from broker_world import World, payloads
 from sharing_world import SHARE, ended, publish, returned, texts, worker
 
-from app.core.errors import Code, Error
-from app.core.topics import TopicFilter
-from app.engine.hooks.hook import DROP, Hook
-from app.mqtt.packets import Unsubscribe
-from app.mqtt.reasons import Reason
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import DROP, Hook
+from rowcast.mqtt.packets import Unsubscribe
+from rowcast.mqtt.reasons import Reason
 
 
 class Blinds(Hook):

@@ -6,11 +6,11 @@ import pytest
 from broker_world import OTHER, Puback, Pubcomp, Publish, Pubrec, World, payloads, topics, user
 from sharing_world import SHARE
 
-from app.core.callers import SERVER
-from app.core.errors import Error
-from app.core.events import MESSAGE, PUT, Event
-from app.engine.rows.slow_rows import PATH
-from app.engine.watch.slow import Measure, SlowSettings
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.engine.rows.slow_rows import PATH
+from rowcast.engine.watch.slow import Measure, SlowSettings
 
 LASTING = {"properties": {"session_expiry_interval": 1000}}
 

@@ -22,11 +22,11 @@ from broker_world import (
     users,
 )
 
-from app.broker.packets import publishing, subscribing
-from app.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connect
-from app.mqtt.reasons import REASONS, PacketType
+from rowcast.broker.packets import publishing, subscribing
+from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect
+from rowcast.mqtt.reasons import REASONS, PacketType
 
 EVERY = pytest.mark.parametrize("version", VERSIONS)
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

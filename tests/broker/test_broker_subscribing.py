@@ -20,8 +20,8 @@ from broker_world import (
     users,
 )  # fmt: skip
 
-from app.core.errors import Code, Error
-from app.mqtt.reasons import Reason
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.reasons import Reason
 
 GRANTED = (Reason.GRANTED_QOS_0,)
 

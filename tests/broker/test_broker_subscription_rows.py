@@ -5,9 +5,9 @@ import json
 import pytest
 from broker_world import Publish, World, topics
 
-from app.broker.sessions.subscription_rows import SUBSCRIPTIONS
-from app.core.callers import ALL, Caller
-from app.core.errors import Error
+from rowcast.broker.sessions.subscription_rows import SUBSCRIPTIONS
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Error
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 ADMIN = Caller("root", ALL)

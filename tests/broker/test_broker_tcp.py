@@ -17,13 +17,13 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from app.broker.connections.guard import GuardSettings
-from app.broker.connections.tcp import TcpConnection
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connack, Puback, Suback
-from app.mqtt.reasons import Reason
-from app.net.listener import Listener
+from rowcast.broker.connections.guard import GuardSettings
+from rowcast.broker.connections.tcp import TcpConnection
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connack, Puback, Suback
+from rowcast.mqtt.reasons import Reason
+from rowcast.net.listener import Listener
 
 
 class Socket:

@@ -3,14 +3,14 @@
 import pytest
 from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, Publish
 
-from app.core.limits import (
+from rowcast.core.limits import (
     MQTT_CLOSE_SECONDS,
     MQTT_CONNECT_TIMEOUT_SECONDS,
     MQTT_PROGRESS_BYTES,
     MQTT_STALL_SECONDS,
 )  # fmt: skip
-from app.mqtt.encode import encode
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.reasons import Reason
 
 
 async def test_no_connect_in_time(world):

@@ -5,8 +5,8 @@ import json
 import pytest
 from broker_world import Puback, Pubcomp, Publish, Pubrec, topics, users
 
-from app.core.topic_tables import Branch, TopicTable
-from app.core.topics import TopicFilter
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topics import TopicFilter
 
 HOME = TopicTable("mqtt_home", Branch("home"))
 LASTING = {"session_expiry_interval": 3600}

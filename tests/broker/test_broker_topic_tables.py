@@ -3,9 +3,9 @@
 import pytest
 from broker_world import Puback, Pubrec, Unsubscribe
 
-from app.core.topic_tables import Branch
-from app.engine.branches.topic_tables import TopicSettings
-from app.mqtt.reasons import Reason
+from rowcast.core.topic_tables import Branch
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.mqtt.reasons import Reason
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
 

@@ -13,8 +13,8 @@ from broker_world import (
     users,
 )
 
-from app.broker.connections.traffic import Silence
-from app.mqtt.encode import encode
+from rowcast.broker.connections.traffic import Silence
+from rowcast.mqtt.encode import encode
 
 VERSIONS = (4, 5)
 

@@ -3,11 +3,11 @@
 import pytest
 from broker_world import VERSIONS, Disconnect, Publish, World
 
-from app.broker.connections.unfinished import cut_unfinished
-from app.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
-from app.engine.shedding import Shed
-from app.mqtt.encode import encode
-from app.mqtt.reasons import Reason
+from rowcast.broker.connections.unfinished import cut_unfinished
+from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from rowcast.engine.shedding import Shed
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.reasons import Reason
 
 
 @pytest.fixture

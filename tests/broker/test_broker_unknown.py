@@ -3,7 +3,7 @@
 import pytest
 from broker_world import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
 
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.reasons import Reason
 
 UNKNOWN = ["$query/Dog/1", "$replay/a", "$nonsense/#", "$sys/broker/#", "$SYS/nonsense/#", "$"]
 

@@ -17,14 +17,14 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from app.broker.connections.guard import GuardSettings
-from app.broker.connections.websocket import WebSocketEndpoint
-from app.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connack, Disconnect, Suback
-from app.mqtt.reasons import Reason
-from app.mqtt.violations import Violation
+from rowcast.broker.connections.guard import GuardSettings
+from rowcast.broker.connections.websocket import WebSocketEndpoint
+from rowcast.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connack, Disconnect, Suback
+from rowcast.mqtt.reasons import Reason
+from rowcast.mqtt.violations import Violation
 
 CONNECT = encode(Connect(5, "c"), 5)
 PING = encode(Pingreq(), 5)
@@ -281,7 +281,7 @@ async def test_over_the_limit():
 
 async def test_over_the_limit_of_answers(monkeypatch):
     """D6: those beyond are closed at once."""
-    monkeypatch.setattr("app.broker.connections.refusing.REFUSED_CONNECTIONS_MAX", 1)
+    monkeypatch.setattr("rowcast.broker.connections.refusing.REFUSED_CONNECTIONS_MAX", 1)
     world = World(guard=GuardSettings(connections_max=1))
     await world.connected("first")
     waiting, web = Web(world), Web(world)

@@ -3,8 +3,8 @@
 import pytest
 from broker_world import Connect, Disconnect, Puback, Publish, payloads, topics
 
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 
 LASTING = {"session_expiry_interval": 1000}
 

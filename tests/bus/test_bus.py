@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from app.bus.bus import Bus
-from app.bus.trie import Trie
-from app.core import limits
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
+from rowcast.bus.bus import Bus
+from rowcast.bus.trie import Trie
+from rowcast.core import limits
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
 
 LEVELS = ["a", "b", "", "$SYS", "é", "a b"]
 
@@ -114,7 +114,7 @@ def test_the_cache_forgets_when_subscriptions_change() -> None:
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A publisher of endless new topics does not grow the server."""
-    monkeypatch.setattr("app.bus.matches.MATCH_CACHE_TOPICS_MAX", 8)
+    monkeypatch.setattr("rowcast.bus.matches.MATCH_CACHE_TOPICS_MAX", 8)
     bus = Bus()
     for number in range(100):
         bus.match(f"a/{number}")

@@ -1,9 +1,9 @@
 """What readers miss who are away (FEATURES M4)."""
 
-from app.bus.absences import Absences
-from app.bus.bus import Bus
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
+from rowcast.bus.absences import Absences
+from rowcast.bus.bus import Bus
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
 
 
 def said(topic, seq=0):

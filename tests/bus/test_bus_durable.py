@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from app.bus.durable import Durable
-from app.core.topics import TopicFilter
+from rowcast.bus.durable import Durable
+from rowcast.core.topics import TopicFilter
 
 LEVELS = ["a", "b", "$SYS", ""]
 FILTERS = ["#", "+", "a/#", "a/+", "+/b", "a/b", "$SYS/#", "b/+/a"]

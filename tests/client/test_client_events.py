@@ -5,8 +5,8 @@ from base64 import b64encode
 
 import pytest
 
-from app.codecs import CBOR, encode
-from app.core.errors import Code, Error
+from rowcast.codecs import CBOR, encode
+from rowcast.core.errors import Code, Error
 from rowcast_client.calls import topic_path
 from rowcast_client.events import Frame, Frames, read_fields
 

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from app.core.errors import Error
+from rowcast.core.errors import Error
 from rowcast_client import Problem, SyncRowcast
 from rowcast_client.following import Following
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Code
+from rowcast.core.errors import Code
 from rowcast_client import Problem, Rowcast, SyncRowcast
 from serving import application, rowcast
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from app.core import limits
+from rowcast.core import limits
 
 SAMPLE = {
     "id": "Dog/1",

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import codecs
-from app.codecs import media_range
-from app.codecs.accept import _rank
-from app.core.errors import Code, Error
+from rowcast import codecs
+from rowcast.codecs import media_range
+from rowcast.codecs.accept import _rank
+from rowcast.core.errors import Code, Error
 
 RFC_9110 = (
     "text/*;q=0.3, text/plain;q=0.7, text/plain;format=flowed,"

@@ -7,9 +7,9 @@ import msgpack
 import orjson
 import pytest
 
-from app import codecs
-from app.core.errors import Code, Error
-from app.core.limits import DECODE_POSITION_BYTES_MAX, ROWS_PARTS_MAX, VALUE_PARTS_MAX
+from rowcast import codecs
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import DECODE_POSITION_BYTES_MAX, ROWS_PARTS_MAX, VALUE_PARTS_MAX
 
 MANY = VALUE_PARTS_MAX + 1
 HEAD = struct.pack(">I", MANY)

@@ -10,9 +10,9 @@ from codec_values import SAMPLE, nested, same, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.codecs import cbor, model
-from app.core import limits
-from app.core.errors import Code, Error
+from rowcast.codecs import cbor, model
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
 
 TAKEN = {0, 1, 2, 3, 4}
 LIVE = [5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799]

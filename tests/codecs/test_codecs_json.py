@@ -10,8 +10,8 @@ from codec_values import SAMPLE, nested, same, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.codecs import json_text, model
-from app.core.errors import Code, Error
+from rowcast.codecs import json_text, model
+from rowcast.core.errors import Code, Error
 
 SPELLINGS = [
     (b"a", b'{"$bytes":"YQ=="}'),

@@ -10,9 +10,9 @@ from codec_values import SAMPLE, nested, same, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.codecs import messagepack, model
-from app.core import limits
-from app.core.errors import Code, Error
+from rowcast.codecs import messagepack, model
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
 
 
 def unhex(text):

@@ -10,10 +10,10 @@ import pytest
 from codec_values import SAMPLE, nested, same, values
 from hypothesis import HealthCheck, given, settings
 
-from app import codecs
-from app.codecs import model
-from app.core import limits
-from app.core.errors import Code, Error
+from rowcast import codecs
+from rowcast.codecs import model
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
 
 FORMATS = (codecs.JSON, codecs.CBOR, codecs.MSGPACK)
 PAIRS = list(itertools.product(FORMATS, FORMATS))

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from app import codecs
-from app.core.errors import Error
+from rowcast import codecs
+from rowcast.core.errors import Error
 
 SPELLINGS = [
     (b"\x00\xff", "AP8="),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app import codecs
-from app.codecs import media_range, registry
-from app.core import limits
-from app.core.errors import Code, Error
+from rowcast import codecs
+from rowcast.codecs import media_range, registry
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
 
 
 @pytest.mark.parametrize(

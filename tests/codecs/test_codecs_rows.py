@@ -10,9 +10,9 @@ from decimal import Decimal
 import pytest
 from codec_values import SAMPLE, same
 
-from app import codecs
-from app.core import limits
-from app.core.errors import Code, Error
+from rowcast import codecs
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
 
 ROWS = [{"id": 1, "at": datetime(2026, 1, 2, tzinfo=UTC)}, SAMPLE, [], None, "é"]
 

@@ -1,6 +1,6 @@
 """The budget: what is let through at once, the rate after that, and what is given back (L11)."""
 
-from app.core.budgets import Budget
+from rowcast.core.budgets import Budget
 
 
 def test_so_many_at_once_and_then_at_a_rate():

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.clock import (
+from rowcast.core.clock import (
     PER_SECOND,
     HybridClock,
     LeapGuard,

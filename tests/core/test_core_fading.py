@@ -1,6 +1,6 @@
 """The table whose entries fade: its bound, and the order in which it forgets (FEATURES D56)."""
 
-from app.core.fading import Fading
+from rowcast.core.fading import Fading
 
 
 def test_an_entry_lasts_its_time():

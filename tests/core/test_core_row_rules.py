@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from app.core.masks import is_mask, masked
-from app.core.query_terms import Unreadable
-from app.core.row_rules import bind, bound_holds, claims_of, parse_rule
-from app.core.tables import Attribute, Table, Type
+from rowcast.core.masks import is_mask, masked
+from rowcast.core.query_terms import Unreadable
+from rowcast.core.row_rules import bind, bound_holds, claims_of, parse_rule
+from rowcast.core.tables import Attribute, Table, Type
 
 TABLE = Table(
     "Dog",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cursors import Cursor, parse_cursor
-from app.core.errors import Code, Error
+from rowcast.core.cursors import Cursor, parse_cursor
+from rowcast.core.errors import Code, Error
 
 
 @given(st.from_regex("[0-9a-f]{8}", fullmatch=True), st.integers(0, 10**18))

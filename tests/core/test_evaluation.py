@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.errors import Code, Error
-from app.core.evaluation import (
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import (
     ID_PATH,
     answer,
     holds,
@@ -22,7 +22,7 @@ from app.core.evaluation import (
     reach,
     token_values,
 )
-from app.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
+from rowcast.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ROME = NOON.astimezone(timezone(timedelta(hours=1)))

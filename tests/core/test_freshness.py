@@ -1,7 +1,7 @@
 """Freshness is a function of a record's version and of the time (FEATURES M4)."""
 
-from app.core.freshness import bound, is_stale, seen_at, told_of
-from app.core.tables import Table
+from rowcast.core.freshness import bound, is_stale, seen_at, told_of
+from rowcast.core.tables import Table
 
 SENSOR = Table("Sensor", "Sensor", deadline_seconds=30)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.core.limits import GUARD_NAME_CHARS_MAX
-from app.core.peers import network, short, site
+from rowcast.core.limits import GUARD_NAME_CHARS_MAX
+from rowcast.core.peers import network, short, site
 
 
 @pytest.mark.parametrize(

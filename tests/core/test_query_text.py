@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.errors import Code, Error
-from app.core.limits import (
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
     QUERY_CONDITIONS_MAX,
     QUERY_DEPTH_MAX,
     QUERY_LIMIT_RECORDS_MAX,
@@ -17,9 +17,9 @@ from app.core.limits import (
     QUERY_SORT_KEYS_MAX,
     QUERY_TEXT_CHARS_MAX,
 )
-from app.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
-from app.core.query_text import parse_query
-from app.core.tables import Attribute, Table, Type
+from rowcast.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Attribute, Table, Type
 
 HOME = Attribute(
     "home",

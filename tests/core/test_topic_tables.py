@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from app.core.tables import Type
-from app.core.topic_tables import (
+from rowcast.core.tables import Type
+from rowcast.core.topic_tables import (
     Branch,
     TopicTable,
     branch_of,
@@ -16,7 +16,7 @@ from app.core.topic_tables import (
     seq_of_message,
     table_name_for_topic,
 )
-from app.core.topics import TopicFilter
+from rowcast.core.topics import TopicFilter
 
 
 @pytest.mark.parametrize(

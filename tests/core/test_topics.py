@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.errors import Code, Error
-from app.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
-from app.core.topics import TopicFilter, check_filter, check_topic
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
+from rowcast.core.topics import TopicFilter, check_filter, check_topic
 
 LEVELS = st.sampled_from(
     ["", "a", "b", "ab", "a.", "a0", "$", "$s", " ", ".", "0", "é", "\U0001f600"]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import Code, Error
-from app.core.limits import PROBLEMS_MAX
-from app.core.scalars import CONVERT, INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
-from app.core.tables import Attribute, Role, Table, Type
-from app.core.values import Checker, id_text, is_operation, merge_patch, parse_id, shown
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import PROBLEMS_MAX
+from rowcast.core.scalars import CONVERT, INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from rowcast.core.tables import Attribute, Role, Table, Type
+from rowcast.core.values import Checker, id_text, is_operation, merge_patch, parse_id, shown
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HOME = Attribute(

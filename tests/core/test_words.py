@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.core.callers import ALL, NONE, SERVER, Caller
-from app.core.errors import Code, Error
-from app.core.events import MISSING, PUT, Event, local_id
-from app.core.suggestions import did_you_mean, nearest
-from app.core.tables import Attribute, Table, Type
+from rowcast.core.callers import ALL, NONE, SERVER, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MISSING, PUT, Event, local_id
+from rowcast.core.suggestions import did_you_mean, nearest
+from rowcast.core.tables import Attribute, Table, Type
 
 DOG = Table("Dog", "farm/Dog")
 ROOT = Table("Rest", "")

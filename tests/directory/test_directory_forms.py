@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.hashes import Hash
-from app.auth.user_list import UserList, list_of, tree_of
-from app.auth.users import Role, User
-from app.core.callers import NONE, Grants
-from app.core.errors import Code, Error
-from app.directory.forms import Said, checked, role_edit, user_members
+from rowcast.auth.hashes import Hash
+from rowcast.auth.user_list import UserList, list_of, tree_of
+from rowcast.auth.users import Role, User
+from rowcast.core.callers import NONE, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.directory.forms import Said, checked, role_edit, user_members
 
 ADMIN = User("ann", NONE, roles=frozenset({"admin"}))
 USUAL = Grants(read=True, write=True)

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from app.mqtt.packets import Puback, Publish
-from app.snapshots.catalogue import Catalogue
-from app.snapshots.fold import differences
-from app.snapshots.shelf import Shelf
-from app.snapshots.verify import verify
+from rowcast.mqtt.packets import Puback, Publish
+from rowcast.snapshots.catalogue import Catalogue
+from rowcast.snapshots.fold import differences
+from rowcast.snapshots.shelf import Shelf
+from rowcast.snapshots.verify import verify
 from serving import PATIENCE_SECONDS, Server, rowcast
 from talking import Mqtt
 

@@ -28,9 +28,9 @@ from typing import Protocol
 
 from kill_sessions import NEVER, PAUSE_SECONDS, Pair, Play, pause
 
-from app.mqtt.packets import Puback, Publish, Pubrec
 from cutting import Way
 from remote_broker import RemoteBroker
+from rowcast.mqtt.packets import Puback, Publish, Pubrec
 from serving import PATIENCE_SECONDS, Server, wait_until
 from talking import Closed, Mqtt, user_properties
 

@@ -27,10 +27,10 @@ from pathlib import Path
 from kill_gateway import KEPT, PREFIX
 from kill_sessions import GONE, NEVER, PAUSE_SECONDS, pause
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Puback, Publish
 from cutting import Way
 from remote_broker import RemoteBroker
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Puback, Publish
 from serving import PATIENCE_SECONDS, Server, wait_until
 from talking import Closed, Mqtt, user_properties
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from killing import work_until_killed
 
-from app.core.topics import TopicFilter
-from app.mqtt.packets import Puback, Publish
-from app.store.sqlite import SqlStore
+from rowcast.core.topics import TopicFilter
+from rowcast.mqtt.packets import Puback, Publish
+from rowcast.store.sqlite import SqlStore
 from serving import Server
 from talking import Mqtt
 

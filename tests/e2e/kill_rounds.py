@@ -25,7 +25,7 @@ from pathlib import Path
 
 from killing import work_until_killed
 
-from app.mqtt.packets import MQTT_3_1_1, MQTT_5, Puback, Publish
+from rowcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Puback, Publish
 from serving import PATIENCE_SECONDS, Server
 from talking import Events, Mqtt, Told, open_websocket, told, user_properties
 

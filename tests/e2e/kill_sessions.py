@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from rowcast.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from serving import PATIENCE_SECONDS, Server, wait_until
 from talking import Closed, Mqtt
 

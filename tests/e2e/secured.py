@@ -3,9 +3,9 @@
 import asyncio
 from contextlib import asynccontextmanager, suppress
 
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Connack, Connect
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Connack, Connect
 from securing import Authority, ServerFiles
 from serving import PATIENCE_SECONDS, application
 

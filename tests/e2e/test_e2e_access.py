@@ -10,8 +10,8 @@ import jwt
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app.mqtt.packets import Disconnect, Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Disconnect, Will
+from rowcast.mqtt.reasons import Reason
 from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
 from talking import Closed, Events, Mqtt, open_websocket
 

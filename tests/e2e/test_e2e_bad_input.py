@@ -11,8 +11,8 @@ import socket
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_3_1_1, MQTT_5, Connect, Disconnect, Publish
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Connect, Disconnect, Publish
 from serving import Server, wait_until
 from talking import Closed, Events, Mqtt, cut, open_socket, open_websocket, told, upgrade
 

@@ -4,8 +4,8 @@ import json
 
 from secured import secured
 
-from app.engine.rights.rights import ADMINISTERED, PRIVATE
-from app.mqtt.packets import Publish, Subscribe, Subscription
+from rowcast.engine.rights.rights import ADMINISTERED, PRIVATE
+from rowcast.mqtt.packets import Publish, Subscribe, Subscription
 
 ADMINISTRATIVE = [f"{place}x" for place in ADMINISTERED] + ["$SYS/delayed/x", "$AUDIT/x"]
 

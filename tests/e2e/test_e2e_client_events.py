@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.reasons import Reason
 from serving import Server, wait_until
 from talking import Events, Mqtt, open_websocket
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from app.mqtt.packets import Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 from serving import PATIENCE_SECONDS, Server, wait_until
 from talking import Mqtt
 

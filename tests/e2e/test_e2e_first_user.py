@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from app.mqtt.packets import MQTT_3_1_1, MQTT_5
+from rowcast.mqtt.packets import MQTT_3_1_1, MQTT_5
 from serving import PATIENCE_SECONDS, Server, rowcast
 from talking import Closed, Mqtt, open_websocket
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.mqtt.packets import MQTT_3_1_1
+from rowcast.mqtt.packets import MQTT_3_1_1
 from serving import Server, wait_until
 from talking import Closed, Events, Mqtt, open_websocket, told, user_properties
 

@@ -8,10 +8,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_3_1_1, MQTT_5, Connack, Connect, Publish
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_3_1_1, MQTT_5, Connack, Connect, Publish
+from rowcast.mqtt.reasons import Reason
 from serving import Server, wait_until
 from talking import Closed, Mqtt, cut, open_socket
 

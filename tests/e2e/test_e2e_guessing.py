@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from app.mqtt.packets import MQTT_3_1_1, MQTT_5
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import MQTT_3_1_1, MQTT_5
+from rowcast.mqtt.reasons import Reason
 from serving import Server, rowcast
 from talking import Mqtt
 

@@ -7,8 +7,8 @@ import kill_gateway_many
 import pytest
 from kill_gateway import Bridged, run
 
-from app.mqtt.packets import Publish
 from remote_broker import BINARY, NEEDS_MOSQUITTO
+from rowcast.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS
 
 

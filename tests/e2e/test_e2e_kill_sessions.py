@@ -3,7 +3,7 @@
 import pytest
 from kill_sessions import Pair, Play, run
 
-from app.mqtt.packets import Publish
+from rowcast.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS
 
 

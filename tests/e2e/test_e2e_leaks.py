@@ -13,8 +13,8 @@ from socket import SO_LINGER, SOL_SOCKET
 
 import pytest
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription
 from serving import PATIENCE_SECONDS, application
 from talking import upgrade
 

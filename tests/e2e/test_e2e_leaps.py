@@ -5,9 +5,9 @@ import time
 
 import httpx
 
-from app.core.callers import ALL, Caller
-from app.core.clock import PER_SECOND, seconds_of
-from app.core.events import PUT, Event
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import PER_SECOND, seconds_of
+from rowcast.core.events import PUT, Event
 from serving import PATIENCE_SECONDS, application
 
 SCHEMA = """
@@ -26,7 +26,7 @@ async def put(running, topic):
 async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeypatch):
     """P6: no version of another year, no time of creation, and nothing has expired."""
     real, leap = time.time, [0]
-    monkeypatch.setattr("app.wiring.clock.time.time", lambda: real() + leap[0])
+    monkeypatch.setattr("rowcast.wiring.clock.time.time", lambda: real() + leap[0])
     async with application(tmp_path, SCHEMA) as running:
         await put(running, "Lease/1")
         leap[0] = LEAP

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from app.mqtt.packets import Disconnect, Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Disconnect, Will
+from rowcast.mqtt.reasons import Reason
 from serving import Server, rowcast, wait_until
 from talking import Closed, Events, Mqtt, open_socket, open_websocket, user_properties
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from app.core.errors import Code
+from rowcast.core.errors import Code
 from rowcast_client import Problem, Rowcast
 from serving import Server, rowcast
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from rights_doors import basic, compare
 
-from app.core.callers import SERVER, Caller, Grants
-from app.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.callers import SERVER, Caller, Grants
+from rowcast.core.events import DELETE, PATCH, PUT, Event
 from serving import application, rowcast
 from talking import Mqtt
 

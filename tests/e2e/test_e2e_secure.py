@@ -17,12 +17,12 @@ import pytest
 from secured import SECURE, Talker, secured
 from websockets.asyncio.client import connect
 
-from app.core.callers import SERVER
-from app.core.errors import Error
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription
 from house import ROOT
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Error
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription
 from securing import Authority, RawTls, shake
 from serving import application
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from app.mqtt.packets import MQTT_5, Puback, Pubcomp, Publish, Pubrec, Pubrel
+from rowcast.mqtt.packets import MQTT_5, Puback, Pubcomp, Publish, Pubrec, Pubrel
 from serving import PATIENCE_SECONDS, Server
 from talking import Closed, Mqtt
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from app.mqtt.packets import Disconnect
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Disconnect
+from rowcast.mqtt.reasons import Reason
 from serving import Server
 from talking import Events, Mqtt, open_websocket
 

@@ -8,9 +8,9 @@ from itertools import islice
 
 import pytest
 
-from app.codecs import decode
-from app.mqtt.packets import Publish
-from app.mqtt.reasons import Reason
+from rowcast.codecs import decode
+from rowcast.mqtt.packets import Publish
+from rowcast.mqtt.reasons import Reason
 from serving import Server, wait_until
 from talking import Events, Mqtt, open_websocket, query, told
 

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from app.mqtt.packets import MQTT_5, Puback
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import MQTT_5, Puback
+from rowcast.mqtt.reasons import Reason
 from serving import Server, wait_until
 from talking import Events, Mqtt, open_websocket, told
 

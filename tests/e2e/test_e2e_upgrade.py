@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.mqtt.packets import Disconnect
-from app.store.sql_migrate import FORMAT
+from rowcast.mqtt.packets import Disconnect
+from rowcast.store.sql_migrate import FORMAT
 from serving import Server
 from talking import Mqtt
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.mqtt.packets import Auth, Connack, Disconnect
-from app.mqtt.reasons import Reason
 from auth_world import ScramClient
+from rowcast.mqtt.packets import Auth, Connack, Disconnect
+from rowcast.mqtt.reasons import Reason
 from serving import Server, rowcast, wait_until
 from talking import Mqtt
 

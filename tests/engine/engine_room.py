@@ -4,21 +4,21 @@ import asyncio
 from collections import deque
 from concurrent.futures import Executor, Future
 
-from app.bus.bus import Bus
-from app.core.callers import ALL, Caller
-from app.core.clock import HybridClock
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.tables import Attribute, Logs, Role, Table, Type
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_table_rows import PATH, topic_table_rows
-from app.engine.branches.topic_tables import OWNER, TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.reader import Reader
-from app.engine.registry import Registry
-from app.store.memory import MemoryStore
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.tables import Attribute, Logs, Role, Table, Type
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_table_rows import PATH, topic_table_rows
+from rowcast.engine.branches.topic_tables import OWNER, TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.reader import Reader
+from rowcast.engine.registry import Registry
+from rowcast.store.memory import MemoryStore
 
 NOW = 1_700_000_000.0
 KEY = Attribute("id", Type.ID, primary_key=True)

@@ -2,14 +2,14 @@
 
 from subscription_world import World
 
-from app.bus.durable import Durable
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.branches.row_views import Views
-from app.engine.groups.group_table import Groups
-from app.engine.registry import Registry
-from app.engine.watch.gaps import Gap
-from app.engine.watch.subscription import Interest
+from rowcast.bus.durable import Durable
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.row_views import Views
+from rowcast.engine.groups.group_table import Groups
+from rowcast.engine.registry import Registry
+from rowcast.engine.watch.gaps import Gap
+from rowcast.engine.watch.subscription import Interest
 
 
 class Worker:

@@ -7,15 +7,15 @@ The source's "Testing Suggestions" are empty; these are ours. A test module give
 import pytest
 from engine_room import ANN, BEN, Code, Listener, refusal
 
-from app.core.callers import SERVER
-from app.core.errors import Error
-from app.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event
-from app.core.topics import TopicFilter
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.retained.retainer import Retained, Retainer
-from app.engine.watch.interests import Interest
-from app.engine.watch.subscription import Subscription
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Error
+from rowcast.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.retained.retainer import Retained, Retainer
+from rowcast.engine.watch.interests import Interest
+from rowcast.engine.watch.subscription import Subscription
 
 CALLS = (
     "delete_message", "store_retained", "read_message", "page_read",

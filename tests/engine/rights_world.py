@@ -4,12 +4,12 @@ import json
 
 from engine_room import Room, turns
 
-from app.core.callers import ALL, SERVER, Caller, Grants
-from app.core.events import DELETE, PATCH, PUT, Event
-from app.core.topics import TopicFilter
-from app.engine.rights.rule_rows import PATH, RuleTable, rule_rows
-from app.engine.watch.subscription import Interest, Subscription
-from app.schema import parse_schema
+from rowcast.core.callers import ALL, SERVER, Caller, Grants
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.rights.rule_rows import PATH, RuleTable, rule_rows
+from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.schema import parse_schema
 
 SCHEMA = """
 type Dog @table @export

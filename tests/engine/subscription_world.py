@@ -7,8 +7,8 @@ reader's own taking are separate steps, so every interleaving of them can be mad
 import asyncio
 from dataclasses import dataclass, field
 
-from app.bus.bus import Bus
-from app.core.events import (
+from rowcast.bus.bus import Bus
+from rowcast.core.events import (
     CURRENT,
     DELETE,
     GAP,
@@ -20,15 +20,15 @@ from app.core.events import (
     SNAPSHOT,
     Event,
 )  # fmt: skip
-from app.core.tables import Table
-from app.core.topics import TopicFilter
-from app.engine import reader
-from app.engine.cache import RecordCache
-from app.engine.reader import Reader
-from app.engine.watch import preludes, standing, subscription
-from app.engine.watch.subscription import Interest, Subscription
-from app.store.memory import MemoryStore
-from app.store.store import Keep
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.engine import reader
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.reader import Reader
+from rowcast.engine.watch import preludes, standing, subscription
+from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.store.memory import MemoryStore
+from rowcast.store.store import Keep
 
 
 def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):

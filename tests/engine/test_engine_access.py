@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from engine_room import ANN, Room, code_of
 
-from app.core.callers import NONE, SERVER
-from app.core.errors import Code, Error
-from app.core.topics import TopicFilter
-from app.engine.rights.access import renew
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.callers import NONE, SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.rights.access import renew
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 
 async def test_l8_who_listens_hears_of_each_change():

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from engine_room import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 
-from app.bus.durable import Durable
-from app.core.errors import Code
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.core.tables import Logs
-from app.core.topics import TopicFilter
-from app.engine.admission import Admission, logs
-from app.engine.branches.seen_topics import SeenTopics
-from app.engine.registry import Registry
-from app.engine.resource import Resource
-from app.engine.write import UNHEARD
+from rowcast.bus.durable import Durable
+from rowcast.core.errors import Code
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.tables import Logs
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.admission import Admission, logs
+from rowcast.engine.branches.seen_topics import SeenTopics
+from rowcast.engine.registry import Registry
+from rowcast.engine.resource import Resource
+from rowcast.engine.write import UNHEARD
 
 ADMISSION = Admission(lambda: NOW, 100, Durable(), SeenTopics(Registry(TABLES), None))
 

@@ -5,12 +5,12 @@ import random
 import pytest
 from engine_room import ANN, COUNTER, DOG, NOTE, Code, Room, refusal
 
-from app.core.errors import Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.engine.past import asof as module
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
-from app.store.store import Keep
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.engine.past import asof as module
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

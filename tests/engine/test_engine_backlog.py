@@ -6,12 +6,12 @@ import random
 import pytest
 from subscription_world import World, limits
 
-from app.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
-from app.core.topics import TopicFilter
-from app.engine.watch import backlog
-from app.engine.watch.backlog import Bound, BoundedSubscription, Loss, Overflow
-from app.engine.watch.gaps import Why
-from app.engine.watch.subscription import Interest
+from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch import backlog
+from rowcast.engine.watch.backlog import Bound, BoundedSubscription, Loss, Overflow
+from rowcast.engine.watch.gaps import Why
+from rowcast.engine.watch.subscription import Interest
 
 SEEDS = range(40)
 

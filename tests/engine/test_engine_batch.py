@@ -5,14 +5,14 @@ import logging
 import pytest
 from engine_room import ANN, Code, Listener, Room, turns
 
-from app.core.callers import ALL, NONE, Caller
-from app.core.errors import Error
-from app.core.events import MESSAGE, PUT, Event
-from app.engine import commit
-from app.engine.batch import take
-from app.engine.resource import Resource
-from app.engine.write import Condition, Group, Receipt, Write
-from app.store.store import Change
+from rowcast.core.callers import ALL, NONE, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.engine import commit
+from rowcast.engine.batch import take
+from rowcast.engine.resource import Resource
+from rowcast.engine.write import Condition, Group, Receipt, Write
+from rowcast.store.store import Change
 
 BUSY = Error(Code.BUSY, "the disk is full")
 NEVER = Condition(exists=True)

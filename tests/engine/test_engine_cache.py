@@ -3,8 +3,8 @@
 import pytest
 from engine_room import DOG
 
-from app.core.events import MISSING, PATCH, PUT, Event
-from app.engine.cache import UNKNOWN, RecordCache
+from rowcast.core.events import MISSING, PATCH, PUT, Event
+from rowcast.engine.cache import UNKNOWN, RecordCache
 
 
 def cached(**bounds):

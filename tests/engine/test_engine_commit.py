@@ -6,12 +6,12 @@ import logging
 import pytest
 from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
-from app.core.errors import Error
-from app.core.events import MESSAGE, PATCH, PUT, Event
-from app.engine import commit
-from app.engine.write import Condition, Group, Receipt, Write
-from app.store.memory import MemoryStore
-from app.store.store import Keep
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, PATCH, PUT, Event
+from rowcast.engine import commit
+from rowcast.engine.write import Condition, Group, Receipt, Write
+from rowcast.store.memory import MemoryStore
+from rowcast.store.store import Keep
 
 
 def put(topic, caller=ANN, outcomes=None, **options):

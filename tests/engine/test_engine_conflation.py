@@ -2,12 +2,12 @@
 
 from engine_room import ANN, KEY, NOW, Room, turns
 
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.tables import Table
-from app.core.topics import TopicFilter
-from app.engine.watch.conflation import superseded
-from app.engine.watch.gaps import Gap, Why
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.conflation import superseded
+from rowcast.engine.watch.gaps import Gap, Why
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 LAST = Table("Last", "Last", (KEY,), delivers_latest=True)
 EVERY = Table("Every", "Every", (KEY,))

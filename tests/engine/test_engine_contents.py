@@ -3,13 +3,13 @@
 import pytest
 from engine_room import DOG, KEY, NOTE, code_of
 
-from app.codecs import CBOR, JSON, RAW, decode, encode
-from app.core.clauses import Clause
-from app.core.errors import Code
-from app.core.events import DELETE, MISSING, PUT, Event
-from app.core.tables import Attribute, Table, Type
-from app.engine.contents import PLAIN, TEXT, Contents, structured_type
-from app.engine.shape import Shape
+from rowcast.codecs import CBOR, JSON, RAW, decode, encode
+from rowcast.core.clauses import Clause
+from rowcast.core.errors import Code
+from rowcast.core.events import DELETE, MISSING, PUT, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.engine.contents import PLAIN, TEXT, Contents, structured_type
+from rowcast.engine.shape import Shape
 
 SECRET = Table(
     "Secret", "Secret", (KEY, Attribute("at", Type.DATE), Attribute("pin", Type.INT, hidden=True))

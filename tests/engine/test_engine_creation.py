@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 from engine_room import ANN, TABLES, Code, Room, refusal
 
-from app.codecs import RAW
-from app.core.errors import Error
-from app.core.events import PUT, Event
-from app.core.tables import Table
-from app.engine.resource import Resource
-from app.store.memory import MemoryStore
+from rowcast.codecs import RAW
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.tables import Table
+from rowcast.engine.resource import Resource
+from rowcast.store.memory import MemoryStore
 
 
 def create(room, topic="Dog", payload=b"{}", content_type=None):
@@ -67,7 +67,7 @@ async def test_numbers_that_others_wrote_are_passed_over():
 
 
 async def test_it_gives_up_when_every_id_is_taken(monkeypatch):
-    monkeypatch.setattr("app.engine.creation.uuid4", lambda: "same")
+    monkeypatch.setattr("rowcast.engine.creation.uuid4", lambda: "same")
     room = Room()
     await create(room)
     assert Code.BUSY == await refusal(create(room))

@@ -6,8 +6,8 @@ import pytest
 from engine_room import refusal
 from rights_world import BEN, VET, Rightful
 
-from app.core.callers import SERVER
-from app.core.errors import Code
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code
 
 SCHEMA = """
 type Dog @table(database: "a") @export(name: "a-dogs") @sealed @auth(roles: ["vet"]) {

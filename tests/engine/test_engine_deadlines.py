@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 from engine_room import ANN, KEY, NOW, Listener, Room, turns
 
-from app.core.events import DELETE, PUT, Event
-from app.core.queries import Query
-from app.core.tables import Table
-from app.core.topics import TopicFilter
-from app.engine import deadlines as module
-from app.engine.deadlines import Deadlines
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.engine import deadlines as module
+from rowcast.engine.deadlines import Deadlines
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 SENSOR = Table("Sensor", "Sensor", (KEY,), deadline_seconds=30)
 PLAIN = Table("Plain", "Plain", (KEY,))

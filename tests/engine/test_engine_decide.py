@@ -3,14 +3,14 @@
 import pytest
 from engine_room import ANN, DOG, LEASE, NOW, code_of
 
-from app.codecs import CBOR, JSON, RAW, decode, encode
-from app.core.clock import version_of
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.engine.contents import PLAIN
-from app.engine.decide import check_condition, decide, value_of_record
-from app.engine.shape import Shape
-from app.engine.write import UNHEARD, Condition, Current, Receipt, Write
+from rowcast.codecs import CBOR, JSON, RAW, decode, encode
+from rowcast.core.clock import version_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.engine.contents import PLAIN
+from rowcast.engine.decide import check_condition, decide, value_of_record
+from rowcast.engine.shape import Shape
+from rowcast.engine.write import UNHEARD, Condition, Current, Receipt, Write
 
 
 def record(payload=b'{"a":1}', content_type=JSON, seq=7, **facts):

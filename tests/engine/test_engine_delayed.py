@@ -7,17 +7,17 @@ import pytest
 import pytest_asyncio
 from engine_room import ANN, DOG, Listener, Room
 
-from app.codecs import JSON
-from app.core.callers import ALL, Caller, Grants
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.core.limits import DELAY_SECONDS_MAX
-from app.core.topics import split_delayed
-from app.engine import delayed
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.resource import Resource
-from app.engine.write import Condition, Receipt
+from rowcast.codecs import JSON
+from rowcast.core.callers import ALL, Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.limits import DELAY_SECONDS_MAX
+from rowcast.core.topics import split_delayed
+from rowcast.engine import delayed
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.resource import Resource
+from rowcast.engine.write import Condition, Receipt
 
 
 class Later:
@@ -465,7 +465,7 @@ async def test_a_crowd_is_published_in_turns(room, monkeypatch):
 
 async def test_changes_that_come_with_it_are_committed_with_it(room):
     """D16: the identifier of a QoS 2 publish and the delayed message are one transaction."""
-    from app.store.store import Change
+    from rowcast.store.store import Change
 
     outcomes = []
     event = Event("$delayed/60/a", MESSAGE, b"x", qos=2)

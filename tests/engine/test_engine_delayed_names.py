@@ -3,11 +3,11 @@
 import pytest
 from engine_room import ANN, DOG, Room
 
-from app.core.errors import Code, Error
-from app.core.events import PUT, Event
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.resource import Resource
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.resource import Resource
 
 
 async def put(room, topic):

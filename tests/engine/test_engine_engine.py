@@ -6,18 +6,18 @@ from dataclasses import replace
 import pytest
 from engine_room import ANN, BEN, DOG, NOTE, NOW, Code, Listener, Room, code_of, refusal, turns
 
-from app.codecs import JSON
-from app.core.callers import NONE, Caller, Grants
-from app.core.errors import Error
-from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
-from app.core.queries import Condition as Comparison
-from app.core.queries import Operator, Query
-from app.core.tables import Logs
-from app.core.topics import TopicFilter
-from app.engine.cache import UNKNOWN
-from app.engine.resource import Resource
-from app.engine.watch.subscription import Interest, Subscription
-from app.engine.write import Condition, Receipt
+from rowcast.codecs import JSON
+from rowcast.core.callers import NONE, Caller, Grants
+from rowcast.core.errors import Error
+from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
+from rowcast.core.queries import Condition as Comparison
+from rowcast.core.queries import Operator, Query
+from rowcast.core.tables import Logs
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.cache import UNKNOWN
+from rowcast.engine.resource import Resource
+from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.engine.write import Condition, Receipt
 
 STRANGER = Caller("rob", NONE, "http")
 READER = Caller("rob", Grants(read=True), "http")

@@ -7,11 +7,11 @@ from math import inf
 import pytest
 from engine_room import NOW, Listener, Room, turns
 
-from app.core.clock import LeapGuard
-from app.core.errors import Code, Error
-from app.core.events import DELETE
-from app.core.topics import TopicFilter
-from app.engine.retained.expiries import EndOfRecords, Expiries
+from rowcast.core.clock import LeapGuard
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.retained.expiries import EndOfRecords, Expiries
 
 MINUTE = {"message_expiry_interval": 60}
 

@@ -6,13 +6,13 @@ from collections import deque
 import pytest
 from engine_room import ANN, BEN, Room
 
-from app.core.callers import ALL, Caller
-from app.core.events import PUT, Event
-from app.core.memory_limits import WRITE_BYTES
-from app.engine.fair_batch import FairBatches, level_of
-from app.engine.in_hand import WriteBounds
-from app.engine.write import Group, Keeping, Write
-from app.store.store import Change
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.events import PUT, Event
+from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.engine.fair_batch import FairBatches, level_of
+from rowcast.engine.in_hand import WriteBounds
+from rowcast.engine.write import Group, Keeping, Write
+from rowcast.store.store import Change
 
 CAL = Caller("cal", ALL)
 

@@ -1,10 +1,10 @@
 """Gaps: marks, accounts and how marks become few (FEATURES M4)."""
 
-from app.core.events import MESSAGE, SNAPSHOT, Event
-from app.core.limits import GAP_MARKS_TOGETHER_MAX
-from app.core.topics import TopicFilter
-from app.engine.watch.gaps import Account, Gap, Gaps, Why, mark_for, together
-from app.engine.watch.interests import Interest
+from rowcast.core.events import MESSAGE, SNAPSHOT, Event
+from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.gaps import Account, Gap, Gaps, Why, mark_for, together
+from rowcast.engine.watch.interests import Interest
 
 
 def event(seq=0, kind=MESSAGE):

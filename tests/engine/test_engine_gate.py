@@ -2,17 +2,17 @@
 
 from engine_room import ANN, BEN, DOG, Room, code_of, refusal
 
-from app.core.callers import SERVER
-from app.core.errors import Code, Error
-from app.core.events import CURRENT, MESSAGE, PUT, SNAPSHOT, Event
-from app.core.queries import Condition as Comparison
-from app.core.queries import Operator, Query
-from app.core.topics import TopicFilter
-from app.engine.cache import Unknown
-from app.engine.hooks.hook import DROP, Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.watch.interests import Interest
-from app.engine.watch.subscription import Subscription
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import CURRENT, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.core.queries import Condition as Comparison
+from rowcast.core.queries import Operator, Query
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.cache import Unknown
+from rowcast.engine.hooks.hook import DROP, Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.watch.interests import Interest
+from rowcast.engine.watch.subscription import Subscription
 
 
 class Blinds(Hook):
@@ -237,7 +237,7 @@ async def test_g6_a_record_is_read_by_those_who_may():
 
 
 async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monkeypatch):
-    monkeypatch.setattr("app.engine.rows.readable.SCAN_PAGE_RECORDS", 2)
+    monkeypatch.setattr("rowcast.engine.rows.readable.SCAN_PAGE_RECORDS", 2)
     room = hooked(Blinds())
     await dogs(room, "a", "secret1", "b", "secret2", "c")
     older = Query(where=Comparison(("age",), Operator.GE, 1))

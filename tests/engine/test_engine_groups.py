@@ -4,12 +4,12 @@ import pytest
 from group_world import Worker, Yard, numbers
 from subscription_world import limits
 
-from app.core.errors import Code, Error
-from app.core.limits import GROUP_AHEAD_EVENTS_MAX
-from app.core.topics import TopicFilter
-from app.engine.groups import groups
-from app.engine.watch.gaps import Why
-from app.engine.watch.interests import Interest
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.groups import groups
+from rowcast.engine.watch.gaps import Why
+from rowcast.engine.watch.interests import Interest
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ async def test_what_nobody_has_room_for_waits_for_the_first_who_has(yard):
 
 
 async def test_a_member_that_acknowledges_nothing_is_dealt_so_many_and_no_more(yard, monkeypatch):
-    monkeypatch.setattr("app.engine.groups.deals.GROUP_AHEAD_EVENTS_MAX", 4)
+    monkeypatch.setattr("rowcast.engine.groups.deals.GROUP_AHEAD_EVENTS_MAX", 4)
     silent, busy = yard.worker("a"), yard.worker("b")
     for payload in numbers(1, 20):
         yard.put(payload)

@@ -4,9 +4,9 @@ import pytest
 from group_world import Worker, Yard, numbers
 from subscription_world import limits
 
-from app.core.errors import Code, Error
-from app.engine.groups import groups
-from app.engine.watch.interests import Interest
+from rowcast.core.errors import Code, Error
+from rowcast.engine.groups import groups
+from rowcast.engine.watch.interests import Interest
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ async def test_reading_again_is_tried_again(yard, monkeypatch, failure):
 
 
 async def test_a_state_is_written_soon_and_removed_with_the_group(yard, monkeypatch):
-    monkeypatch.setattr("app.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
+    monkeypatch.setattr("rowcast.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
     one = yard.worker("a", durable=True)
     await yard.rounds()
     assert ["group/g/Dog/#"] == [owner for owner, _, _ in yard.store.states("group/")]
@@ -136,7 +136,7 @@ async def test_a_state_is_written_soon_and_removed_with_the_group(yard, monkeypa
 
 
 async def test_a_group_that_is_not_durable_is_never_written(yard, monkeypatch):
-    monkeypatch.setattr("app.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
+    monkeypatch.setattr("rowcast.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
     one = yard.worker("a")
     yard.put(b"1")
     await yard.rounds()
@@ -146,7 +146,7 @@ async def test_a_group_that_is_not_durable_is_never_written(yard, monkeypatch):
 
 
 async def test_a_state_that_could_not_be_written_is_written_later(yard, monkeypatch):
-    monkeypatch.setattr("app.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
+    monkeypatch.setattr("rowcast.engine.groups.group_table.GROUP_SAVE_SECONDS", 0)
     yard.refusal = Error(Code.BUSY, "the disk refuses")
     yard.worker("a", durable=True)
     for _ in range(3):

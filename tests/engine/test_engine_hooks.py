@@ -6,15 +6,15 @@ import logging
 import pytest
 from engine_room import turns
 
-from app.core.callers import ALL, SERVER, Caller
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.hooks import hook_calls
-from app.engine.hooks import hooks as hooks_module
-from app.engine.hooks.hook import DROP, POINTS, Hook, Refusal
-from app.engine.hooks.hooks import HAPPENINGS, Hooks
-from app.engine.watch.interests import Interest
+from rowcast.core.callers import ALL, SERVER, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks import hook_calls
+from rowcast.engine.hooks import hooks as hooks_module
+from rowcast.engine.hooks.hook import DROP, POINTS, Hook, Refusal
+from rowcast.engine.hooks.hooks import HAPPENINGS, Hooks
+from rowcast.engine.watch.interests import Interest
 
 ANN = Caller("ann", ALL, "mqtt", "ann-1", "10.0.0.1")
 

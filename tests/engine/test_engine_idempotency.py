@@ -6,13 +6,13 @@ from math import inf
 import pytest
 from engine_room import ANN, BEN, Room
 
-from app.core.callers import Caller
-from app.core.errors import Code, Error
-from app.core.events import PUT, Event
-from app.engine.idempotency import OWNER, Keys
-from app.engine.write import Receipt
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
+from rowcast.engine.idempotency import OWNER, Keys
+from rowcast.engine.write import Receipt
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])

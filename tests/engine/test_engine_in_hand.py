@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from engine_room import ANN, BEN, Code, Room, turns
 
-from app.core.errors import Error
-from app.core.events import MESSAGE, PUT, Event
-from app.core.memory_limits import WRITE_BYTES
-from app.engine.in_hand import WriteBounds
-from app.engine.write import Write
-from app.store.store import Change
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.engine.in_hand import WriteBounds
+from rowcast.engine.write import Write
+from rowcast.store.store import Change
 
 SMALL = WriteBounds(client_high=2_000, client_max=4_000, high=6_000, most=8_000, batch=1_000)
 

@@ -3,12 +3,12 @@
 import pytest
 from engine_room import ANN, DOG, NOW, Room, refusal
 
-from app.core.clock import PER_SECOND, seconds_of, version_of
-from app.core.errors import Code
-from app.core.events import DELETE, PUT, Event
-from app.engine.stamps import put_stamp
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
+from rowcast.core.clock import PER_SECOND, seconds_of, version_of
+from rowcast.core.errors import Code
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.engine.stamps import put_stamp
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
 
 LEAP = 400 * 86_400
 

@@ -5,9 +5,9 @@ from contextlib import aclosing
 import pytest
 from engine_room import Code, Room, refusal
 
-from app.api import server
-from app.core.events import CURRENT
-from app.engine.hooks.hooks import COLLECTING, Hooks
+from rowcast.api import server
+from rowcast.core.events import CURRENT
+from rowcast.engine.hooks.hooks import COLLECTING, Hooks
 
 
 @pytest.fixture

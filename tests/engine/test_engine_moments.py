@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from engine_room import ANN, NOW, Room, code_of
 
-from app.codecs import JSON
-from app.core.cursors import Cursor
-from app.core.errors import Code, Error
-from app.core.events import PUT, Event
-from app.engine.past.moments import Moment, moment_of, position_of
+from rowcast.codecs import JSON
+from rowcast.core.cursors import Cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
+from rowcast.engine.past.moments import Moment, moment_of, position_of
 
 THEN = 1_767_323_045_000_000
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from engine_room import ANN, DOG, NOTE, Room, turns
 
-from app.core.events import MESSAGE, Event
-from app.core.memory_limits import RECORD_BYTES
-from app.engine import pages
-from app.engine.pages import Pages
-from app.store.store import Keep
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.memory_limits import RECORD_BYTES
+from rowcast.engine import pages
+from rowcast.engine.pages import Pages
+from rowcast.store.store import Keep
 
 
 def events(*seqs, payload=b"x"):

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from engine_room import ANN, BEN, Listener, Room, refusal, turns
 
-from app.core.callers import SERVER
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.engine.hooks import passage
-from app.engine.hooks.hook import DROP, Hook, Refusal
-from app.engine.hooks.hooks import Hooks
-from app.engine.resource import Resource
-from app.engine.write import Receipt
-from app.store.store import Change
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.engine.hooks import passage
+from rowcast.engine.hooks.hook import DROP, Hook, Refusal
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.resource import Resource
+from rowcast.engine.write import Receipt
+from rowcast.store.store import Change
 
 
 def hooked(*hooks, **options):

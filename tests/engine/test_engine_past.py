@@ -5,16 +5,16 @@ import random
 import pytest
 from engine_room import ANN, NOTE, NOW, Code, Room, refusal
 
-from app.core.callers import Caller, Grants
-from app.core.clock import version_of
-from app.core.topic_tables import Branch, TopicTable
-from app.core.topics import TopicFilter
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.past import past as module
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
-from app.store.store import Keep
+from rowcast.core.callers import Caller, Grants
+from rowcast.core.clock import version_of
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.past import past as module
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
 
 TOPICS = ("Note/1", "Note/2", "Dog/1", "home/temp", "home/hum", "alone")
 FILTERS = ("Note/1", "Note/#", "home/temp", "home/#", "alone", "home/+", "Dog/#")

@@ -5,11 +5,11 @@ import random
 import pytest
 from engine_room import ANN, DOG, Room
 
-from app.core.clock import version_at, version_of
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.past import positions
-from app.store.store import Keep
+from rowcast.core.clock import version_at, version_of
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.past import positions
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

@@ -5,13 +5,17 @@ import random
 import pytest
 from engine_room import ANN, BEN, Listener, Room, refusal
 
-from app.core.callers import ALL, NONE, Caller
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, PUT, Event
-from app.core.gateway_limits import PRODUCER_NUMBERS_FORGOTTEN, PRODUCER_NUMBERS_MAX, PRODUCERS_MAX
-from app.engine.producers import OWNER, put_mark
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
+from rowcast.core.callers import ALL, NONE, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.core.gateway_limits import (
+    PRODUCER_NUMBERS_FORGOTTEN,
+    PRODUCER_NUMBERS_MAX,
+    PRODUCERS_MAX,
+)
+from rowcast.engine.producers import OWNER, put_mark
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
 
 
 def marked(mark, topic="u/1", payload=b"x", kind=MESSAGE, low=None):
@@ -113,8 +117,8 @@ async def test_below_low_all_is_forgotten(room):
 
 async def test_numbers_are_bounded(monkeypatch):
     """The newest are remembered, the oldest refused, in bulk; over a restart too."""
-    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_MAX", 20)
-    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 5)
+    monkeypatch.setattr("rowcast.engine.producers.PRODUCER_NUMBERS_MAX", 20)
+    monkeypatch.setattr("rowcast.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 5)
     room = Room()
     for number in range(22):
         await write(room, f"meter:1:{number}")
@@ -131,10 +135,12 @@ async def test_numbers_are_bounded(monkeypatch):
 async def test_what_is_forgotten_is_not_looked_for_with_each_write(monkeypatch):
     """A producer that says no low mark pays for what it has written once in a while only."""
     sorts = []
-    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_MAX", 50)
-    monkeypatch.setattr("app.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 10)
+    monkeypatch.setattr("rowcast.engine.producers.PRODUCER_NUMBERS_MAX", 50)
+    monkeypatch.setattr("rowcast.engine.producers.PRODUCER_NUMBERS_FORGOTTEN", 10)
     monkeypatch.setattr(
-        "app.engine.producers.sorted", lambda known: sorts.append(1) or sorted(known), raising=False
+        "rowcast.engine.producers.sorted",
+        lambda known: sorts.append(1) or sorted(known),
+        raising=False,
     )
     room = Room()
     for number in range(150):

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from engine_room import ANN, DOG, Room, Stepped, turns
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.queries import Condition, Operator, Query
-from app.core.read_limits import READ_SLICE_SECONDS, READ_WAITING_MAX
-from app.engine.read_queue import Asker, Lane, ReadQueue, asked_by, asker_now, turn_of
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.read_limits import READ_SLICE_SECONDS, READ_WAITING_MAX
+from rowcast.engine.read_queue import Asker, Lane, ReadQueue, asked_by, asker_now, turn_of
 
 KEYED, INDEXED, SEARCH, SCAN = Lane
 
@@ -306,7 +306,7 @@ async def test_p1_the_end_of_a_query_is_logged_with_whose_it_was(caplog):
 
 async def test_p1_on_real_threads_a_cancelled_read_is_interrupted(tmp_path):
     """The whole way: a statement that never ends, on a store and threads like the server's."""
-    from app.store.sqlite import SqlStore
+    from rowcast.store.sqlite import SqlStore
 
     store, begun = SqlStore(tmp_path), asyncio.Event()
     loop = asyncio.get_running_loop()

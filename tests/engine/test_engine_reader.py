@@ -5,16 +5,16 @@ import asyncio
 import pytest
 from engine_room import ANN, COUNTER, DOG, KEY, NOTE, Room, turns
 
-from app.codecs import CBOR, encode
-from app.core.clock import version_of
-from app.core.events import PATCH, Event
-from app.core.queries import Query
-from app.core.tables import Table
-from app.core.topic_tables import Branch
-from app.core.topics import TopicFilter
-from app.engine.cache import UNKNOWN
-from app.engine.reader import owner_of
-from app.store.memory import MemoryStore
+from rowcast.codecs import CBOR, encode
+from rowcast.core.clock import version_of
+from rowcast.core.events import PATCH, Event
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Branch
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.cache import UNKNOWN
+from rowcast.engine.reader import owner_of
+from rowcast.store.memory import MemoryStore
 
 NESTED = Table("Tail", "Dog/tail", (KEY,))
 ROOT = Table("Root", "", (KEY,))

@@ -6,13 +6,13 @@ import pytest
 from engine_room import turns
 from rights_world import ANN, BEN, Rightful, person
 
-from app.core.callers import ALL, NONE, Caller
-from app.core.errors import Error
-from app.core.events import PUT, Event
-from app.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
-from app.core.topics import TopicFilter
-from app.directory.refusals import TABLE, Refusals
-from app.engine.write import Unheard
+from rowcast.core.callers import ALL, NONE, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.directory.refusals import TABLE, Refusals
+from rowcast.engine.write import Unheard
 
 
 class World(Rightful):

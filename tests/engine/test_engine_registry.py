@@ -3,11 +3,11 @@
 import pytest
 from engine_room import DOG, KEY, NOTE, code_of
 
-from app.core.errors import Code, Error
-from app.core.tables import Table
-from app.engine import registry as module
-from app.engine.registry import Registry
-from app.engine.resource import Resource
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.engine import registry as module
+from rowcast.engine.registry import Registry
+from rowcast.engine.resource import Resource
 
 NESTED = Table("Tail", "Dog/tail", (KEY,))
 ROOT = Table("Root", "", (KEY,))

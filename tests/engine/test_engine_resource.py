@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from engine_room import ANN, Code, Room, refusal, turns
 
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.core.queries import Query
-from app.engine import resource as module
-from app.engine.resource import Emitter, Incoming, Stream
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.core.queries import Query
+from rowcast.engine import resource as module
+from rowcast.engine.resource import Emitter, Incoming, Stream
 
 
 def dog(room, topic="Dog/1"):

@@ -8,12 +8,12 @@ import asyncio
 import pytest
 from engine_room import ANN, Listener, Room
 
-from app.core import result_limits
-from app.core.callers import Caller, Grants
-from app.core.errors import Code, Error
-from app.core.meta import meta_of
-from app.engine.results import upload as uploads
-from app.engine.results.results import Order, Results
+from rowcast.core import result_limits
+from rowcast.core.callers import Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.meta import meta_of
+from rowcast.engine.results import upload as uploads
+from rowcast.engine.results.results import Order, Results
 
 
 class World:
@@ -42,7 +42,7 @@ class World:
 
     def names(self):
         """What each record of the table says."""
-        from app.core.topics import TopicFilter
+        from rowcast.core.topics import TopicFilter
 
         page = self.room.store.scan(
             self.room.registry.shapes["Dog"].table, TopicFilter("Dog/#"), "", 99

@@ -3,15 +3,15 @@
 import pytest
 from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
-from app.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
-from app.core.topics import TopicFilter
-from app.engine.cache import Unknown
-from app.engine.hooks import hooks as module
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.watch.interests import Interest
-from app.engine.watch.subscription import Subscription
-from app.engine.write import Condition
+from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.cache import Unknown
+from rowcast.engine.hooks import hooks as module
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.watch.interests import Interest
+from rowcast.engine.watch.subscription import Subscription
+from rowcast.engine.write import Condition
 
 
 class Cellar(Hook):

@@ -3,13 +3,13 @@
 import pytest
 from engine_room import ANN, NOW, Code, Room, refusal
 
-from app.core.callers import Caller, Grants
-from app.core.query_text import parse_query
-from app.core.tables import Table
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.retained import retained_rows as module
-from app.engine.retained.retained_rows import PATH, retained_rows
+from rowcast.core.callers import Caller, Grants
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.retained import retained_rows as module
+from rowcast.engine.retained.retained_rows import PATH, retained_rows
 
 ANY = Table(PATH, None)
 TOPICS = ("a/1/c", "a/2/c", "a/2/d", "b/1/c", "c")

@@ -4,9 +4,9 @@ import pytest
 from engine_room import TABLES, Room
 from retainer_contract import RetainerContract
 
-from app.engine.retained.retainer import Retained
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
+from rowcast.engine.retained.retainer import Retained
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
 
 
 class Keeper:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from engine_room import Room
 
-from app.core.events import PUT, Event
-from app.engine.retained.retainer import Retained
-from app.store.sqlite import SqlStore
+from rowcast.core.events import PUT, Event
+from rowcast.engine.retained.retainer import Retained
+from rowcast.store.sqlite import SqlStore
 
 COUNT = 100_000
 GROWTH_BYTES_MAX = 20_000_000

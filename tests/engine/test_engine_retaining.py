@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from engine_room import ANN, NOW, Code, Listener, Room, refusal, turns
 
-from app.core.callers import SERVER
-from app.core.errors import Error
-from app.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
-from app.core.topics import TopicFilter
-from app.engine.retained.retainer import Retained, clear_regularly
-from app.engine.retained.retaining import Retaining, RetainRules
-from app.engine.watch import pace as pacing
-from app.engine.watch.interests import Interest
-from app.engine.watch.subscription import Subscription
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Error
+from rowcast.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.retained.retainer import Retained, clear_regularly
+from rowcast.engine.retained.retaining import Retaining, RetainRules
+from rowcast.engine.watch import pace as pacing
+from rowcast.engine.watch.interests import Interest
+from rowcast.engine.watch.subscription import Subscription
 
 
 def room_with(**rules):

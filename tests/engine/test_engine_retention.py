@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from engine_room import DOG, LEASE, NOTE, TABLES, Code, Listener, Room, turns
 
-from app.core.errors import Error
-from app.core.events import DELETE
-from app.core.topics import TopicFilter
-from app.engine.retained import retainer
-from app.engine.retained import retention as module
-from app.engine.retained.retention import Retention, RetentionSettings
-from app.store.store import Keep
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.retained import retainer
+from rowcast.engine.retained import retention as module
+from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.store.store import Keep
 
 
 def sweeper(room, tables=TABLES, **keep):

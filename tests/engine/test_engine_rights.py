@@ -3,14 +3,14 @@
 import pytest
 from engine_room import code_of
 
-from app.auth.anonymous import STRANGER
-from app.core.callers import ALL, NONE, SERVER, Caller, Grants
-from app.core.errors import Code
-from app.core.tables import Table
-from app.core.topics import TopicFilter
-from app.engine.contents import Contents
-from app.engine.hooks.hooks import Hooks
-from app.engine.rights.rights import Rights
+from rowcast.auth.anonymous import STRANGER
+from rowcast.core.callers import ALL, NONE, SERVER, Caller, Grants
+from rowcast.core.errors import Code
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.contents import Contents
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.rights.rights import Rights
 
 RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Contents({}), None, None)
 """Of a server at which nothing is said but grants."""

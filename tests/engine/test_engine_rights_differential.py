@@ -8,16 +8,16 @@ import json
 import pytest
 from engine_room import Room, turns
 
-from app.core.callers import ALL, SERVER, Caller, Grants
-from app.core.errors import Code, Error
-from app.core.events import DELETE, PATCH, PUT, Event
-from app.core.queries import Query
-from app.core.query_text import parse_query
-from app.core.topics import TopicFilter
-from app.engine.rights.topic_rules import rule_of
-from app.engine.watch.subscription import Interest, Subscription
-from app.schema import parse_schema
 from rights_reference import dice_of, random_person, random_policy, random_value
+from rowcast.core.callers import ALL, SERVER, Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.queries import Query
+from rowcast.core.query_text import parse_query
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.rights.topic_rules import rule_of
+from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.schema import parse_schema
 
 STATUS = {Code.DENIED: 403, Code.NOT_FOUND: 404}
 IDS = ("1", "2", "3", "ann", "ben")

@@ -6,15 +6,15 @@ import pytest
 from engine_room import code_of, refusal
 from rights_world import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 
-from app.core.callers import Grants
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH
-from app.core.queries import Condition, Operator, Query
-from app.core.topics import TopicFilter
-from app.engine.rights.access import stay
-from app.engine.rights.explain import PATH as POLICY
-from app.engine.rights.explain import is_filter, policy_rows
-from app.engine.rights.rule_rows import OWNER, PATH, RuleTable
+from rowcast.core.callers import Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH
+from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.rights.access import stay
+from rowcast.engine.rights.explain import PATH as POLICY
+from rowcast.engine.rights.explain import is_filter, policy_rows
+from rowcast.engine.rights.rule_rows import OWNER, PATH, RuleTable
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import pytest
 from engine_room import code_of, refusal, turns
 from rights_world import ANN, BEN, ROOT, VET, Rightful, person
 
-from app.core.callers import SERVER
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.core.queries import Query, Select
-from app.core.query_text import parse_query
-from app.core.topics import TopicFilter
-from app.engine.past.moments import moment_of
-from app.engine.write import A_RECORD, Condition
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.queries import Query, Select
+from rowcast.core.query_text import parse_query
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.past.moments import moment_of
+from rowcast.engine.write import A_RECORD, Condition
 
 REX = {"id": "1", "owner": "ann", "name": "Rex", "phone": "0123456789", "weight": 30}
 

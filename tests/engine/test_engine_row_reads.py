@@ -5,17 +5,17 @@ import random
 import pytest
 from engine_room import ANN, Room, code_of, refusal
 
-from app.core.callers import SERVER
-from app.core.errors import Code, Error
-from app.core.evaluation import answer, holds
-from app.core.events import PUT, Event
-from app.core.query_text import parse_query
-from app.core.topic_tables import METRICS, Branch
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.rows import row_reads
-from app.engine.rows.row_ranges import direction_of
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import answer, holds
+from rowcast.core.events import PUT, Event
+from rowcast.core.query_text import parse_query
+from rowcast.core.topic_tables import METRICS, Branch
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.rows import row_reads
+from rowcast.engine.rows.row_ranges import direction_of
 
 KEPT = TopicSettings()
 

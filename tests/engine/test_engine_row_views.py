@@ -5,18 +5,18 @@ import random
 import pytest
 from engine_room import ANN, BEN, Room, turns
 
-from app.core.callers import SERVER
-from app.core.events import CURRENT, DELETE, GAP, PUT, RESET, SNAPSHOT, Event
-from app.core.topic_tables import METRICS, message_id
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_rows import Row
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.watch import standing, subscription
-from app.engine.watch.interests import Interest
-from app.engine.watch.subscription import Subscription
-from app.store.store import Keep
+from rowcast.core.callers import SERVER
+from rowcast.core.events import CURRENT, DELETE, GAP, PUT, RESET, SNAPSHOT, Event
+from rowcast.core.topic_tables import METRICS, message_id
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_rows import Row
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.watch import standing, subscription
+from rowcast.engine.watch.interests import Interest
+from rowcast.engine.watch.subscription import Subscription
+from rowcast.store.store import Keep
 
 KEPT = TopicSettings()
 MARKS = {CURRENT, RESET, GAP}

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from engine_room import NOW, Code, Room, code_of, turns
 
-from app.api import every, server
-from app.engine.hooks.hooks import COLLECTING, Hooks
-from app.engine.schedules import OWNER, Schedules
-from app.store.memory import MemoryStore
+from rowcast.api import every, server
+from rowcast.engine.hooks.hooks import COLLECTING, Hooks
+from rowcast.engine.schedules import OWNER, Schedules
+from rowcast.store.memory import MemoryStore
 
 MINUTE = 60
 START = NOW // MINUTE * MINUTE + 10

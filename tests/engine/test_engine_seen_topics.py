@@ -3,13 +3,13 @@
 import pytest
 from engine_room import ANN, Room
 
-from app.core import limits
-from app.core.callers import SERVER
-from app.core.query_text import parse_query
-from app.core.tables import Table
-from app.engine import registry
-from app.engine.branches import seen_topics
-from app.engine.branches.topic_tables import TopicSettings
+from rowcast.core import limits
+from rowcast.core.callers import SERVER
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.engine import registry
+from rowcast.engine.branches import seen_topics
+from rowcast.engine.branches.topic_tables import TopicSettings
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from statistics import fmean
 import pytest
 from engine_room import Code, code_of
 
-from app.core.clock import version_of
-from app.engine.past import series as module
-from app.engine.past.series import FUNCTIONS, Series
+from rowcast.core.clock import version_of
+from rowcast.engine.past import series as module
+from rowcast.engine.past.series import FUNCTIONS, Series
 
 HOUR = 3_600_000
 

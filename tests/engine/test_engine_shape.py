@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from engine_room import COUNTER, DOG, KEY, NOTE, NOW, code_of
 
-from app.codecs import CBOR, JSON, RAW, decode, encode
-from app.core.errors import Code
-from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event
-from app.core.tables import Attribute, Role, Table, Type
-from app.engine.shape import Shape
+from rowcast.codecs import CBOR, JSON, RAW, decode, encode
+from rowcast.core.errors import Code
+from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event
+from rowcast.core.tables import Attribute, Role, Table, Type
+from rowcast.engine.shape import Shape
 
 SECRET = Table(
     "Secret",

@@ -5,14 +5,14 @@ import random
 import pytest
 from engine_room import ANN, DOG, NOW, Listener, Room, refusal
 
-from app.core.clock import version_of
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.core.limits import TOMBSTONE_DAYS
-from app.engine.resource import Resource
-from app.engine.stamps import ORIGIN, put_stamp, stamp_of
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
+from rowcast.core.clock import version_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.limits import TOMBSTONE_DAYS
+from rowcast.engine.resource import Resource
+from rowcast.engine.stamps import ORIGIN, put_stamp, stamp_of
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
 
 THEN = version_of(int(NOW * 1000))
 

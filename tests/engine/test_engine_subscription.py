@@ -3,9 +3,9 @@
 import pytest
 from engine_room import ANN, Room
 
-from app.core.events import GAP, MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.events import GAP, MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 
 @pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
@@ -13,7 +13,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     monkeypatch, client, lost
 ):
     """MQTT-3.8.3-3: No Local."""
-    monkeypatch.setattr("app.engine.watch.standing.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("rowcast.engine.watch.standing.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     room = Room()
     subscription = Subscription(room.reader, "me")
     interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)

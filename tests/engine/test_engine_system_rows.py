@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from engine_room import ANN, Room
 
-from app.core.callers import NONE, Caller
-from app.core.errors import Code, Error
-from app.core.query_text import parse_query
-from app.core.tables import Table
-from app.engine.hooks.hook import Hook
-from app.engine.hooks.hooks import Hooks
-from app.engine.rows import system_rows
-from app.engine.rows.system_rows import SystemRows, time_text
-from app.store.store import Change
+from rowcast.core.callers import NONE, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.engine.hooks.hook import Hook
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.rows import system_rows
+from rowcast.engine.rows.system_rows import SystemRows, time_text
+from rowcast.store.store import Change
 
 ANY = Table("$SYS/things", None)
 

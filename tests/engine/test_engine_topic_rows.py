@@ -4,17 +4,31 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.codecs import CBOR, JSON, decode, encode
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
-from app.core.limits import VALUE_DEPTH_MAX
-from app.core.query_text import parse_query
-from app.core.topic_tables import METRICS, Branch, TopicTable, message_id
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_rows import LogView, MetricsView, Row, RowFilter, row_again, row_of
-from app.engine.contents import Contents
-from app.engine.rows.row_ranges import Range, direction_of, place_of, range_of, token_of, topic_of
-from app.engine.watch.preludes import snapshot_of
+from rowcast.codecs import CBOR, JSON, decode, encode
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.core.limits import VALUE_DEPTH_MAX
+from rowcast.core.query_text import parse_query
+from rowcast.core.topic_tables import METRICS, Branch, TopicTable, message_id
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_rows import (
+    LogView,
+    MetricsView,
+    Row,
+    RowFilter,
+    row_again,
+    row_of,
+)
+from rowcast.engine.contents import Contents
+from rowcast.engine.rows.row_ranges import (
+    Range,
+    direction_of,
+    place_of,
+    range_of,
+    token_of,
+    topic_of,
+)
+from rowcast.engine.watch.preludes import snapshot_of
 
 VERSION = 1_700_000_000_123_456
 HOME = LogView(TopicTable("mqtt_home", Branch("home")))

@@ -6,13 +6,13 @@ import pytest
 from engine_room import ANN, NOW, TABLES, Listener, Room, turns
 from topic_world import AT_ONCE, count, names, on_disk, watch
 
-from app.core.query_text import parse_query
-from app.core.tables import Table
-from app.core.topic_tables import Branch, TopicTable
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.retained.retention import Retention, RetentionSettings
-from app.store.store import Keep
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.store.store import Keep
 
 HOME = TopicTable("mqtt_home", Branch("home"))
 

@@ -4,12 +4,12 @@ import pytest
 from engine_room import Room, refusal
 from topic_world import AT_ONCE, count, names, on_disk, watch
 
-from app.core.callers import SERVER
-from app.core.errors import Code, Error
-from app.core.topic_tables import Branch
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.retained.retention import Retention, RetentionSettings
-from app.store.store import Keep
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.topic_tables import Branch
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 from engine_room import ANN, DOG, NOTE
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, PATCH, PUT, Event
-from app.engine.shape import Shape
-from app.engine.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.engine.shape import Shape
+from rowcast.engine.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from subscription_world import World, kinds, limits
 
-from app.core.errors import Code, Error
-from app.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
-from app.core.topics import TopicFilter
-from app.engine.watch import interests, subscription
-from app.engine.watch.gaps import Why
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch import interests, subscription
+from rowcast.engine.watch.gaps import Why
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 import pytest
 from subscription_world import CAT, World, kinds, limits
 
-from app.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
-from app.core.topics import TopicFilter
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import random
 import pytest
 from subscription_world import World, limits
 
-from app.core.events import DELETE, MESSAGE, PUT
-from app.core.topic_tables import Branch, TopicTable
+from rowcast.core.events import DELETE, MESSAGE, PUT
+from rowcast.core.topic_tables import Branch, TopicTable
 
 TOPICS = ("home/a", "home/x", "yard/x", "home", "deep/er/x", "Dog/x")
 TABLES = [TopicTable(f"mqtt_{level}", Branch(level)) for level in ("home", "yard", "deep", None)]

@@ -3,7 +3,7 @@
 import pytest
 from subscription_world import World
 
-from app.core.events import CURRENT, DELETE, MESSAGE, SNAPSHOT, Event
+from rowcast.core.events import CURRENT, DELETE, MESSAGE, SNAPSHOT, Event
 
 MANY = 300
 

@@ -2,10 +2,10 @@
 
 from engine_room import ANN
 
-from app.core.topic_tables import Branch
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.topic_tables import Branch
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 AT_ONCE = TopicSettings(grace_seconds=0)
 """Without a grace period."""

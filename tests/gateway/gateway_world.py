@@ -4,12 +4,12 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from app.config import Config
-from app.core.callers import ALL, Caller
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.gateway.link import Link
-from app.gateway.remote import Remote
-from app.main import Application
+from rowcast.config import Config
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.gateway.link import Link
+from rowcast.gateway.remote import Remote
+from rowcast.main import Application
 
 ANN = Caller("ann", ALL, "http")
 PATIENCE_SECONDS = 20

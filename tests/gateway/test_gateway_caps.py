@@ -6,11 +6,11 @@ import httpx
 import pytest
 from gateway_world import ANN, reading, server, to
 
-from app.core.errors import Code, Error
-from app.gateway.backlog import Policy
-from app.gateway.link import Link
-from app.gateway.remote import Remote
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from rowcast.core.errors import Code, Error
+from rowcast.gateway.backlog import Policy
+from rowcast.gateway.link import Link
+from rowcast.gateway.remote import Remote
 
 OLDEST, NEWEST, CONFLATE = Policy.DROP_OLDEST, Policy.DROP_NEWEST, Policy.CONFLATE
 

@@ -4,11 +4,11 @@ import httpx
 import pytest
 from gateway_world import server
 
-from app.core.callers import SERVER
-from app.core.events import PUT, Event
-from app.gateway.letters import Burial, letter_of
-from app.gateway.outbox import Item
 from remote_broker import free_port
+from rowcast.core.callers import SERVER
+from rowcast.core.events import PUT, Event
+from rowcast.gateway.letters import Burial, letter_of
+from rowcast.gateway.outbox import Item
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from gateway_world import ANN, reading, server, to
 from pydantic import ValidationError
 
-from app.core.events import DELETE, PATCH, PUT, Event
-from app.settings.gateway import GatewaySettings
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.settings.gateway import GatewaySettings
 
 pytestmark = NEEDS_MOSQUITTO
 META = ("_operation", "_table", "_count")

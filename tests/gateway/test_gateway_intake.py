@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.gateway_limits import GATEWAY_HEARD_BYTES_HIGH, GATEWAY_HEARD_MAX
-from app.gateway.link import _Intake
+from rowcast.core.gateway_limits import GATEWAY_HEARD_BYTES_HIGH, GATEWAY_HEARD_MAX
+from rowcast.gateway.link import _Intake
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, GATEWAY_HEARD_BYTES_HIGH), (GATEWAY_HEARD_MAX, 1)])

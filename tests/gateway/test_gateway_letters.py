@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 from gateway_world import ANN, server, to
 
-from app.core.events import DELETE, MESSAGE, Event
-from app.gateway.letters import topic_of_letter
-from app.gateway.outbox import Item
 from remote_broker import free_port
+from rowcast.core.events import DELETE, MESSAGE, Event
+from rowcast.gateway.letters import topic_of_letter
+from rowcast.gateway.outbox import Item
 
 DAY = 86_400
 

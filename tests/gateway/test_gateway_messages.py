@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.codecs import JSON
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.topics import TopicFilter
-from app.engine.contents import Contents
-from app.gateway.messages import Sender, event_of, message_of
-from app.gateway.plan import Route
+from rowcast.codecs import JSON
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.contents import Contents
+from rowcast.gateway.messages import Sender, event_of, message_of
+from rowcast.gateway.plan import Route
 
 EPOCH = "0badcafe"
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from app.core.events import MESSAGE, Event
-from app.core.gateway_limits import GATEWAY_ITEMS_MAX, GATEWAY_TOPIC_EVENTS_HELD_MAX
-from app.gateway.outbox import Item, Outbox, Rules, backoff_seconds
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.gateway_limits import GATEWAY_ITEMS_MAX, GATEWAY_TOPIC_EVENTS_HELD_MAX
+from rowcast.gateway.outbox import Item, Outbox, Rules, backoff_seconds
 
 
 def event(seq, topic="t"):

@@ -3,8 +3,8 @@
 import pytest
 from gateway_world import reading, server, to
 
-from app.core.topics import TopicFilter
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
+from rowcast.core.topics import TopicFilter
 
 pytestmark = NEEDS_MOSQUITTO
 OUT = [{"filter": "u/#", "strip": "u/"}]
@@ -23,8 +23,8 @@ KINDS = {
 async def test_poison_is_found_among_good_ones(tmp_path, monkeypatch, kind):
     """H12, H10: a dead letter that says why; all others arrive, in their order."""
     topic, payload, more, version, said = KINDS[kind]
-    monkeypatch.setattr("app.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
-    monkeypatch.setattr("app.gateway.bridge.GATEWAY_RECONNECT_SECONDS_MIN", 0.01)
+    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.gateway.bridge.GATEWAY_RECONNECT_SECONDS_MIN", 0.01)
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     rules = tmp_path / "there/rules"

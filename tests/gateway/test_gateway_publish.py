@@ -3,9 +3,9 @@
 import pytest
 from gateway_world import reading, server, to
 
-from app.core.errors import Code, Error
-from app.engine.local import LocalClient
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from rowcast.core.errors import Code, Error
+from rowcast.engine.local import LocalClient
 
 pytestmark = NEEDS_MOSQUITTO
 

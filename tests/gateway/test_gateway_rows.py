@@ -7,13 +7,13 @@ import httpx
 import pytest
 from gateway_world import reading, server, to
 
-from app.auth.anonymous import STRANGER
-from app.codecs import JSON
-from app.core.callers import Caller, Grants
-from app.core.errors import Code, Error
-from app.core.events import PUT, Event
-from app.engine.rights.topic_rules import rule_of
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
+from rowcast.auth.anonymous import STRANGER
+from rowcast.codecs import JSON
+from rowcast.core.callers import Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
+from rowcast.engine.rights.topic_rules import rule_of
 
 pytestmark = NEEDS_MOSQUITTO
 RULES = "topic readwrite free/#\n"
@@ -29,7 +29,7 @@ def broker(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
     (tmp_path / "here").mkdir()
     return tmp_path / "here"
 

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from app.core.errors import Error
-from app.gateway.plan import Mode
-from app.settings.gateway import GatewaySettings, plan_of, plans
+from rowcast.core.errors import Error
+from rowcast.gateway.plan import Mode
+from rowcast.settings.gateway import GatewaySettings, plan_of, plans
 
 
 def settings(*brokers):

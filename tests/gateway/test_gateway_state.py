@@ -1,10 +1,10 @@
 """What of a bridge survives a restart (H21, H41)."""
 
-from app.codecs import CBOR, encode
-from app.core.events import MESSAGE, Event
-from app.gateway.backlog import Backlog, Caps, Policy, Waiting
-from app.gateway.outbox import Outbox
-from app.gateway.state import change_of, saved_in
+from rowcast.codecs import CBOR, encode
+from rowcast.core.events import MESSAGE, Event
+from rowcast.gateway.backlog import Backlog, Caps, Policy, Waiting
+from rowcast.gateway.outbox import Outbox
+from rowcast.gateway.state import change_of, saved_in
 
 
 def fact(change):

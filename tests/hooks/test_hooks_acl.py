@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.watch.interests import Interest
-from app.hooks import acl
-from app.hooks.acl import AccessList, AccessRule, covers
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.interests import Interest
+from rowcast.hooks import acl
+from rowcast.hooks.acl import AccessList, AccessRule, covers
 
 
 def rule(effect="allow", actions=("all",), topics=("#",), users=(), clients=()):

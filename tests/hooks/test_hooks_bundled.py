@@ -4,17 +4,17 @@ import logging
 
 import pytest
 
-from app.config import load_config
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.hooks.hooks import Hooks
-from app.engine.watch.interests import Interest
-from app.hooks import rate_limit
-from app.hooks.logger import Logger
-from app.hooks.rate_limit import Allowance, RateLimit
-from app.settings.hooks import bundled
+from rowcast.config import load_config
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hooks import Hooks
+from rowcast.engine.watch.interests import Interest
+from rowcast.hooks import rate_limit
+from rowcast.hooks.logger import Logger
+from rowcast.hooks.rate_limit import Allowance, RateLimit
+from rowcast.settings.hooks import bundled
 
 ANN = Caller("ann", ALL, "mqtt", "a\nb", "10.0.0.1")
 BEN = Caller("ben", ALL, "http", "", "10.0.0.2")

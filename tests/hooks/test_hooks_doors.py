@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import MQTT_5, Publish, Subscribe, Subscription
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Publish, Subscribe, Subscription
+from rowcast.mqtt.reasons import Reason
 from serving import Server
 from talking import Events, Mqtt, open_websocket
 

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, Event
-from app.core.topics import TopicFilter
-from app.engine.hooks.hooks import COLLECTING, Hooks
-from app.engine.watch.interests import Interest
 from house import ROOT
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hooks import COLLECTING, Hooks
+from rowcast.engine.watch.interests import Interest
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
 CAT, ANN, GUEST = (Caller(name, ALL, "mqtt", name) for name in ("cat", "ann", "guest"))

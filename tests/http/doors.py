@@ -10,19 +10,19 @@ import httpx
 import uvicorn
 from websockets.asyncio.client import connect
 
-from app.bus.bus import Bus
-from app.core.callers import ALL, Caller
-from app.core.clock import HybridClock
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.tables import Attribute, Logs, Table, Type
-from app.engine.branches.topic_tables import TopicSettings, TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.reader import Reader
-from app.engine.registry import Registry
-from app.http.edge import Edge, HttpSettings
-from app.store.memory import MemoryStore
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.tables import Attribute, Logs, Table, Type
+from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.reader import Reader
+from rowcast.engine.registry import Registry
+from rowcast.http.edge import Edge, HttpSettings
+from rowcast.store.memory import MemoryStore
 
 TABLES = (
     Table("Dog", "Dog"),

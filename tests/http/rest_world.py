@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from app.bus.bus import Bus
-from app.codecs import decode
-from app.core.callers import ALL, Caller
-from app.core.clock import HybridClock
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_tables import TopicSettings, TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.reader import Reader
-from app.engine.registry import Registry
-from app.http.documents.fixed import make_fixed
-from app.http.edge import Edge, HttpSettings
-from app.schema import load_schema
-from app.store.memory import MemoryStore
+from rowcast.bus.bus import Bus
+from rowcast.codecs import decode
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.reader import Reader
+from rowcast.engine.registry import Registry
+from rowcast.http.documents.fixed import make_fixed
+from rowcast.http.edge import Edge, HttpSettings
+from rowcast.schema import load_schema
+from rowcast.store.memory import MemoryStore
 
 SCHEMA = '''
 """A dog."""

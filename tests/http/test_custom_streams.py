@@ -8,9 +8,9 @@ import pytest
 from doors import STREAM, Doors, a_moment, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
-from app.codecs import decode, encode
-from app.core.errors import Code, Error
-from app.engine.resource import Resource, Stream
+from rowcast.codecs import decode, encode
+from rowcast.core.errors import Code, Error
+from rowcast.engine.resource import Resource, Stream
 
 
 class Echo(Resource):

@@ -7,10 +7,10 @@ import json
 import pytest
 from rest_world import EPOCH, world
 
-from app.codecs import CBOR, JSON, NDJSON
-from app.core.callers import Grants
-from app.engine.past import asof
-from app.store.store import Keep
+from rowcast.codecs import CBOR, JSON, NDJSON
+from rowcast.core.callers import Grants
+from rowcast.engine.past import asof
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

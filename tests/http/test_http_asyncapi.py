@@ -8,10 +8,10 @@ import pytest
 from rest_world import world
 from test_http_openapi import Lamp, references
 
-from app.engine.registry import Registry
-from app.http.documents.asyncapi import AsyncDocument
-from app.http.documents.servers import servers_at
-from app.schema import parse_schema
+from rowcast.engine.registry import Registry
+from rowcast.http.documents.asyncapi import AsyncDocument
+from rowcast.http.documents.servers import servers_at
+from rowcast.schema import parse_schema
 from serving import application
 
 SCHEMA = json.loads((Path(__file__).parent / "vendored" / "asyncapi-3.0.0.json").read_text())

@@ -5,8 +5,8 @@ import json
 import pytest
 from rest_world import EPOCH, world
 
-from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, encode
-from app.core import limits
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, encode
+from rowcast.core import limits
 
 TWO = [{"id": "1", "name": "Rex"}, {"id": "2", "name": "Max"}]
 

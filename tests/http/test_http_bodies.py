@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.callers import Caller
-from app.core.errors import Code, Error
-from app.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
-from app.engine.in_hand import InHand, WriteBounds
-from app.engine.shedding import Shed, Shedding
-from app.http.messages.bodies import read_body
-from app.http.rest.request import Request
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from rowcast.engine.in_hand import InHand, WriteBounds
+from rowcast.engine.shedding import Shed, Shedding
+from rowcast.http.messages.bodies import read_body
+from rowcast.http.rest.request import Request
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 

@@ -10,8 +10,8 @@ from collections import deque
 import pytest
 from rest_world import EPOCH, world
 
-from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, decode
-from app.core import limits
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, decode
+from rowcast.core import limits
 
 DOGS = [("1", "Rex", 3), ("2", "Max", 5), ("3", "Ada", 7), ("a/1", "Bo", 1), ("a/2", "Cy", 2)]
 ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rest_world import EPOCH, world
 
-from app.core.errors import Error
-from app.core.limits import CURSORS_IN_CONDITION_MAX
-from app.http.rest.conditions import tags_of
+from rowcast.core.errors import Error
+from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
+from rowcast.http.rest.conditions import tags_of
 
 ONE = f'"{EPOCH}:1"'
 TWO = f'"{EPOCH}:2"'

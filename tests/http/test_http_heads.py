@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from app.http.messages import heads
+from rowcast.http.messages import heads
 
 
 async def hello(_scope, _receive, send):

@@ -10,12 +10,12 @@ from urllib.parse import quote
 import pytest
 from rest_world import EPOCH, SCHEMA, world
 
-from app.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
-from app.core.callers import Grants
-from app.core.clock import milliseconds_of
-from app.engine.past import past
-from app.engine.resource import Resource
-from app.store.store import Keep
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
+from rowcast.core.callers import Grants
+from rowcast.core.clock import milliseconds_of
+from rowcast.engine.past import past
+from rowcast.engine.resource import Resource
+from rowcast.store.store import Keep
 
 ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)
 CITY = "type Trip @table @export { id: ID @primaryKey from: String to: String last: Int }"
@@ -177,7 +177,7 @@ async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
     monkeypatch.setattr(past, "HISTORY_FIRST_EVENTS", 1)
     assert (await rest.get("/big/?from=0")).pieces >= 4
     monkeypatch.setattr(past, "HISTORY_WHOLE_BYTES_MAX", 2_500)
-    monkeypatch.setattr("app.http.rest.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
+    monkeypatch.setattr("rowcast.http.rest.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
     path, found = "/big/thing?from=0&limit=5", []
     while path:
         got = await rest.get(path)
@@ -345,7 +345,7 @@ async def test_what_makes_no_sense_is_refused_with_a_sentence(rest, path):
 
 
 async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkeypatch):
-    monkeypatch.setattr("app.engine.past.series.HISTORY_BUCKETS_MAX", 3)
+    monkeypatch.setattr("rowcast.engine.past.series.HISTORY_BUCKETS_MAX", 3)
     got = await rest.get("/Dog/?from=0&every=1ms")
     assert (400, True) == (got.status, "more than 3 buckets" in got.value["detail"])
 

@@ -6,11 +6,11 @@ import pytest
 from doors import STREAM, Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
-from app.codecs import decode
-from app.core.errors import Code, Error
-from app.engine.hooks.hook import DROP, Hook, Refusal
-from app.engine.hooks.hooks import HAPPENINGS, Hooks
-from app.engine.resource import Resource
+from rowcast.codecs import decode
+from rowcast.core.errors import Code, Error
+from rowcast.engine.hooks.hook import DROP, Hook, Refusal
+from rowcast.engine.hooks.hooks import HAPPENINGS, Hooks
+from rowcast.engine.resource import Resource
 
 
 def listening():

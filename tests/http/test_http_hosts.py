@@ -3,10 +3,10 @@
 import pytest
 from rest_world import world
 
-from app.auth.authenticator import Authenticator
-from app.core.errors import Code, Error
-from app.http.messages.hosts import Hosts
 from auth_world import ann_and_bob
+from rowcast.auth.authenticator import Authenticator
+from rowcast.core.errors import Code, Error
+from rowcast.http.messages.hosts import Hosts
 
 BASIC = "Basic YW5uOnBlbmNpbA=="
 """ann:pencil"""

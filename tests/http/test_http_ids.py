@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_world import world
 
-from app.core.limits import TOPIC_LEVELS_MAX
+from rowcast.core.limits import TOPIC_LEVELS_MAX
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from rest_world import world
 
-from app.codecs import CBOR, JSON
-from app.engine.idempotency import OWNER
+from rowcast.codecs import CBOR, JSON
+from rowcast.engine.idempotency import OWNER
 
 DOG = b'{"name":"Rex"}'
 LOOSE = {"content-length", "date"}

@@ -5,11 +5,11 @@ import logging
 import pytest
 from rest_world import world
 
-from app.codecs import CBOR, JSON, MSGPACK, decode
-from app.core.callers import NONE
-from app.core.errors import Code, Error
-from app.engine.resource import Resource
-from app.http.messages.problems import (
+from rowcast.codecs import CBOR, JSON, MSGPACK, decode
+from rowcast.core.callers import NONE
+from rowcast.core.errors import Code, Error
+from rowcast.engine.resource import Resource
+from rowcast.http.messages.problems import (
     FACES,
     as_error,
     problem,

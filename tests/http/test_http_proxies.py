@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.auth.anonymous import is_loopback
-from app.wiring.proxies import behind_proxies
+from rowcast.auth.anonymous import is_loopback
+from rowcast.wiring.proxies import behind_proxies
 
 PROXIES = ("10.0.0.1", "10.1.0.0/16", "127.0.0.1")
 HERE = "127.0.0.1"

@@ -8,11 +8,11 @@ from collections import deque
 import pytest
 from rest_world import world
 
-from app.core.errors import Code, Error
-from app.core.limits import HTTP_PAGE_RECORDS
-from app.core.query_index import is_helped
-from app.core.query_text import parse_query
-from app.engine.read_queue import Asker
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import HTTP_PAGE_RECORDS
+from rowcast.core.query_index import is_helped
+from rowcast.core.query_text import parse_query
+from rowcast.engine.read_queue import Asker
 
 READS = ("search", "matching", "history", "follow", "change", "read", "read_back", "scan")
 MANY = HTTP_PAGE_RECORDS + 1

@@ -6,9 +6,9 @@ import re
 import pytest
 from rest_world import CURSOR, EPOCH, world
 
-from app.codecs import CBOR, JSON, MSGPACK, decode, encode
-from app.core.callers import ALL, Caller
-from app.core.events import PUT, Event
+from rowcast.codecs import CBOR, JSON, MSGPACK, decode, encode
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.events import PUT, Event
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 REX = {"name": "Rex", "age": 3}

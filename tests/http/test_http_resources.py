@@ -5,9 +5,9 @@ import logging
 import pytest
 from rest_world import EPOCH, world
 
-from app.codecs import CBOR
-from app.core.errors import Code, Error
-from app.engine.resource import Resource
+from rowcast.codecs import CBOR
+from rowcast.core.errors import Code, Error
+from rowcast.engine.resource import Resource
 
 
 class Lamp(Resource):

@@ -9,13 +9,13 @@ from rest_world import world
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from app.auth.authenticator import Authenticator
-from app.auth.tries import Tries
-from app.core.callers import NONE, Caller
-from app.core.errors import Code, Error
-from app.engine.resource import Resource
-from app.http.entrance.signing_in import basic
 from auth_world import MemoryUsers, ann_and_bob
+from rowcast.auth.authenticator import Authenticator
+from rowcast.auth.tries import Tries
+from rowcast.core.callers import NONE, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.engine.resource import Resource
+from rowcast.http.entrance.signing_in import basic
 
 
 def authorization(name, password):

@@ -5,9 +5,9 @@ import json
 import pytest
 from rest_world import EPOCH, world
 
-from app.core.queries import Condition, Operator, Query
-from app.core.tables import Attribute, Table, Type
-from app.engine.rows.names import looks_at_all
+from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.engine.rows.names import looks_at_all
 
 
 @pytest.fixture

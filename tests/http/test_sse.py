@@ -7,9 +7,9 @@ import json
 import pytest
 from doors import Doors
 
-from app.codecs import decode
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.http.streams import sse
+from rowcast.codecs import decode
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.http.streams import sse
 
 
 @pytest.fixture

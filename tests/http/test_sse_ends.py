@@ -7,12 +7,12 @@ import socket
 import pytest
 from doors import STREAM, Doors
 
-from app.auth.authenticator import Authenticator
-from app.core.callers import NONE
-from app.core.events import MESSAGE, PUT, Event
-from app.engine.watch import standing
-from app.http.streams import sse
 from auth_world import ann_and_bob
+from rowcast.auth.authenticator import Authenticator
+from rowcast.core.callers import NONE
+from rowcast.core.events import MESSAGE, PUT, Event
+from rowcast.engine.watch import standing
+from rowcast.http.streams import sse
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import pytest
 from doors import Doors
 
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.store.store import Keep
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

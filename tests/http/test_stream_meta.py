@@ -5,10 +5,10 @@ import json
 import pytest
 from doors import Doors
 
-from app.codecs import CBOR, MSGPACK, decode, encode
-from app.core.clock import milliseconds_of
-from app.core.events import DELETE, MESSAGE, PATCH
-from app.engine.resource import Resource
+from rowcast.codecs import CBOR, MSGPACK, decode, encode
+from rowcast.core.clock import milliseconds_of
+from rowcast.core.events import DELETE, MESSAGE, PATCH
+from rowcast.engine.resource import Resource
 
 NAMES = {"_seq", "_ts", "_version", "_origin", "_client", "_op"}
 

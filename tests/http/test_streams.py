@@ -5,13 +5,13 @@ import json
 import pytest
 from doors import STREAM, Doors
 
-from app.codecs import CBOR, JSON, MSGPACK
-from app.core.clock import version_of
-from app.core.errors import Code, Error
-from app.core.topics import TopicFilter
-from app.engine.past.past import Past
-from app.engine.past.places import Place
-from app.http.streams.openings import accepted, request_of
+from rowcast.codecs import CBOR, JSON, MSGPACK
+from rowcast.core.clock import version_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.past.past import Past
+from rowcast.engine.past.places import Place
+from rowcast.http.streams.openings import accepted, request_of
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0

@@ -9,9 +9,9 @@ import pytest
 from doors import Doors, a_moment, hear, say
 from websockets.exceptions import ConnectionClosed
 
-from app.core.callers import NONE, Grants
-from app.core.errors import Code, Error
-from app.engine.resource import Resource
+from rowcast.core.callers import NONE, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.engine.resource import Resource
 
 GONE = Error(Code.UNAUTHENTICATED, "the user was removed")
 

@@ -7,7 +7,7 @@ import pytest
 from doors import Doors
 from websockets.exceptions import ConnectionClosed
 
-from app.http.streams.rows import STREAMS
+from rowcast.http.streams.rows import STREAMS
 
 
 @pytest.fixture

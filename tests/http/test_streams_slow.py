@@ -6,8 +6,8 @@ import time
 import pytest
 from doors import Doors, hear
 
-from app.engine.watch.slow import Measure, SlowSettings, SlowSubscriptions
-from app.http.streams.outlet import Flusher, Outlet
+from rowcast.engine.watch.slow import Measure, SlowSettings, SlowSubscriptions
+from rowcast.http.streams.outlet import Flusher, Outlet
 
 AHEAD_SECONDS = 10
 """How far the clock of the list is ahead: so late is all that has just arrived."""

@@ -6,9 +6,9 @@ import pytest
 from doors import Doors, hear
 from websockets.exceptions import ConnectionClosed
 
-from app.codecs import decode, encode
-from app.core.events import DELETE, MESSAGE, PATCH
-from app.store.store import Keep
+from rowcast.codecs import decode, encode
+from rowcast.core.events import DELETE, MESSAGE, PATCH
+from rowcast.store.store import Keep
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from doors import Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
-from app.codecs import decode
-from app.core.callers import NONE
-from app.core.events import PUT
-from app.engine.resource import Resource
-from app.http.streams import websocket
+from rowcast.codecs import decode
+from rowcast.core.callers import NONE
+from rowcast.core.events import PUT
+from rowcast.engine.resource import Resource
+from rowcast.http.streams import websocket
 
 
 @pytest.fixture

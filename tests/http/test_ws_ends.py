@@ -11,10 +11,10 @@ import pytest
 from doors import Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from app.core.callers import NONE
-from app.core.events import PUT
-from app.engine.watch import standing
-from app.http.streams import connection, websocket
+from rowcast.core.callers import NONE
+from rowcast.core.events import PUT
+from rowcast.engine.watch import standing
+from rowcast.http.streams import connection, websocket
 
 
 @pytest.fixture

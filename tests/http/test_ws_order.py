@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from doors import Doors, hear, say
 
-from app.engine.in_hand import WriteBounds
-from app.engine.resource import Resource
-from app.http.streams import websocket
+from rowcast.engine.in_hand import WriteBounds
+from rowcast.engine.resource import Resource
+from rowcast.http.streams import websocket
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A loop with a clock of its own, and a disk for texts that a test may break or hold."""
 
-from app.core.errors import Code, Error
+from rowcast.core.errors import Code, Error
 
 
 class Timer:

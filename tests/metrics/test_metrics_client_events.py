@@ -3,20 +3,20 @@
 import asyncio
 import json
 
-from app.core.callers import ALL, Caller
-from app.core.event_limits import (
+from engine.engine_room import Room
+from metrics.metrics_world import Loop
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.event_limits import (
     EVENTS_HELD_CLIENTS_MAX,
     EVENTS_HELD_SECONDS,
     EVENTS_NAME_CHARS_MAX,
     EVENTS_PER_CLIENT_PER_SECOND_MAX,
     EVENTS_PER_SECOND_MAX,
 )
-from app.core.topics import TopicFilter
-from app.engine.watch.gaps import Account, Why
-from app.metrics.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
-from app.mqtt.reasons import Reason
-from engine.engine_room import Room
-from metrics.metrics_world import Loop
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.gaps import Account, Why
+from rowcast.metrics.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
+from rowcast.mqtt.reasons import Reason
 
 
 class World:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.metrics.loads import Loads
-from app.metrics.metrics import Metrics
-from app.metrics.process import Heap
-from app.metrics.tree import LIVE, SYSTEM, readings
+from rowcast.metrics.loads import Loads
+from rowcast.metrics.metrics import Metrics
+from rowcast.metrics.process import Heap
+from rowcast.metrics.tree import LIVE, SYSTEM, readings
 
 
 class Clock:
@@ -140,6 +140,6 @@ def test_loads_fade():
 
 def test_the_heap_without_proc(monkeypatch, tmp_path):
     """Where the system does not tell the present size, it is the greatest."""
-    monkeypatch.setattr("app.metrics.process._STATM", tmp_path / "absent")
+    monkeypatch.setattr("rowcast.metrics.process._STATM", tmp_path / "absent")
     heap = Heap()
     assert heap.current == heap.maximum > 1_000_000

@@ -5,21 +5,21 @@ import json
 
 import pytest
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import CURRENT, MESSAGE, PUT, Event
-from app.core.overload_limits import (
+from engine.engine_room import Room
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
+from rowcast.core.overload_limits import (
     OVERLOAD_BACK_PERCENT,
     OVERLOAD_QUEUE_EVENTS,
     OVERLOAD_UNFINISHED_BYTES,
 )
-from app.core.topics import TopicFilter
-from app.engine.shedding import Shed
-from app.engine.watch.gaps import Gap, Why
-from app.engine.watch.subscription import Interest, Subscription
-from app.metrics.overload import Overload, Queues, Watermarks
-from app.metrics.process import memory_limit
-from engine.engine_room import Room
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.shedding import Shed
+from rowcast.engine.watch.gaps import Gap, Why
+from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.metrics.overload import Overload, Queues, Watermarks
+from rowcast.metrics.process import memory_limit
 
 ANN = Caller("ann", ALL, "mqtt", "c")
 

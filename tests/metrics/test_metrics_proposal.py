@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.codecs import CBOR, encode
-from app.core.events import DELETE, MESSAGE, PUT, Event
-from app.core.tables import Type
-from app.metrics.proposal import propose
-from app.schema.read import parse_schema
+from rowcast.codecs import CBOR, encode
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.tables import Type
+from rowcast.metrics.proposal import propose
+from rowcast.schema.read import parse_schema
 
 
 def messages(topic, *values, seconds=1.0, kind=PUT):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metrics_world import Disk, Loop
 
-from app.core.metric_limits import REPORT_RETRY_SECONDS, REPORT_SECONDS_MAX, REPORT_SECONDS_MIN
-from app.metrics.reporter import Reporter
+from rowcast.core.metric_limits import REPORT_RETRY_SECONDS, REPORT_SECONDS_MAX, REPORT_SECONDS_MIN
+from rowcast.metrics.reporter import Reporter
 
 
 class World:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import MESSAGE, Event
-from app.metrics.top import Counted, Top
-from app.metrics.topic_stats import TopicStats
+from rowcast.core.events import MESSAGE, Event
+from rowcast.metrics.top import Counted, Top
+from rowcast.metrics.topic_stats import TopicStats
 
 
 @settings(deadline=None)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from packet_row import wire
 from peers import client, server
 
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connect
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect
+from rowcast.mqtt.reasons import Reason
 
 MALFORMED = Reason.MALFORMED_PACKET
 PROTOCOL = Reason.PROTOCOL_ERROR

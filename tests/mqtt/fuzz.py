@@ -12,14 +12,14 @@ from random import Random
 from fuzz_bytes import MUTATIONS, change, noise, packet
 from packets import ROWS
 
-from app.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
-from app.mqtt.connection import LEGAL, Connection, Role, State
-from app.mqtt.decode import READERS, check_first_byte
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connect, Packet
-from app.mqtt.reasons import PacketType
-from app.mqtt.violations import Violation
-from app.mqtt.wire import Cursor, remaining_length
+from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
+from rowcast.mqtt.connection import LEGAL, Connection, Role, State
+from rowcast.mqtt.decode import READERS, check_first_byte
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect, Packet
+from rowcast.mqtt.reasons import PacketType
+from rowcast.mqtt.violations import Violation
+from rowcast.mqtt.wire import Cursor, remaining_length
 
 CASE_SECONDS_MAX = 1.0
 """Processor time that one case may take (FEATURES D61)."""

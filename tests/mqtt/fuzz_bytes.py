@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from app.mqtt.properties import PROPERTIES, WILL, Wire
-from app.mqtt.reasons import PacketType
+from rowcast.mqtt.properties import PROPERTIES, WILL, Wire
+from rowcast.mqtt.reasons import PacketType
 
 EDGES = (0, 1, 2, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 """Bytes at which something changes."""

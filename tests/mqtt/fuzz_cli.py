@@ -9,7 +9,7 @@ import time
 
 from fuzz import Broken, Case, check, make
 
-from app.mqtt.violations import Violation
+from rowcast.mqtt.violations import Violation
 
 CASES = 100_000
 REPORT_CASES = 1_000_000

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.mqtt.packets import Packet
+from rowcast.mqtt.packets import Packet
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ a row here, not a test.
 from packet_row import ALL, USER, V3, Row, wire
 from packets_opening import CONNACK, CONNECT
 
-from app.mqtt.packets import (
+from rowcast.mqtt.packets import (
     Auth,
     Disconnect,
     Pingreq,
@@ -24,7 +24,7 @@ from app.mqtt.packets import (
     Unsuback,
     Unsubscribe,
 )
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.reasons import Reason
 
 PUBLISH = [
     Row(

@@ -2,8 +2,8 @@
 
 from packet_row import USER, V3, Row, wire
 
-from app.mqtt.packets import Connack, Connect, Will
-from app.mqtt.reasons import Reason
+from rowcast.mqtt.packets import Connack, Connect, Will
+from rowcast.mqtt.reasons import Reason
 
 CONNECT = [
     Row(

@@ -1,11 +1,11 @@
 """Connections that stand where a test needs them, and the plain reading of one packet."""
 
-from app.mqtt.connection import Connection
-from app.mqtt.decode import READERS, check_first_byte
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connack, Connect, Packet
-from app.mqtt.violations import Violation
-from app.mqtt.wire import Cursor, remaining_length
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.decode import READERS, check_first_byte
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connack, Connect, Packet
+from rowcast.mqtt.violations import Violation
+from rowcast.mqtt.wire import Cursor, remaining_length
 
 
 def decode(data: bytes, version: int) -> Packet:

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from app.mqtt.packets import (
+from rowcast.mqtt.packets import (
     MQTT_3_1,
     MQTT_3_1_1,
     MQTT_5,
@@ -24,8 +24,8 @@ from app.mqtt.packets import (
     Unsubscribe,
     Will,
 )
-from app.mqtt.properties import PROPERTIES, WILL, Wire
-from app.mqtt.reasons import REASONS, RETURN_CODES, SUBACK_3, PacketType, Reason
+from rowcast.mqtt.properties import PROPERTIES, WILL, Wire
+from rowcast.mqtt.reasons import REASONS, RETURN_CODES, SUBACK_3, PacketType, Reason
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 NAME = TEXT.filter(lambda text: text and not set(text) & set("+#"))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from peers import client
 from random_packets import publishes
 
-from app.core.limits import MQTT_ALIAS_IDLE_FACTOR, MQTT_ALIASES_SENT_MAX
-from app.mqtt.aliases import Aliases, alias_frame, alias_parts
-from app.mqtt.encode import encode, publish_head_tail
-from app.mqtt.packets import Publish
+from rowcast.core.limits import MQTT_ALIAS_IDLE_FACTOR, MQTT_ALIASES_SENT_MAX
+from rowcast.mqtt.aliases import Aliases, alias_frame, alias_parts
+from rowcast.mqtt.encode import encode, publish_head_tail
+from rowcast.mqtt.packets import Publish
 
 
 def use(aliases, topic):

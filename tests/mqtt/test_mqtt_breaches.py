@@ -5,8 +5,8 @@ from breaches import BREACHES, Breach, reader
 from packet_row import wire
 from peers import breach, server
 
-from app.core.errors import Code
-from app.mqtt.violations import UnsupportedVersion
+from rowcast.core.errors import Code
+from rowcast.mqtt.violations import UnsupportedVersion
 
 EACH = pytest.mark.parametrize("row", BREACHES, ids=lambda row: f"{row.name} [{row.clause}]")
 

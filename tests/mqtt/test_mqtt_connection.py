@@ -4,10 +4,10 @@ import pytest
 from packet_row import wire
 from peers import breach, client, server
 
-from app.core import limits
-from app.mqtt.connection import LEGAL, Connection, State
-from app.mqtt.encode import encode
-from app.mqtt.packets import (
+from rowcast.core import limits
+from rowcast.mqtt.connection import LEGAL, Connection, State
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import (
     Auth,
     Connack,
     Connect,
@@ -21,7 +21,7 @@ from app.mqtt.packets import (
     Subscription,
     Unsubscribe,
 )
-from app.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.reasons import PacketType, Reason
 
 METHOD = {"authentication_method": "m"}
 

@@ -5,9 +5,9 @@ from packet_row import wire
 from packets import CASES, case_id
 from peers import decode
 
-from app.core.errors import Code, Error
-from app.mqtt.encode import encode, publish_head_tail
-from app.mqtt.packets import (
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.encode import encode, publish_head_tail
+from rowcast.mqtt.packets import (
     Connack,
     Connect,
     Disconnect,
@@ -18,9 +18,9 @@ from app.mqtt.packets import (
     Subscription,
     Unsuback,
 )
-from app.mqtt.properties import PROPERTIES, WILL, write_properties
-from app.mqtt.reasons import REASONS, PacketType, Reason, return_code
-from app.mqtt.wire import Cursor, varint
+from rowcast.mqtt.properties import PROPERTIES, WILL, write_properties
+from rowcast.mqtt.reasons import REASONS, PacketType, Reason, return_code
+from rowcast.mqtt.wire import Cursor, varint
 
 PUBLISHES = [case for case in CASES if isinstance(case[0].packet, Publish)]
 

@@ -8,10 +8,10 @@ import pytest
 from fuzz import Broken, check, make
 from fuzz_bytes import SHAPES
 
-from app.mqtt import properties
-from app.mqtt.connection import LEGAL, Connection
-from app.mqtt.reasons import PacketType
-from app.mqtt.wire import Cursor
+from rowcast.mqtt import properties
+from rowcast.mqtt.connection import LEGAL, Connection
+from rowcast.mqtt.reasons import PacketType
+from rowcast.mqtt.wire import Cursor
 
 CASES = 5_000
 FEW = 400

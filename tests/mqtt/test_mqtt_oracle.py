@@ -12,11 +12,11 @@ from packets import ROWS
 from peers import decode
 from random_packets import alone, to_client, to_server
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import Connect, Disconnect, Publish, Subscribe, Will
-from app.mqtt.reasons import PacketType, Reason
-from app.mqtt.violations import Violation
-from app.mqtt.wire import remaining_length
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect, Disconnect, Publish, Subscribe, Will
+from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation
+from rowcast.mqtt.wire import remaining_length
 
 THEIR_NAMES = {
     "assigned_client_identifier": "assigned_client_id",

@@ -4,11 +4,11 @@ import pytest
 from packets import CASES, ROWS, case_id
 from peers import decode, peer_for
 
-from app.mqtt.encode import encode
-from app.mqtt.packets import Pingreq, Pingresp
-from app.mqtt.reasons import PacketType
-from app.mqtt.violations import Violation
-from app.mqtt.wire import remaining_length, varint
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Pingreq, Pingresp
+from rowcast.mqtt.reasons import PacketType
+from rowcast.mqtt.violations import Violation
+from rowcast.mqtt.wire import remaining_length, varint
 
 EACH = pytest.mark.parametrize(("row", "version"), CASES, ids=case_id)
 SHORT = pytest.mark.parametrize(

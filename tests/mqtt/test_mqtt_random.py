@@ -7,9 +7,9 @@ from packets import ROWS
 from peers import client, decode, peer_for, server
 from random_packets import alone, to_client, to_server, with_version
 
-from app.mqtt.encode import encode
-from app.mqtt.properties import _BY_NAME
-from app.mqtt.violations import Violation
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.properties import _BY_NAME
+from rowcast.mqtt.violations import Violation
 
 pytestmark = pytest.mark.slow
 

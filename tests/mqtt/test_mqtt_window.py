@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.core.errors import Code, Error
-from app.mqtt.window import PACKET_ID_MAX, Window
+from rowcast.core.errors import Code, Error
+from rowcast.mqtt.window import PACKET_ID_MAX, Window
 
 
 def test_identifiers_begin_at_one_and_wrap():

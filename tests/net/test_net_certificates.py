@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.core.errors import Error
-from app.net.certificates import Certificates, DoorTls
-from app.net.identity import ClientCheck, Files
+from rowcast.core.errors import Error
+from rowcast.net.certificates import Certificates, DoorTls
+from rowcast.net.identity import ClientCheck, Files
 from securing import Authority, ServerFiles
 
 NOW = 1_800_000_000.0
@@ -166,7 +166,7 @@ async def until(condition):
 async def test_the_watch_renews(room, monkeypatch, asked):
     """SIGHUP, or the next look after a change."""
     seconds = 3_600 if asked else 0.001
-    monkeypatch.setattr("app.net.certificates.TLS_LOOK_SECONDS", seconds)
+    monkeypatch.setattr("rowcast.net.certificates.TLS_LOOK_SECONDS", seconds)
     room.made.load()
     with ThreadPoolExecutor(1) as threads:
         watching = asyncio.create_task(room.made.watch(threads))

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from app.net.handshake import Handshakes
-from app.net.identity import ClientCheck, Files, server_context
-from app.net.listener import Listener
+from rowcast.net.handshake import Handshakes
+from rowcast.net.identity import ClientCheck, Files, server_context
+from rowcast.net.listener import Listener
 from securing import Authority, RawTls, ServerFiles, shake
 
 PLAIN = b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x01c"
@@ -315,7 +315,7 @@ def test_a_hundred_aborted_handshakes_leave_nothing(run, tmp_path):
 
 
 def test_too_many_at_a_time_are_closed_at_once(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("app.net.handshake.TLS_HANDSHAKES_MAX", 1)
+    monkeypatch.setattr("rowcast.net.handshake.TLS_HANDSHAKES_MAX", 1)
 
     async def scenario():
         async with opened(tmp_path) as port:

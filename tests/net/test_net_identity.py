@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from app.core.errors import Code, Error
-from app.net.identity import ClientCheck, Files, Identity, identity_of, server_context
+from rowcast.core.errors import Code, Error
+from rowcast.net.identity import ClientCheck, Files, Identity, identity_of, server_context
 from securing import LONG_PAST, PAST, Authority, ServerFiles
 
 NOW = 1_800_000_000.0

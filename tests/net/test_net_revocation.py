@@ -4,10 +4,10 @@ import ssl
 
 import pytest
 
-from app.core.errors import Error
-from app.net.certificates import Certificates, DoorTls
-from app.net.identity import ClientCheck, Files
-from app.net.revocation import read_revocations
+from rowcast.core.errors import Error
+from rowcast.net.certificates import Certificates, DoorTls
+from rowcast.net.identity import ClientCheck, Files
+from rowcast.net.revocation import read_revocations
 from securing import PAST, Authority, ServerFiles
 
 

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from app.core.errors import Error
+from rowcast.core.errors import Error
 
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
 SETTINGS = {
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A local session with two threads."""
-    from app.pipeline.session import start_session
+    from rowcast.pipeline.session import start_session
 
     place = tmp_path_factory.mktemp("spark")
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(place / "warehouse")}

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 from lake import TIME, Lake, at, event, weather_log
 
-from app.core.errors import Error
-from app.schema import parse_schema
+from rowcast.core.errors import Error
+from rowcast.schema import parse_schema
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: the jobs are NOT tested here")
 
 from beside import compute, query, rows, same  # noqa: E402
 
-from app.pipeline.inputs import Snapshots  # noqa: E402
+from rowcast.pipeline.inputs import Snapshots  # noqa: E402
 
 DOG = [("id", pa.string()), ("name", pa.string()), ("age", pa.int32())]
 DOG_SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String!, age: Int }"

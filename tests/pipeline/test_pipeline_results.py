@@ -9,16 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from lake import EPOCH, TIME
 
-from app.core.errors import Error
-from app.core.pipeline_limits import RESULTS_KEPT
-from app.pipeline.chart import svg
-from app.pipeline.plotting import plot
-from app.pipeline.runner import said_of
+from rowcast.core.errors import Error
+from rowcast.core.pipeline_limits import RESULTS_KEPT
+from rowcast.pipeline.chart import svg
+from rowcast.pipeline.plotting import plot
+from rowcast.pipeline.runner import said_of
 
 pytest.importorskip("pyspark", reason="NO SPARK: results are NOT tested here")
 
-from app.pipeline.jobs import JOBS
-from app.pipeline.publication import publish
+from rowcast.pipeline.jobs import JOBS
+from rowcast.pipeline.publication import publish
 
 
 @pytest.mark.parametrize(

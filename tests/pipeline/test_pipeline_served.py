@@ -5,11 +5,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from app.pipeline.log_rows import LogRows, events, history_path
-from app.pipeline.places import Directory, Served
-from app.pipeline.remote import Remote
-from app.pipeline.source import Snapshot, read_part, spark_schema
-from app.snapshots.digest import Digest
+from rowcast.pipeline.log_rows import LogRows, events, history_path
+from rowcast.pipeline.places import Directory, Served
+from rowcast.pipeline.remote import Remote
+from rowcast.pipeline.source import Snapshot, read_part, spark_schema
+from rowcast.snapshots.digest import Digest
 from serving import Server
 
 SCHEMA = """

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from app.core.errors import Error
-from app.pipeline.options import Options
-from app.pipeline.sink import Bringer, plain, query_of
+from rowcast.core.errors import Error
+from rowcast.pipeline.options import Options
+from rowcast.pipeline.sink import Bringer, plain, query_of
 from serving import Server, application
 
 SCHEMA = """

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from by_hand import SCHEMA, dog, write_snapshot
 
-from app.core.errors import Code, Error
-from app.pipeline.log_rows import LogRows, explained
-from app.pipeline.options import Options
-from app.pipeline.places import Directory
-from app.pipeline.source import Snapshot, read_part, spark_schema
-from app.schema import parse_schema
+from rowcast.core.errors import Code, Error
+from rowcast.pipeline.log_rows import LogRows, explained
+from rowcast.pipeline.options import Options
+from rowcast.pipeline.places import Directory
+from rowcast.pipeline.source import Snapshot, read_part, spark_schema
+from rowcast.schema import parse_schema
 from serving import Server
 
 EPOCH = "0123abcd"

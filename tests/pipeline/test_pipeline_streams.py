@@ -7,16 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 from lake import EPOCH, TIME
 
-from app.core.errors import Error
+from rowcast.core.errors import Error
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
 
 from beside import query  # noqa: E402
 
-from app.pipeline.inputs import Files  # noqa: E402
-from app.pipeline.jobs import JOBS  # noqa: E402
-from app.pipeline.runner import Order, Target, follow, run  # noqa: E402
+from rowcast.pipeline.inputs import Files  # noqa: E402
+from rowcast.pipeline.jobs import JOBS  # noqa: E402
+from rowcast.pipeline.runner import Order, Target, follow, run  # noqa: E402
 
 READING = pa.schema([("sensor", pa.string()), ("at", TIME), ("c", pa.float64())])
 

@@ -1,6 +1,6 @@
 """What a schema file says, as rows that people read (M11)."""
 
-from app.schema.read import parse_schema
+from rowcast.schema.read import parse_schema
 
 TEXT = '''
 """Dogs."""

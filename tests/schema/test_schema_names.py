@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.schema import parse_schema
-from app.store.sql_tables import sql_name
+from rowcast.schema import parse_schema
+from rowcast.store.sql_tables import sql_name
 
 DATA, A, B = "type D @table", 'type A @table(database: "a"', 'type B @table(database: "b"'
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.errors import Code, Error
-from app.core.limits import IDENTIFIER_CHARS_MAX, NESTED_TYPES_DEPTH_MAX, SCHEMA_CHARS_MAX
-from app.schema import Schema, parse_schema
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import IDENTIFIER_CHARS_MAX, NESTED_TYPES_DEPTH_MAX, SCHEMA_CHARS_MAX
+from rowcast.schema import Schema, parse_schema
 
 
 def problems(text):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.core.errors import Error
-from app.schema import parse_schema
+from rowcast.core.errors import Error
+from rowcast.schema import parse_schema
 
 NESTING = "type Dog @table { id: ID @primaryKey at: Place }"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.core.errors import Code, Error
-from app.core.tables import Attribute, Logs, Role, Table, Type
-from app.schema import Schema, load_schema, parse_schema
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Attribute, Logs, Role, Table, Type
+from rowcast.schema import Schema, load_schema, parse_schema
 
 
 def one(text):

@@ -9,9 +9,9 @@ from bisect import bisect_right
 
 from sim_store import number_of
 
-from app.codecs import decode
-from app.core.events import DELETE, PATCH
-from app.core.values import merge_patch
+from rowcast.codecs import decode
+from rowcast.core.events import DELETE, PATCH
+from rowcast.core.values import merge_patch
 
 LATER = "when it is submitted"
 """Of an attempt: whether it is to be logged is decided then."""

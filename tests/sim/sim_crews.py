@@ -8,9 +8,9 @@ from sim_checks import require
 from sim_store import number_of
 from sim_wire import Link
 
-from app.core.events import DELETE
-from app.core.topics import TopicFilter
-from app.mqtt.packets import (
+from rowcast.core.events import DELETE
+from rowcast.core.topics import TopicFilter
+from rowcast.mqtt.packets import (
     Connack,
     Connect,
     Disconnect,

@@ -7,10 +7,10 @@ came. Where a client cannot know (a SUBSCRIBE that nobody answered), either is r
 from sim_checks import require
 from sim_store import number_of
 
-from app.core.events import DELETE
-from app.core.limits import SESSION_SAVE_SECONDS
-from app.core.tables import Table
-from app.core.topics import TopicFilter
+from rowcast.core.events import DELETE
+from rowcast.core.limits import SESSION_SAVE_SECONDS
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
 
 SLACK_SECONDS = 2
 """More than the disk of a simulation ever takes, if it does not fail."""

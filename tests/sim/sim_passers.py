@@ -5,7 +5,7 @@ What the disk refuses when such a session ends, no later connection of the clien
 
 from sim_wire import Link
 
-from app.mqtt.packets import Connack, Connect, Disconnect, Subscribe, Subscription
+from rowcast.mqtt.packets import Connack, Connect, Disconnect, Subscribe, Subscription
 
 PASSERS = 6
 EXPIRIES_SECONDS = (1, 2)

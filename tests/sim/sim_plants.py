@@ -1,17 +1,17 @@
 """Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
 
-from app.bus.durable import Durable
-from app.core.errors import Code, Error
-from app.core.events import RETAINED
-from app.engine.branches import topic_tables
-from app.engine.branches.topic_tables import TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.reader import Reader
-from app.engine.watch.preludes import Snapshot
-from app.engine.watch.subscription import Subscription
-from app.engine.write import Keeping, Receipt
+from rowcast.bus.durable import Durable
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import RETAINED
+from rowcast.engine.branches import topic_tables
+from rowcast.engine.branches.topic_tables import TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.reader import Reader
+from rowcast.engine.watch.preludes import Snapshot
+from rowcast.engine.watch.subscription import Subscription
+from rowcast.engine.write import Keeping, Receipt
 
 
 def announce_before_the_commit(monkeypatch):

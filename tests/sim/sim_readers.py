@@ -3,11 +3,11 @@
 from sim_checks import Follow, require
 from sim_store import number_of
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Error
-from app.core.events import CURRENT, GAP, RESET, SNAPSHOT
-from app.core.topics import TopicFilter
-from app.engine.watch.subscription import Interest, Subscription
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import CURRENT, GAP, RESET, SNAPSHOT
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.watch.subscription import Interest, Subscription
 
 FILTERS = (
     "#", "Dog/+", "Dog/#", "Dog/1", "+/1", "Note/+", "Note/#", "u/#", "u/+/x", "+/+", "Counter/#",

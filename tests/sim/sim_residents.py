@@ -17,10 +17,10 @@ from sim_store import number_of
 from sim_wire import Link
 from sim_writers import TOPICS, choose_kind, make_payload
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, Event
-from app.engine.write import Receipt
-from app.mqtt.packets import (
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, Event
+from rowcast.engine.write import Receipt
+from rowcast.mqtt.packets import (
     Connack,
     Connect,
     Disconnect,

@@ -6,28 +6,28 @@ from sim_checks import require
 from sim_loop import SimExecutor
 from sim_store import number_of
 
-from app.broker.broker import Broker
-from app.broker.sessions.recall import OWNER
-from app.broker.sessions.wills import WILLS
-from app.broker.settings import BrokerSettings
-from app.bus.bus import Bus
-from app.core.clock import HybridClock
-from app.core.read_limits import READER_THREADS
-from app.core.tables import Attribute, Logs, Role, Table, Type
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_tables import OWNER as TOPIC_TABLES
-from app.engine.branches.topic_tables import TopicSettings, TopicTables
-from app.engine.cache import RecordCache
-from app.engine.commit import Committer
-from app.engine.engine import Engine
-from app.engine.groups.group_table import OWNER as GROUPS
-from app.engine.in_hand import WriteBounds
-from app.engine.read_queue import ReadQueue
-from app.engine.reader import Reader
-from app.engine.registry import Registry
-from app.engine.retained.expiries import EndOfRecords, Expiries
-from app.engine.retained.retention import Retention, RetentionSettings
-from app.store.store import Keep
+from rowcast.broker.broker import Broker
+from rowcast.broker.sessions.recall import OWNER
+from rowcast.broker.sessions.wills import WILLS
+from rowcast.broker.settings import BrokerSettings
+from rowcast.bus.bus import Bus
+from rowcast.core.clock import HybridClock
+from rowcast.core.read_limits import READER_THREADS
+from rowcast.core.tables import Attribute, Logs, Role, Table, Type
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
+from rowcast.engine.cache import RecordCache
+from rowcast.engine.commit import Committer
+from rowcast.engine.engine import Engine
+from rowcast.engine.groups.group_table import OWNER as GROUPS
+from rowcast.engine.in_hand import WriteBounds
+from rowcast.engine.read_queue import ReadQueue
+from rowcast.engine.reader import Reader
+from rowcast.engine.registry import Registry
+from rowcast.engine.retained.expiries import EndOfRecords, Expiries
+from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.store.store import Keep
 
 KEY = Attribute("id", Type.ID, primary_key=True)
 NUMBERS = tuple(Attribute(name, Type.LONG) for name in ("n", "k0", "k1", "k2"))

@@ -1,17 +1,17 @@
 """Mistakes to plant into durable sessions, QoS 2 and wills, each a monkeypatch."""
 
-from app.broker.broker import Broker
-from app.broker.client import Client
-from app.broker.delivery import flights
-from app.broker.delivery import sending as delivery
-from app.broker.packets import handlers, opening
-from app.broker.sessions import wills
-from app.broker.sessions.keeper import Keeper
-from app.broker.sessions.recall import OWNER
-from app.broker.sessions.session import Sessions
-from app.engine.groups.groups import Group
-from app.mqtt.window import PACKET_ID_MAX, Window
-from app.store.store import Change
+from rowcast.broker.broker import Broker
+from rowcast.broker.client import Client
+from rowcast.broker.delivery import flights
+from rowcast.broker.delivery import sending as delivery
+from rowcast.broker.packets import handlers, opening
+from rowcast.broker.sessions import wills
+from rowcast.broker.sessions.keeper import Keeper
+from rowcast.broker.sessions.recall import OWNER
+from rowcast.broker.sessions.session import Sessions
+from rowcast.engine.groups.groups import Group
+from rowcast.mqtt.window import PACKET_ID_MAX, Window
+from rowcast.store.store import Change
 
 
 def _early(monkeypatch, first):

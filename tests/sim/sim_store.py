@@ -6,11 +6,11 @@ compared with.
 
 import re
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, RETAINED
-from app.core.tables import Table
-from app.store.memory import MemoryStore
-from app.store.records import logged
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, RETAINED
+from rowcast.core.tables import Table
+from rowcast.store.memory import MemoryStore
+from rowcast.store.records import logged
 
 NUMBER = re.compile(rb'\bn"?[:=] ?(\d+)')
 

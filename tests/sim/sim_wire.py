@@ -8,11 +8,11 @@ from collections import deque
 
 from sim_checks import Violation
 
-from app.broker.connections.entrance import enter
-from app.broker.packets.handlers import on_disconnect
-from app.mqtt.connection import Connection
-from app.mqtt.encode import encode
-from app.mqtt.violations import Violation as Breach
+from rowcast.broker.connections.entrance import enter
+from rowcast.broker.packets.handlers import on_disconnect
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.violations import Violation as Breach
 
 BUFFER_BYTES_HIGH = 400
 BUFFER_BYTES_LOW = 100

@@ -34,14 +34,14 @@ from sim_store import Planted, SimStore, number_of
 from sim_wire import hear_goodbye
 from sim_writers import Looker, Writer, must_log
 
-from app.broker.packets.handlers import HANDLERS
-from app.core.clock import LeapGuard
-from app.core.errors import Code, Error
-from app.core.topic_tables import Branch
-from app.core.topics import TopicFilter
-from app.engine.write import Receipt
-from app.mqtt.packets import Disconnect
-from app.store.store import Keep
+from rowcast.broker.packets.handlers import HANDLERS
+from rowcast.core.clock import LeapGuard
+from rowcast.core.errors import Code, Error
+from rowcast.core.topic_tables import Branch
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.write import Receipt
+from rowcast.mqtt.packets import Disconnect
+from rowcast.store.store import Keep
 
 LIMITS = {
     "SUBSCRIPTION_QUEUE_EVENTS_MAX": (2, 5, 20, 200),
@@ -396,7 +396,9 @@ class Hearer(logging.Handler):
 def _users(name):
     """Return the modules that work with a bound."""
     modules = [sys.modules[item] for item in sorted(sys.modules) if item.startswith("app.")]
-    users = [item for item in modules if hasattr(item, name) and item.__name__ != "app.core.limits"]
+    users = [
+        item for item in modules if hasattr(item, name) and item.__name__ != "rowcast.core.limits"
+    ]
     require(users, "nobody works with the bound", name)
     return users
 

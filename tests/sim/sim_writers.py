@@ -5,12 +5,12 @@ import json
 from sim_checks import require
 from sim_store import Planted
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.engine.cache import Unknown
-from app.engine.write import A_RECORD, Condition, Receipt
-from app.store.store import Change
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.engine.cache import Unknown
+from rowcast.engine.write import A_RECORD, Condition, Receipt
+from rowcast.store.store import Change
 
 TOPICS = (
     "Dog/1", "Dog/2", "Dog/3", "Dog/1", "Dog", "Note/a", "Note/b", "Counter/1", "Counter/2",

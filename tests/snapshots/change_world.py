@@ -7,13 +7,13 @@ import random
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from app.core.callers import ALL, Caller
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.snapshots.catalogue import Catalogue
-from app.snapshots.changes import export_changes
-from app.snapshots.export import Order, export
-from app.snapshots.fold import differences
-from app.store.store import Keep
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.snapshots.catalogue import Catalogue
+from rowcast.snapshots.changes import export_changes
+from rowcast.snapshots.export import Order, export
+from rowcast.snapshots.fold import differences
+from rowcast.store.store import Keep
 from serving import application
 
 ANN = Caller("ann", ALL, "http")

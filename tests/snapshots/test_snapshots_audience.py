@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from app.core.errors import Error
-from app.snapshots.verify import verify
+from rowcast.core.errors import Error
+from rowcast.snapshots.verify import verify
 from snapshot_world import World
 
 SCHEMA = """

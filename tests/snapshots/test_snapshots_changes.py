@@ -6,11 +6,11 @@ import httpx
 import pytest
 from change_world import World, rows_of
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.snapshots.changes import page_name
-from app.snapshots.fold import chain
-from app.snapshots.manifest import read_manifest
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.snapshots.changes import page_name
+from rowcast.snapshots.fold import chain
+from rowcast.snapshots.manifest import read_manifest
 
 QUIET = {"mqtt.sys_interval": 0}
 

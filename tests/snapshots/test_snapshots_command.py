@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import command
-from app.core.errors import Error
-from app.store.cut import open_cut
+from rowcast.cli import command
+from rowcast.core.errors import Error
+from rowcast.store.cut import open_cut
 from snapshot_world import World
 
 OLD = "type Dog @table @export { id: ID @primaryKey, name: String, age: Int }\n"
@@ -22,7 +22,7 @@ type Home @sealed { street: String }
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.commands.snapshots.os.nice", lambda _by: None)
+    monkeypatch.setattr("rowcast.commands.snapshots.os.nice", lambda _by: None)
     made = World(tmp_path, OLD)
     yield made
     made.close()
@@ -97,7 +97,7 @@ def test_a_snapshot_is_not_proved_by_itself(world):
 
 def test_without_pyarrow_it_says_what_to_install(world, monkeypatch):
     """S1: the server needs no pyarrow, and neither does any other command."""
-    monkeypatch.setattr("app.commands.snapshots.find_spec", lambda _name: None)
+    monkeypatch.setattr("rowcast.commands.snapshots.find_spec", lambda _name: None)
     with pytest.raises(Error, match=r"pip install 'rowcast\[parquet\]'"):
         run(world, "export")
 

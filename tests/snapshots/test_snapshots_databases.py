@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from app.schema import parse_schema
-from app.snapshots.catalogue import Catalogue
-from app.snapshots.changes import export_changes
-from app.snapshots.export import Order
-from app.snapshots.fold import differences
-from app.snapshots.importing import Importer, files_of
-from app.snapshots.manifest import read_manifest
-from app.snapshots.verify import verify
+from rowcast.schema import parse_schema
+from rowcast.snapshots.catalogue import Catalogue
+from rowcast.snapshots.changes import export_changes
+from rowcast.snapshots.export import Order
+from rowcast.snapshots.fold import differences
+from rowcast.snapshots.importing import Importer, files_of
+from rowcast.snapshots.manifest import read_manifest
+from rowcast.snapshots.verify import verify
 from snapshot_world import World
 
 SCHEMA = """

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.core.errors import Error
-from app.core.scalars import fits
-from app.core.values import Checker
-from app.schema import parse_schema
+from rowcast.core.errors import Error
+from rowcast.core.scalars import fits
+from rowcast.core.values import Checker
+from rowcast.schema import parse_schema
 from snapshot_world import World
 
 BEFORE = "type Sale @table @export @sealed { id: ID @primaryKey, price: Decimal }"

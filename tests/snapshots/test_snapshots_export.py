@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.core.errors import Code, Error
-from app.core.topic_tables import Branch, TopicTable
-from app.snapshots.fold import differences
-from app.snapshots.manifest import read_manifest
-from app.snapshots.shelf import Shelf
-from app.snapshots.verify import verify
+from rowcast.core.errors import Code, Error
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.snapshots.fold import differences
+from rowcast.snapshots.manifest import read_manifest
+from rowcast.snapshots.shelf import Shelf
+from rowcast.snapshots.verify import verify
 from snapshot_world import SCHEMA, World
 
 

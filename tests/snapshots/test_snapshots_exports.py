@@ -8,8 +8,8 @@ import pytest
 from exports_world import World, until
 from shelves import EPOCH, name_of, put_snapshot
 
-from app.core.export_limits import EXPORT_JOBS_WAITING_MAX
-from app.snapshots.jobs import Order, without_places
+from rowcast.core.export_limits import EXPORT_JOBS_WAITING_MAX
+from rowcast.snapshots.jobs import Order, without_places
 
 
 @pytest.fixture

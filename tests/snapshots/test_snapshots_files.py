@@ -8,10 +8,10 @@ from exports_world import World
 from shelves import name_of, put_snapshot
 from websockets.asyncio.client import connect
 
-from app.core.callers import ALL, Caller, Grants
-from app.core.errors import Error
-from app.engine.hooks.hook import Hook
-from app.snapshots.shelf import Shelf
+from rowcast.core.callers import ALL, Caller, Grants
+from rowcast.core.errors import Error
+from rowcast.engine.hooks.hook import Hook
+from rowcast.snapshots.shelf import Shelf
 
 CONTENT = bytes(range(256)) * 4_096
 """Several pieces."""

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from app.core.errors import Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT
-from app.snapshots.verify import verify
-from app.store.store import Keep
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.snapshots.verify import verify
+from rowcast.store.store import Keep
 from snapshot_world import World
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, n: Int, secret: Int @hidden }\n"

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from change_world import World
 
-from app.commands.importing import import_table
-from app.core.errors import Code, Error
-from app.schema import parse_schema
-from app.snapshots.importing import Importer, files_of
-from app.snapshots.manifest import read_manifest
+from rowcast.commands.importing import import_table
+from rowcast.core.errors import Code, Error
+from rowcast.schema import parse_schema
+from rowcast.snapshots.importing import Importer, files_of
+from rowcast.snapshots.manifest import read_manifest
 
 SCHEMA = """
 type Point { x: Float!, at: Date }

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from app.cli import command
-from app.codecs import JSON, encode
-from app.engine.shape import Shape
-from app.snapshots import compaction
-from app.snapshots.catalogue import Catalogue
-from app.snapshots.changes import export_changes
-from app.snapshots.compaction import compact, widest
-from app.snapshots.comparison import same_values
-from app.snapshots.export import Order
-from app.snapshots.fold import differences
+from rowcast.cli import command
+from rowcast.codecs import JSON, encode
+from rowcast.engine.shape import Shape
+from rowcast.snapshots import compaction
+from rowcast.snapshots.catalogue import Catalogue
+from rowcast.snapshots.changes import export_changes
+from rowcast.snapshots.compaction import compact, widest
+from rowcast.snapshots.comparison import same_values
+from rowcast.snapshots.export import Order
+from rowcast.snapshots.fold import differences
 from snapshot_world import World
 
 EXACT = "Decimal @decimal(precision: 6, scale: 2)"
@@ -151,7 +151,7 @@ def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatc
 
     monkeypatch.setattr(compaction, "joined_schema", fail)
     monkeypatch.setattr(compaction, "PAGES_TOGETHER", 2)
-    monkeypatch.setattr("app.commands.snapshots.os.nice", lambda _by: None)
+    monkeypatch.setattr("rowcast.commands.snapshots.os.nice", lambda _by: None)
     told.put("3", 7)
     (told.world.path / "schema.graphql").write_text(told.world.schema)
     words = ["export", "--changes", "--data", str(told.world.path)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.core.topics import TopicFilter
-from app.snapshots.digest import Digest
-from app.snapshots.sheets import TableSheet
-from app.store.cut import open_cut
+from rowcast.core.topics import TopicFilter
+from rowcast.snapshots.digest import Digest
+from rowcast.snapshots.sheets import TableSheet
+from rowcast.store.cut import open_cut
 from snapshot_world import World
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.codecs import CBOR, JSON, encode
-from app.gateway.letters import Burial, letter_of
-from app.gateway.outbox import Item
-from app.store.store import Change
+from rowcast.codecs import CBOR, JSON, encode
+from rowcast.gateway.letters import Burial, letter_of
+from rowcast.gateway.outbox import Item
+from rowcast.store.store import Change
 from snapshot_world import World
 
 
@@ -21,8 +21,8 @@ def world(tmp_path):
 
 def test_topics_that_nobody_declared(world):
     """S16: retained messages by topic, and what was said there, also before its table was made."""
-    from app.core.events import MESSAGE
-    from app.core.topic_tables import Branch, TopicTable
+    from rowcast.core.events import MESSAGE
+    from rowcast.core.topic_tables import Branch, TopicTable
 
     world.put(None, "home/old", payload=b"1", kind=MESSAGE)
     world.put(None, "homeless/x", payload=b"2", kind=MESSAGE)

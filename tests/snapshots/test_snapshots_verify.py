@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.core.errors import Error
-from app.schema import parse_schema
-from app.snapshots.digest import Digest
-from app.snapshots.manifest import read_manifest
-from app.snapshots.verify import verify
+from rowcast.core.errors import Error
+from rowcast.schema import parse_schema
+from rowcast.snapshots.digest import Digest
+from rowcast.snapshots.manifest import read_manifest
+from rowcast.snapshots.verify import verify
 from snapshot_world import World, digest_by_hand
 
 PARTED = """
@@ -119,10 +119,10 @@ def parted(tmp_path):
 
 def test_a_table_is_split_by_day(parted, monkeypatch):
     """S7: by a declared Date or the write; the digest is that of the rows, not of their places."""
-    monkeypatch.setattr("app.snapshots.partitions.SNAPSHOT_GROUP_ROWS", 16)
-    monkeypatch.setattr("app.snapshots.partitions.SNAPSHOT_PARTED_ROWS", 40)
-    monkeypatch.setattr("app.snapshots.partitions.SNAPSHOT_OPEN_FILES_MAX", 2)
-    monkeypatch.setattr("app.snapshots.reading.SNAPSHOT_MERGE_ROWS", 8)
+    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_GROUP_ROWS", 16)
+    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_PARTED_ROWS", 40)
+    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_OPEN_FILES_MAX", 2)
+    monkeypatch.setattr("rowcast.snapshots.reading.SNAPSHOT_MERGE_ROWS", 8)
     chance, rows = random.Random(5), {}
     for number in range(200):
         at = datetime(1969, 12, 30, tzinfo=UTC) + timedelta(hours=chance.randrange(150))

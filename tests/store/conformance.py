@@ -12,12 +12,12 @@ from conformance_states import StateConformance
 from conformance_topic_tables import TopicTableConformance
 from store_cases import DOG, FULL, JSON, NUMBER, OPEN, OTHER_DOG, all_seen, seen
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
-from app.core.topic_tables import branch_of
-from app.core.topics import TopicFilter
-from app.store.read_limit import ReadLimit
-from app.store.store import Keep
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
+from rowcast.core.topic_tables import branch_of
+from rowcast.core.topics import TopicFilter
+from rowcast.store.read_limit import ReadLimit
+from rowcast.store.store import Keep
 
 ALL = 10**6
 

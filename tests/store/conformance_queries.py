@@ -6,12 +6,12 @@ from decimal import Decimal
 import pytest
 from store_cases import DOG, JSON, NUMBER, OPEN, ROOT
 
-from app.codecs import json_text
-from app.core.errors import Code, Error
-from app.core.events import PUT
-from app.core.queries import Condition, Group, Operator, Query, Sort
-from app.core.topics import TopicFilter
-from app.store.store import Scan
+from rowcast.codecs import json_text
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT
+from rowcast.core.queries import Condition, Group, Operator, Query, Sort
+from rowcast.core.topics import TopicFilter
+from rowcast.store.store import Scan
 
 ALL = 10**6
 

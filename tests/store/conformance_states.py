@@ -3,9 +3,9 @@
 import pytest
 from store_cases import DOG, NUMBER
 
-from app.core.errors import Code, Error
-from app.core.events import PUT
-from app.store.store import Change
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT
+from rowcast.store.store import Change
 
 
 def put(owner, name, value):

@@ -3,11 +3,11 @@
 import pytest
 from store_cases import DOG
 
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, PUT
-from app.core.topic_tables import Branch, TopicTable
-from app.core.topics import TopicFilter
-from app.store.store import Figures, Keep
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, PUT
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topics import TopicFilter
+from rowcast.store.store import Figures, Keep
 
 ALL = 10**6
 HOME = TopicTable("mqtt_home", Branch("home"))

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from app.codecs import json_text
-from app.core.events import DELETE, MISSING, PUT, Event, local_id
-from app.core.tables import Attribute, Table, Type
-from app.core.values import Checker, parse_id
+from rowcast.codecs import json_text
+from rowcast.core.events import DELETE, MISSING, PUT, Event, local_id
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.values import Checker, parse_id
 
 
 def attribute(name, type_=Type.STRING, **more):

@@ -5,7 +5,7 @@ from contextlib import closing
 
 from store_cases import TABLES
 
-from app.store.sqlite import SqlStore
+from rowcast.store.sqlite import SqlStore
 
 
 class Place:

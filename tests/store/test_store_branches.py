@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from app.core.errors import Error
-from app.core.events import PUT, Event
-from app.core.tables import Attribute, Table, Type
-from app.core.topics import TopicFilter
-from app.store import sql_branches, sql_scan
-from app.store.sqlite import SqlStore
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topics import TopicFilter
+from rowcast.store import sql_branches, sql_scan
+from rowcast.store.sqlite import SqlStore
 
 LEVELS = ["a", "b", "", "$", "a-", "a0", "é", "\U0010ffff", "\x01", "%", "a\x01", "$a"]
 DOG = Table("Dog", "Dog", (Attribute("id", Type.ID, primary_key=True),))

@@ -8,12 +8,12 @@ from conformance_queries import ALL, where
 from sqlalchemy.exc import DBAPIError
 from store_cases import DOG, JSON, OPEN, Writer
 
-from app.core.errors import Error
-from app.core.events import PUT
-from app.core.queries import Condition, Operator, Query
-from app.core.topics import TopicFilter
-from app.store.records import Layout
-from app.store.sql_rows import TableRows, TopicRows, date_cell
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT
+from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.topics import TopicFilter
+from rowcast.store.records import Layout
+from rowcast.store.sql_rows import TableRows, TopicRows, date_cell
 
 
 @pytest.mark.parametrize("zone", [None, UTC, timezone(timedelta(hours=2))], ids=str)

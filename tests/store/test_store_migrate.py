@@ -9,11 +9,11 @@ import pytest
 from conformance_queries import ALL, where
 from store_cases import DOG, KEY, Writer, attribute
 
-from app.core.errors import Code, Error
-from app.core.events import PUT
-from app.core.queries import Operator, Query, Sort
-from app.core.tables import Table, Type
-from app.core.topics import TopicFilter
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT
+from rowcast.core.queries import Operator, Query, Sort
+from rowcast.core.tables import Table, Type
+from rowcast.core.topics import TopicFilter
 
 
 def changed(*attributes, table=DOG, **more):
@@ -49,7 +49,7 @@ def test_new_attribute_takes_its_values_out_of_the_undeclared(place):
 
 
 def test_many_rows_are_moved(place, monkeypatch):
-    monkeypatch.setattr("app.store.sql_migrate.STORE_WORKING_ROWS_MAX", 7)
+    monkeypatch.setattr("rowcast.store.sql_migrate.STORE_WORKING_ROWS_MAX", 7)
     before, after = changed(attribute("name")), changed(attribute("age", Type.INT))
     writer = Writer()
     events = [writer.value(before, f"{n:02}", {"age": n, "name": "x"}) for n in range(30)]
@@ -124,7 +124,7 @@ def test_type_that_narrows_is_refused(place, old, new):
 @pytest.mark.parametrize("step", [1, 2_000])
 def test_p5_a_type_that_did_not_fit_is_taken_back(place, monkeypatch, step):
     """What was undeclared and is declared wrongly is kept, also what came meanwhile."""
-    monkeypatch.setattr("app.store.sql_retype.STORE_WORKING_ROWS_MAX", step)
+    monkeypatch.setattr("rowcast.store.sql_retype.STORE_WORKING_ROWS_MAX", step)
     before, wrong = changed(attribute("name")), changed(attribute("size", Type.INT, indexed=True))
     right = changed(attribute("size", indexed=True))
     writer = Writer()

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from store_cases import DOG, NUMBER, OPEN, ROOT, TABLES, Writer, all_seen
 
-from app.core.errors import Error
-from app.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
-from app.core.queries import Condition, Group, Operator, Query, Sort
-from app.core.topics import TopicFilter
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
-from app.store.store import Change, Keep
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
+from rowcast.core.queries import Condition, Group, Operator, Query, Sort
+from rowcast.core.topics import TopicFilter
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Change, Keep
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +123,7 @@ def pair(tmp_path_factory):
     queries=st.lists(st.builds(Query, WHERE, st.none(), SORTS), min_size=1, max_size=10),
 )
 def test_any_query_has_the_answer_of_its_definition(pair, table, values, queries):
-    """The reference is ``app/core/evaluation.py``; SQL agrees with it on every value and page."""
+    """The reference is ``core/evaluation.py``; SQL agrees with it on every value and page."""
     memory, sql = pair
     writer = Writer(memory.head())
     old = [record.topic for record in memory.scan(table, TopicFilter("#"), "", ALL).records]

@@ -6,11 +6,11 @@ import threading
 import pytest
 from store_cases import DOG
 
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE
-from app.core.queries import Query
-from app.core.topic_tables import Branch, TopicTable
-from app.store.read_limit import ReadLimit
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE
+from rowcast.core.queries import Query
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.store.read_limit import ReadLimit
 
 ENOUGH = Error(Code.BUSY, "enough")
 ENDLESS = """

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from store_cases import DOG, Writer, attribute
 
-from app.core.errors import Code, Error
-from app.core.tables import Table
-from app.store.sql_tables import sql_name
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.store.sql_tables import sql_name
 
 FARM = Table("Dog", "farm", (*DOG.attributes[:1], attribute("name", indexed=True)), database="farm")
 PLAIN = replace(FARM, name="farm__Dog", path="plain", database="data")

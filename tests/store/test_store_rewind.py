@@ -4,19 +4,19 @@ import random
 
 import pytest
 
-from app.core.callers import ALL, Caller
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from app.core.topic_tables import Branch
-from app.core.topics import TopicFilter
-from app.engine.branches.topic_tables import TopicSettings
-from app.engine.contents import Contents
-from app.engine.shape import Shape
-from app.store.backup import copy_database, look_at
-from app.store.rewind import position_of_time, rewind
-from app.store.sqlite import SqlStore
-from app.store.store import Keep
 from engine.engine_room import COUNTER, DOG, NOW, TABLES, Room
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.topic_tables import Branch
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.engine.contents import Contents
+from rowcast.engine.shape import Shape
+from rowcast.store.backup import copy_database, look_at
+from rowcast.store.rewind import position_of_time, rewind
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
 
 ANN = Caller("ann", ALL, "http")
 CONTENTS = Contents({table.name: Shape(table) for table in TABLES})

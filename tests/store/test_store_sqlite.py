@@ -16,15 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_cases import DOG, FULL, NUMBER, TABLES, Writer, all_seen
 
-from app.core.errors import Code, Error
-from app.core.events import MESSAGE, PUT
-from app.core.queries import Condition, Operator, Query, Sort
-from app.core.tables import Table
-from app.core.topics import TopicFilter
-from app.store import sqlite
-from app.store.sql_query import Conditions
-from app.store.sqlite import SqlStore
-from app.store.store import Change, Keep
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, PUT
+from rowcast.core.queries import Condition, Operator, Query, Sort
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.store import sqlite
+from rowcast.store.sql_query import Conditions
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Change, Keep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +48,7 @@ def test_second_server_is_refused(place):
 @pytest.mark.slow
 def test_second_server_is_refused_when_the_lock_file_was_removed(place):
     """As it is by whoever tidies up; a server that is refused leaves no lock behind."""
-    program = f"from app.store.sqlite import SqlStore; SqlStore({str(place.path)!r}).close()"
+    program = f"from rowcast.store.sqlite import SqlStore; SqlStore({str(place.path)!r}).close()"
     lock = place.path.with_name("rowcast.db.lock")
 
     def second():
@@ -239,7 +239,7 @@ def test_removing_facts_costs_what_is_removed(place, name):
 
 
 def test_locked_file_is_busy(place, writer, monkeypatch):
-    monkeypatch.setattr("app.store.sql_database.STORE_BUSY_SECONDS", 0)
+    monkeypatch.setattr("rowcast.store.sql_database.STORE_BUSY_SECONDS", 0)
     store = place.start()
     with closing(sqlite3.connect(place.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -296,8 +296,8 @@ FILTER_LEVELS = st.lists(st.sampled_from(["+", "a", "b", "*", "?", "[", "[a]", "
 def test_scan_finds_what_matches_however_it_gets_there(topics, filters, misses, rows):
     """E2: stepping, skipping gaps and sifting in SQL select the same, in the same order."""
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.store.sql_scan.SCAN_SIFT_MISSES", misses)
-        patch.setattr("app.store.sql_scan.SCAN_SIFT_ROWS", rows)
+        patch.setattr("rowcast.store.sql_scan.SCAN_SIFT_MISSES", misses)
+        patch.setattr("rowcast.store.sql_scan.SCAN_SIFT_ROWS", rows)
         store = SqlStore(directory)
         store.open(TABLES)
         writer = Writer()

@@ -8,8 +8,8 @@ from conformance_topic_tables import ALL
 from store_cases import DOG, Writer
 from test_store_topic_tables import as_format_1
 
-from app.core.events import MESSAGE
-from app.store.store import Keep
+from rowcast.core.events import MESSAGE
+from rowcast.store.store import Keep
 
 SECOND = 1_000_000
 

@@ -8,13 +8,13 @@ import pytest
 from conformance_topic_tables import ALL, HOME, SINGLE, YARD, seqs
 from store_cases import DOG, TABLES, Writer, all_seen
 
-from app.core.errors import Code, Error
-from app.core.events import DELETE, MESSAGE, PUT
-from app.core.topic_tables import Branch, TopicTable
-from app.store import sql_parts
-from app.store.memory import MemoryStore
-from app.store.sqlite import SqlStore
-from app.store.store import Keep
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.store import sql_parts
+from rowcast.store.memory import MemoryStore
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
 
 SOURCES = (None, HOME.branch, YARD.branch, SINGLE.branch, DOG)
 

@@ -7,10 +7,10 @@ import pytest
 from conformance_topic_tables import ALL, HOME, SINGLE, YARD, seqs
 from store_cases import TABLES, Writer
 
-from app.core.events import DELETE, MESSAGE, PUT
-from app.core.tables import Table
-from app.core.topic_tables import METRICS, Branch, TopicTable, message_id, row_table
-from app.store import sql_views
+from rowcast.core.events import DELETE, MESSAGE, PUT
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import METRICS, Branch, TopicTable, message_id, row_table
+from rowcast.store import sql_views
 
 SYSTEM = TopicTable(METRICS, Branch("$SYS"))
 

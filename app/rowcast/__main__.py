@@ -1,0 +1,5 @@
+"""``python -m rowcast``: the command ``rowcast``, where no script of it is on the path."""
+
+from rowcast.cli import main
+
+main()

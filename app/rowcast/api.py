@@ -1,0 +1,182 @@
+"""The public face for code in ``resources/``: all that it may import.
+
+``resources/echo.py`` is a whole example: a class that extends Resource, whose ``connect``
+yields what a client is sent. A hook is a class that extends Hook, added with ``hooks.add``; a
+listener is a function given to ``server.mqtt.events.on``. Both belong to the server that loads
+the file.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar, overload
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event, Record
+from rowcast.core.limits import SCHEDULE_SECONDS_MIN
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import table_name_for_topic
+from rowcast.core.topics import TopicFilter
+from rowcast.engine.hooks.hook import DROP, Hook, Refusal
+from rowcast.engine.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
+from rowcast.engine.local import LocalClient
+from rowcast.engine.resource import Incoming, Resource, Stream
+from rowcast.engine.schedules import Schedule, add_schedule
+from rowcast.engine.watch.interests import Interest
+from rowcast.schema.durations import parse_duration
+
+__all__ = [
+    "DROP",
+    "Caller",
+    "Code",
+    "Error",
+    "Event",
+    "Hook",
+    "Incoming",
+    "Interest",
+    "LocalClient",
+    "Query",
+    "Record",
+    "Refusal",
+    "Resource",
+    "Socket",
+    "Stream",
+    "Table",
+    "Timer",
+    "TopicFilter",
+    "every",
+    "get_table_name_for_topic",
+    "hooks",
+    "server",
+    "table_name_for_topic",
+]
+
+get_table_name_for_topic = table_name_for_topic
+"""The source's name of it (FEATURES F5, F18)."""
+
+log = logging.getLogger("rowcast.resources")
+
+
+class Timer:
+    """Something that happens again and again until cancelled."""
+
+    def __init__(self, seconds: float, call: Callable[[], object]) -> None:
+        self._task = asyncio.get_running_loop().create_task(_repeat(seconds, call))
+
+    @property
+    def running(self) -> bool:
+        """Whether it still happens."""
+        return not self._task.done()
+
+    def cancel(self) -> None:
+        """End it."""
+        self._task.cancel()
+
+
+C = TypeVar("C", bound=Callable[[], object])
+
+
+@overload
+def every(seconds: float, call: Callable[[], object]) -> Timer: ...
+
+
+@overload
+def every(seconds: str | float) -> Callable[[C], C]: ...
+
+
+def every(seconds: str | float, call: Callable[[], object] | None = None) -> object:
+    """Call ``call`` every ``seconds`` from now on; a coroutine function is awaited.
+
+    Without ``call`` it is a decorator for a function of a file in ``resources/``, and ``seconds``
+    may be a text such as ``"1m"``: a schedule, which goes by the clock and over restarts (H32).
+    """
+    period = parse_duration(seconds) if isinstance(seconds, str) else seconds
+    if call is not None and period:
+        return Timer(period, call)
+    if period is None or period < SCHEDULE_SECONDS_MIN:
+        raise Error(
+            Code.INVALID,
+            f"{seconds!r} is no period of a schedule: write one of a second or more as in "
+            '@every("30s"), @every("1h30m") or @every("1d")',
+        )
+
+    def add(function: C) -> C:
+        file = function.__module__.rpartition(".")[2]
+        name = f"{file}.{getattr(function, '__qualname__', type(function).__name__)}"
+        add_schedule(_collecting().schedules, Schedule(name, period, function))
+        return function
+
+    return add
+
+
+async def _repeat(seconds: float, call: Callable[[], object]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            result = call()
+            if inspect.isawaitable(result):
+                await result
+        except Exception:
+            log.exception("a timer of a resource failed; it goes on")
+
+
+H = TypeVar("H", bound=Hook | type[Hook])
+
+
+class _Added:
+    """Takes the hooks of the file that is being loaded."""
+
+    def add(self, hook: H, options: Mapping[str, object] = NO_OPTIONS) -> H:
+        """Add a hook, or a class of hooks as its decorator; return what was given."""
+        _collecting().add(hook() if isinstance(hook, type) else hook, options)
+        return hook
+
+
+class _Events:
+    """Takes the listeners of the file that is being loaded (FEATURES G17)."""
+
+    @overload
+    def on(self, name: str) -> Callable[[Listener], Listener]: ...
+
+    @overload
+    def on(self, name: str, listener: Listener) -> Listener: ...
+
+    def on(self, name: str, listener: Listener | None = None) -> object:
+        """Call ``listener`` whenever ``name`` happens; without one it is a decorator."""
+        if listener is None:
+            return lambda given: self.on(name, given)
+        _collecting().on(name, listener)
+        return listener
+
+
+class _Mqtt:
+    events = _Events()
+
+
+class _Server:
+    mqtt = _Mqtt()
+
+    def client(self, name: str) -> LocalClient:
+        """Return a client inside the process, for use once the server has started."""
+        client = LocalClient(name)
+        _collecting().clients.append(client)
+        return client
+
+
+def _collecting() -> Hooks:
+    """Return the hooks of the server that is loading; raises NOT_ALLOWED when none is."""
+    found = COLLECTING.get(None)
+    if found is None:
+        raise Error(
+            Code.NOT_ALLOWED,
+            "hooks and listeners are added at the top of a file in resources/, while the server "
+            "loads it; move the call there",
+        )
+    return found
+
+
+hooks = _Added()
+server = _Server()

@@ -1,0 +1,52 @@
+"""Sightings: when each user was here last, by which door, and when it last failed to sign in.
+
+They are in memory only, since the server started: writing a file at each login would cost more
+than it tells. Only names that are users' are remembered, so that no stranger can fill it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rowcast.core.entry_limits import SIGHTINGS_MAX
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What is known of one user; times are in seconds since 1970 (UTC)."""
+
+    last_seen: float | None = None
+    door: str | None = None
+    peer: str | None = None
+    last_failure: float | None = None
+    failure: str | None = None
+    failures: int = 0
+
+
+class Sightings:
+    """What is known of users, the one longest not heard of first."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._known: dict[str, Sighting] = {}
+
+    def of(self, name: str) -> Sighting:
+        """Return what is known of a user."""
+        return self._known.get(name) or Sighting()
+
+    def seen(self, name: str, door: str, peer: str) -> None:
+        """Note that a user has signed in."""
+        sighting = self._touched(name)
+        sighting.last_seen, sighting.door, sighting.peer = self._now(), door, peer
+
+    def failed(self, name: str, message: str) -> None:
+        """Note that somebody failed to sign in as this user (FEATURES L9)."""
+        sighting = self._touched(name)
+        sighting.last_failure, sighting.failure = self._now(), message
+        sighting.failures += 1
+
+    def _touched(self, name: str) -> Sighting:
+        sighting = self._known.pop(name, None) or Sighting()
+        if len(self._known) >= SIGHTINGS_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[name] = sighting
+        return sighting

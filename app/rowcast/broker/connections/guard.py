@@ -1,0 +1,218 @@
+"""The guard: who may connect now, and who is refused for a while (FEATURES D6, D56, D57).
+
+It decides over counts and a clock that is passed in; it knows no socket, no session and no packet.
+What it remembers of strangers is bounded and fades, so that a flood from a million addresses costs
+a fixed amount of memory. An IPv6 peer is its /64 network: that is what one customer is given.
+
+Connections that ended without a goodbye are *offences*, counted from the first one on for a fixed
+time: those of one client id, and, as many clients may share an address, BAN_PEER_FACTOR times as
+many of one peer. They are counted for each user apart, and judged when it is known who it is, or
+whoever has no password could lock out others (FEATURES P3). Failed logins ban nobody: they are
+slowed down where passwords are checked (``auth.tries``).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rowcast.core.buckets import Bucket
+from rowcast.core.callers import Caller
+from rowcast.core.fading import Fading
+from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, RATE_BURST_SECONDS
+from rowcast.core.peers import network, short
+from rowcast.mqtt.reasons import Reason
+
+log = logging.getLogger("rowcast.mqtt")
+
+
+class Refusal(NamedTuple):
+    """Why a connection is not taken: the reason of its CONNACK, and a sentence."""
+
+    reason: Reason
+    message: str
+
+
+class Ban(NamedTuple):
+    """Somebody who is refused for a while: a ``peer``, or a ``client`` id.
+
+    ``name`` is the address or the client id, and whose it is, if it is a user's.
+    """
+
+    kind: str
+    name: str
+    why: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """Limits; 0 is none."""
+
+    sent_away: Reason | None = None
+    """Why nobody is taken any more: Use another server or Server moved (MQTT 5, 4.11)."""
+    full: Reason = Reason.QUOTA_EXCEEDED
+    """What those over ``connections_max`` are told; Use another server, where there is one."""
+    connections_max: int = 0
+    connections_per_peer_max: int = 0
+    connects_per_second: float = 0
+    connects_per_peer_per_second: float = 0
+    drops: int = 0
+    """Connections of one client id that end without a goodbye, before it is banned."""
+    within_seconds: float = 60
+    ban_seconds: float = 300
+
+
+class Guard:
+    """Counts connections and offences; its numbers are plain counts."""
+
+    def __init__(self, settings: GuardSettings, now: Callable[[], float]) -> None:
+        self.settings = settings
+        self._now = now
+        self.connections = 0
+        """Connections that were let in and are open."""
+        self.shedding = False
+        """Whether memory is so short that nobody is taken (FEATURES K9)."""
+        self._by_peer: dict[str, int] = {}
+        self._rate: Bucket | None = None
+        rate = settings.connects_per_peer_per_second
+        full_seconds = max(RATE_BURST_SECONDS, 1 / rate) if rate else 0
+        self._peer_rates: Fading[str, Bucket] = Fading(full_seconds, GUARD_ENTRIES_MAX)
+        """Buckets that are not full: one that fades is as good as new."""
+        self._drops: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
+        self._bans: Fading[_Who, str] = Fading(settings.ban_seconds, GUARD_ENTRIES_MAX)
+        self.refusals: dict[Reason, int] = {}
+        """Connections refused, by reason."""
+        self.banned = 0
+        """Bans ever."""
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def enter(self, address: str) -> Refusal | None:
+        """Count a connection that is let in; return why it is not.
+
+        Asked before anything is kept for it. Who was let in must ``exit``.
+        """
+        peer = network(address)
+        refusal = self._check(peer)
+        if refusal is not None:
+            return self._refuse(refusal)
+        self.connections += 1
+        if peer:
+            self._by_peer[peer] = self._by_peer.get(peer, 0) + 1
+        return None
+
+    def exit(self, address: str) -> None:
+        """Count a connection that is over."""
+        peer = network(address)
+        self.connections -= 1
+        if peer:
+            left = self._by_peer[peer] - 1
+            if left:
+                self._by_peer[peer] = left
+            else:
+                del self._by_peer[peer]
+
+    def _check(self, peer: str) -> Refusal | None:
+        limits = self.settings
+        if self.shedding:
+            return Refusal(Reason.SERVER_BUSY, "the server is short of memory; try again later")
+        if limits.sent_away is not None:
+            return Refusal(limits.sent_away, "this server takes no more connections")
+        now = self._now()
+        if limits.connections_max and self.connections >= limits.connections_max:
+            return Refusal(limits.full, "the server has as many connections as it takes")
+        most = limits.connections_per_peer_max
+        if most and self._by_peer.get(peer, 0) >= most:
+            return Refusal(
+                Reason.QUOTA_EXCEEDED, f"an address may have {most} connections at a time"
+            )
+        if not self._within_rates(peer, now):
+            return Refusal(
+                Reason.CONNECTION_RATE_EXCEEDED, "too many connections at once; try again later"
+            )
+        return None
+
+    def _within_rates(self, peer: str, now: float) -> bool:
+        """Count a try; the peer's own rate first, so that one peer cannot use up everybody's."""
+        limits = self.settings
+        if limits.connects_per_peer_per_second and peer:
+            bucket = self._peer_rates.get(peer, now)
+            if bucket is None:
+                bucket = Bucket(limits.connects_per_peer_per_second, now)
+            self._peer_rates.put(peer, bucket, now)
+            if not bucket.take_if_room(1, now):
+                return False
+        if not limits.connects_per_second:
+            return True
+        if self._rate is None:
+            self._rate = Bucket(limits.connects_per_second, now)
+        return self._rate.take_if_room(1, now)
+
+    def identify(self, address: str, client_id: str, user: str) -> Refusal | None:
+        """Return why a client is refused of which is known who it is: it is banned."""
+        if not len(self._bans):
+            return None
+        now = self._now()
+        if any(self._bans.get(who, now) for who in _names(address, client_id, user)):
+            return self._refuse(_BANNED)
+        return None
+
+    def _refuse(self, refusal: Refusal) -> Refusal:
+        self.refusals[refusal.reason] = self.refusals.get(refusal.reason, 0) + 1
+        return refusal
+
+    # -- offences ----------------------------------------------------------------------------------
+
+    def dropped(self, address: str, client_id: str, user: str) -> None:
+        """Count a connection of a known client that ended without a goodbye."""
+        client, peer = _names(address, client_id, user)
+        self._offend(client, self.settings.drops)
+        self._offend(peer, self.settings.drops * BAN_PEER_FACTOR)
+
+    def _offend(self, who: "_Who", most: int) -> None:
+        if not self._counts(who, most):
+            return
+        self._bans.put(who, _FLAPS, self._now())
+        self.banned += 1
+        words, seconds = " ".join(who), self.settings.ban_seconds
+        log.warning("%s is banned for %g s: %s", words, seconds, _FLAPS)
+
+    def _counts(self, who: "_Who", most: int) -> bool:
+        """Count an offence; tell whether there were so many that something is done about it."""
+        if not most or who[:2] == ("peer", ""):
+            return False
+        now = self._now()
+        count = self._drops.get(who, now)
+        if count is None:
+            count = [0]
+            self._drops.put(who, count, now)
+        count[0] += 1
+        if count[0] < most:
+            return False
+        self._drops.drop(who)
+        return True
+
+    # -- bans --------------------------------------------------------------------------------------
+
+    @property
+    def bans(self) -> list[Ban]:
+        """Who is refused now, those first whose ban ends first."""
+        return [
+            Ban(who[0], " ".join(who[1:]), why, left)
+            for who, why, left in self._bans.left(self._now())
+        ]
+
+
+_Who = tuple[str, ...]
+_ANONYMOUS = Caller().user
+_Offences = Fading[_Who, list[int]]
+"""How many, in a list of one, so that counting does not lengthen their time."""
+_BANNED = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
+_FLAPS = "connections that end without a goodbye"
+
+
+def _names(address: str, client_id: str, user: str) -> tuple[_Who, _Who]:
+    """Return under which names somebody's offences are counted: as a client, and at its peer."""
+    whose = () if user == _ANONYMOUS else (short(user),)
+    return ("client", short(client_id), *whose), ("peer", network(address), *whose)

@@ -1,0 +1,16 @@
+"""Packets that came before they can be carried out: behind CONNECT, or behind a SUBSCRIBE."""
+
+from collections.abc import Sequence
+
+from rowcast.core.limits import MQTT_HELD_PACKETS_MAX
+from rowcast.core.memory_limits import MQTT_HELD_BYTES_HIGH
+from rowcast.mqtt.packets import Packet, Publish
+from rowcast.mqtt.violations import Violation
+
+
+def enough_held(packets: Sequence[Packet | Violation]) -> bool:
+    """Tell whether no more should be read, for so much is held already."""
+    if len(packets) >= MQTT_HELD_PACKETS_MAX:
+        return True
+    held = sum(len(packet.payload) for packet in packets if isinstance(packet, Publish))
+    return held >= MQTT_HELD_BYTES_HIGH

@@ -1,0 +1,95 @@
+"""From a PUBLISH or a will to an event: what its flags and properties say, in the engine's words.
+
+Retained is put, retained and empty is delete, anything else is a message (FEATURES D48-D50).
+"""
+
+from typing import cast
+
+from rowcast.core.cursors import parse_cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
+from rowcast.engine.producers import put_mark, put_path
+from rowcast.engine.stamps import put_stamp
+from rowcast.engine.write import Condition
+from rowcast.mqtt.packets import Will
+from rowcast.mqtt.properties import Properties
+
+KEPT = frozenset(
+    {
+        "payload_format_indicator",
+        "message_expiry_interval",
+        "response_topic",
+        "correlation_data",
+        "user_property",
+    }
+)
+"""Publish properties that travel with the payload (MQTT-3.3.2-4, -15, -16, -17, -18)."""
+
+
+Pairs = tuple[tuple[str, str], ...]
+"""User properties in their order; names may repeat (MQTT-3.3.2-18)."""
+
+
+def user_properties(properties: Properties) -> dict[str, str]:
+    """Return user properties by name; of several of one name the last counts."""
+    given = (properties or {}).get("user_property", ())
+    return dict(cast("Pairs", given))
+
+
+def describe(event: Event, properties: dict[str, object]) -> None:
+    """Give an event what its properties say of it; what they mean in time is the engine's."""
+    content_type = properties.get("content_type")
+    if content_type:
+        event.content_type = str(content_type)
+    kept = {name: properties[name] for name in properties if name in KEPT}
+    if "user_property" in kept:  # lists, as the store gives them back: tuples are no values
+        kept["user_property"] = [list(pair) for pair in cast("Pairs", kept["user_property"])]
+    event.properties = kept or None
+
+
+def condition_of(properties: Properties, epoch: str) -> Condition | None:
+    """Read the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
+
+    Raises INVALID for anything else.
+    """
+    text = user_properties(properties).get("if-match")
+    if text is None:
+        return None
+    if text == "*":
+        return Condition(exists=True)
+    if text == "none":
+        return Condition(exists=False)
+    tokens = text.split(",")
+    if len(tokens) > CURSORS_IN_CONDITION_MAX:
+        raise Error(Code.INVALID, f"if-match names more than {CURSORS_IN_CONDITION_MAX} cursors")
+    cursors = [parse_cursor(token) for token in tokens]
+    # A cursor of another log matches no record of this one, whatever its number.
+    return Condition(seqs=frozenset(cursor.seq for cursor in cursors if cursor.epoch == epoch))
+
+
+def stamp_from(event: Event, properties: Properties) -> None:
+    """Read the user properties ``rowcast-version`` and ``rowcast-origin`` (FEATURES E26)."""
+    given = user_properties(properties)
+    version = given.get("rowcast-version")
+    if version is not None:
+        put_stamp(event, version, given.get("rowcast-origin", ""))
+
+
+def mark_from(event: Event, properties: Properties) -> None:
+    """Read the user properties ``rowcast-producer``, ``-low`` and ``-path`` (M8, H34)."""
+    given = user_properties(properties)
+    if "rowcast-path" in given:
+        put_path(event, given["rowcast-path"])
+    mark = given.get("rowcast-producer")
+    if mark is not None:
+        put_mark(event, mark, given.get("rowcast-low"))
+
+
+def event_of_will(will: Will, client_id: str) -> Event:
+    """Return the event that a will is (MQTT-3.1.2-8)."""
+    kind = MESSAGE if not will.retain else PUT if will.payload else DELETE
+    event = Event(will.topic, kind, will.payload, None, will.qos, will.retain, None, client_id)
+    if will.properties:
+        describe(event, will.properties)
+    return event

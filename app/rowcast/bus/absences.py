@@ -1,0 +1,93 @@
+"""Absences: how many unlogged events readers miss who are away (FEATURES M4).
+
+A reader that is away is not on the bus, and what is logged waits for it in the log. What is not
+logged passes by; it is only counted, once for all who have the same filters, so that it can be told
+when they are back. Logged events cost nothing here, and nothing costs anything while nobody is
+away.
+"""
+
+from collections.abc import Callable, Iterable
+
+from rowcast.bus.matches import Matches
+from rowcast.core.events import Event
+from rowcast.core.topics import TopicFilter
+
+Counts = Callable[[Event], bool]
+
+
+class Absence:
+    """What passed by a set of filters."""
+
+    __slots__ = ("_counts", "filters", "key", "missed", "readers")
+
+    def __init__(
+        self, key: object, filters: tuple[TopicFilter, ...], counts: Counts | None
+    ) -> None:
+        self.key = key
+        self.filters = filters
+        self._counts = counts
+        self.missed = 0
+        self.readers = 0
+
+    def miss(self, event: Event) -> None:
+        """Count an event, if it is one of those that count."""
+        if self._counts is None or self._counts(event):
+            self.missed += 1
+
+
+class Away:
+    """One reader's absence: from now until ``Absences.end``."""
+
+    __slots__ = ("_before", "absence")
+
+    def __init__(self, absence: Absence) -> None:
+        self.absence = absence
+        self._before = absence.missed
+
+    @property
+    def missed(self) -> int:
+        """How many events it missed so far."""
+        return self.absence.missed - self._before
+
+
+class Absences:
+    """All readers that are away, by the set of their filters."""
+
+    __slots__ = ("_absences", "_matches")
+
+    def __init__(self) -> None:
+        self._absences: dict[object, Absence] = {}
+        self._matches: Matches[Absence] = Matches()
+
+    def __len__(self) -> int:
+        return len(self._absences)
+
+    def begin(self, filters: Iterable[TopicFilter], counts: Counts | None = None) -> Away:
+        """Count what these filters select; ``counts`` says which of that, if it is not all.
+
+        An absence with ``counts`` is its reader's own; the others are shared.
+        """
+        wanted = tuple(filters)
+        key: object = frozenset(item.text for item in wanted) if counts is None else object()
+        absence = self._absences.get(key)
+        if absence is None:
+            absence = self._absences[key] = Absence(key, wanted, counts)
+            for topics in wanted:
+                self._matches.add(topics, absence)
+        absence.readers += 1
+        return Away(absence)
+
+    def end(self, away: Away) -> int:
+        """See a reader back, or gone for good; return how many events it missed."""
+        absence = away.absence
+        absence.readers -= 1
+        if not absence.readers:
+            del self._absences[absence.key]
+            for topics in absence.filters:
+                self._matches.remove(topics, absence)
+        return away.missed
+
+    def miss(self, event: Event) -> None:
+        """Count an unlogged event for whoever would have been handed it."""
+        for absence in self._matches.match(event.topic):
+            absence.miss(event)

@@ -1,0 +1,62 @@
+"""The bus: offers an event to every subscriber whose filter matches.
+
+It is synchronous and remembers nothing but who listens: the log is the memory, and the bus is a
+cache of the log's head (DESIGN, section 1).
+
+It knows nothing of positions, permissions, protocols or disks.
+"""
+
+import logging
+from typing import Protocol
+
+from rowcast.bus.absences import Absences
+from rowcast.bus.matches import Matches
+from rowcast.core.events import Event
+
+log = logging.getLogger("rowcast.bus")
+
+
+class Subscriber(Protocol):
+    """Whoever takes events; ``offer`` must not block, raise or call back into the bus."""
+
+    def offer(self, event: Event) -> None:
+        """Take an event or refuse it."""
+
+
+class Bus(Matches[Subscriber]):
+    """Subscribers by topic filter. What ``add`` adds misses nothing from then on."""
+
+    __slots__ = ("absences",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.absences = Absences()
+        """Readers that are away, for whom unlogged events are counted."""
+
+    @property
+    def subscriptions(self) -> int:
+        """How many (filter, subscriber) pairs there are."""
+        return len(self._trie)
+
+    def publish(self, event: Event) -> None:
+        """Offer the event to everyone who wants its topic."""
+        found = self._cache.get(event.topic)  # nearly always known: a call less for each event
+        for subscriber in self.match(event.topic) if found is None else found:
+            try:
+                subscriber.offer(event)
+            except Exception:  # its own mistake: neither the others nor the writer pay for it
+                log.exception("a subscriber failed to take an event of %r", event.topic)
+        if not event.seq and self.absences:
+            self.absences.miss(event)
+
+    def named(self, path: str, rest: str) -> tuple[Subscriber, ...]:
+        """Return those whose filters name a path without wildcards, and select what is below it."""
+        return self._trie.match_named(path, rest)
+
+    def show(self, event: Event, path: str) -> None:
+        """Offer the event to those alone whose filters name the path that it is below."""
+        for subscriber in self.named(path, event.topic[len(path) + 1 :]):
+            try:
+                subscriber.offer(event)
+            except Exception:
+                log.exception("a subscriber failed to take a row at %r", event.topic)

@@ -1,0 +1,39 @@
+"""The durable filters: what readers that are away now will ask the log for.
+
+A session that outlives its connection keeps only a position; what it is to get must be in the log
+when it comes back. So a message of QoS above 0 that one of these filters selects is logged,
+whatever its table says. As long as there is no such filter, the question costs nothing.
+"""
+
+from rowcast.bus.matches import Matches
+from rowcast.core.topics import TopicFilter
+
+
+class Durable:
+    """The filters of all durable readers, each counted as often as it was added."""
+
+    __slots__ = ("_counts", "_matches")
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._matches: Matches[None] = Matches()
+
+    def add(self, topics: TopicFilter) -> None:
+        """Log from now on what the filter selects. A shared filter is given without its group."""
+        count = self._counts.get(topics.text, 0)
+        self._counts[topics.text] = count + 1
+        if not count:
+            self._matches.add(topics, None)
+
+    def remove(self, topics: TopicFilter) -> None:
+        """Take back one ``add`` of this filter; the last of them ends the logging for it."""
+        left = self._counts[topics.text] - 1
+        if left:
+            self._counts[topics.text] = left
+        else:
+            del self._counts[topics.text]
+            self._matches.remove(topics, None)
+
+    def wanted(self, topic: str) -> bool:
+        """Tell whether any filter selects the topic."""
+        return bool(self._counts) and bool(self._matches.match(topic))

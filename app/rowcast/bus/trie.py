@@ -1,0 +1,120 @@
+"""The trie of topic filters: which subscribers want a topic.
+
+One node for each level of a filter; ``+`` and ``#`` are children like any other. A lookup walks at
+most two children per level, so it costs what the topic is deep, not how many filters there are.
+Empty branches are pruned at once, so churn leaves nothing behind (FEATURES D35).
+
+It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from rowcast.core.topics import TopicFilter
+
+S = TypeVar("S")
+
+
+class Node(Generic[S]):
+    """One level of the filters that pass through here."""
+
+    __slots__ = ("children", "subscribers")
+
+    def __init__(self) -> None:
+        self.children: dict[str, Node[S]] = {}
+        self.subscribers: dict[S, None] = {}  # an ordered set: delivery in order of subscription
+
+
+class Trie(Generic[S]):
+    """A set of (filter, subscriber) pairs that answers who wants a topic."""
+
+    __slots__ = ("_root", "_size")
+
+    def __init__(self) -> None:
+        self._root: Node[S] = Node()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, topics: TopicFilter, subscriber: S) -> bool:
+        """Add the pair; return whether it is new."""
+        node = self._root
+        for level in topics.levels:
+            child = node.children.get(level)
+            if child is None:
+                child = node.children[level] = Node()
+            node = child
+        if subscriber in node.subscribers:
+            return False
+        node.subscribers[subscriber] = None
+        self._size += 1
+        return True
+
+    def remove(self, topics: TopicFilter, subscriber: S) -> bool:
+        """Remove the pair and every branch it leaves empty; return whether it was there."""
+        path = [self._root]
+        for level in topics.levels:
+            child = path[-1].children.get(level)
+            if child is None:
+                return False
+            path.append(child)
+        if subscriber not in path[-1].subscribers:
+            return False
+        del path[-1].subscribers[subscriber]
+        self._size -= 1
+        for level, node, parent in zip(
+            reversed(topics.levels), reversed(path), reversed(path[:-1]), strict=False
+        ):
+            if node.children or node.subscribers:
+                break
+            del parent.children[level]
+        return True
+
+    def match(self, topic: str) -> tuple[S, ...]:
+        """Return each subscriber that has at least one matching filter, once."""
+        found: dict[S, None] = {}
+        for node in self._nodes(topic):
+            found.update(node.subscribers)
+        return tuple(found)
+
+    def match_named(self, path: str, rest: str) -> tuple[S, ...]:
+        """Return each subscriber with a filter that names a path, and selects the rest below it."""
+        node = self._root
+        for level in path.split("/"):
+            child = node.children.get(level)
+            if child is None:
+                return ()
+            node = child
+        found: dict[S, None] = {}
+        for wanted in self._nodes_below(node, rest, wild=True):
+            found.update(wanted.subscribers)
+        return tuple(found)
+
+    def _nodes(self, topic: str) -> Iterator[Node[S]]:
+        """Walk over all the nodes that agree with a topic."""
+        wild = topic[:1] != "$"  # MQTT-4.7.2-1: no wildcard for the first level of $-topics
+        return self._nodes_below(self._root, topic, wild=wild)
+
+    @staticmethod
+    def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> Iterator[Node[S]]:
+        """Walk level by level over all the nodes below one that agree with the topic so far."""
+        nodes = [root]
+        for level in topic.split("/"):
+            following: list[Node[S]] = []
+            for node in nodes:
+                children = node.children
+                if wild and "#" in children:
+                    yield children["#"]
+                if wild and "+" in children:
+                    following.append(children["+"])
+                if level in children:  # a topic has no level "+" or "#": check_topic refuses it
+                    following.append(children[level])
+            if not following:
+                return
+            nodes = following
+            wild = True
+        for node in nodes:
+            yield node
+            if "#" in node.children:  # "a/#" selects "a" itself too (MQTT 5, 4.7.1.2)
+                yield node.children["#"]

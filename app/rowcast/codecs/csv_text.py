@@ -1,0 +1,73 @@
+"""CSV (RFC 4180), written and not read: rows for spreadsheets and other tools.
+
+A list of maps is a header and a row for each; the columns are all keys in the order they first
+occur. A cell that holds a list or a map is plain JSON text, null is empty, bytes are base64. Cells
+are never altered to please a spreadsheet: what is stored is what is written, a leading ``=``
+included. This module must not know media types.
+"""
+
+import csv
+import math
+from collections.abc import Sequence
+from io import StringIO
+
+from rowcast.codecs import model
+from rowcast.codecs.plain import encode_plain, plain
+from rowcast.core.errors import Code, Error
+
+VALUE_COLUMN = "value"
+"""The column of a row that is not a map."""
+
+
+def encode(value: object) -> bytes:
+    """A list as rows below a header; anything else as one row."""
+    rows = [_row(item) for item in (value if isinstance(value, list) else [value])]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [encode_line(columns), *(encode_row(row, columns) for row in rows)]
+    return b"".join(lines) if columns else b""
+
+
+def decode(_payload: bytes) -> object:
+    """Refuse: CSV has no types, so what it would give back is not what was written."""
+    raise Error(
+        Code.UNSUPPORTED, "text/csv is written and not read; send application/x-ndjson instead."
+    )
+
+
+def encode_row(value: object, columns: Sequence[str]) -> bytes:
+    """One row: the cells of the given columns, empty where the value has none."""
+    row = _row(value)
+    return encode_line([cell(row.get(column)) for column in columns])
+
+
+def encode_line(cells: Sequence[str]) -> bytes:
+    """Cells as one line, quoted where they must be."""
+    text = StringIO(newline="")
+    csv.writer(text).writerow(
+        cells
+    )  # its defaults are those of RFC 4180: comma, CRLF, "" in quotes
+    try:
+        return text.getvalue().encode("utf-8")
+    except UnicodeEncodeError:
+        raise Error(Code.INVALID, model.SURROGATE) from None
+
+
+def columns_of(value: object) -> list[str]:
+    """The columns of one row."""
+    return list(_row(value))
+
+
+def cell(value: object) -> str:
+    """The text of one cell."""
+    model.validate(value)
+    if isinstance(value, bool | dict | list):
+        return encode_plain(value).decode("utf-8")
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, float):
+        return str(value) if math.isfinite(value) else model.name_of(value)
+    return str(plain(value))
+
+
+def _row(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {VALUE_COLUMN: value}

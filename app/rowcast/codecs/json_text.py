@@ -1,0 +1,293 @@
+r"""JSON (RFC 8259), and the one statement of how it spells what it lacks.
+
+    bytes             {"$bytes": "<base64>"}
+    datetime          {"$date": "2026-01-02T03:04:05.678901Z"}
+    Decimal           {"$decimal": "1.10"}
+    NaN, infinities   {"$float": "NaN"}, {"$float": "Infinity"}, {"$float": "-Infinity"}
+    a map of exactly one key, which is one of these words or "$map": {"$map": {"$date": 5}}
+
+So ``decode(encode(value)) == value`` always, and any other map is itself, {"$ref": "x"} included.
+
+orjson does the work, and it is lenient where the value model is not: it takes the last of two
+equal keys, reads an integer beyond 64 bits as a float, and knows no depth below 1024. Those are
+found by cheap looks at the payload that can only err towards suspicion, and only a suspect is read
+again, exactly: an ordinary flat record costs a few passes of C over its bytes. This module must
+not know media types or headers.
+"""
+
+import json
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from decimal import Decimal
+from types import MappingProxyType
+
+import orjson
+
+from rowcast.codecs import model
+from rowcast.codecs.model import Misfit
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
+
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_BRACKET, _DOLLAR = b"[$"  # as integers: the fast way to ask a payload for one byte
+_DIGITS_TO_ZERO = bytes.maketrans(b"123456789\t\r\n", b"000000000   ")
+_WIDE = b"0" * 19  # 2**63 has nineteen digits
+_WIDE_RUN = re.compile(rb"[0-9]{19,}")
+_INT_MAX = str(model.INT_MAX).encode("ascii")
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_KEY_OR_STRING = re.compile(_STRING + rb"([ \t\r\n]*:)?", re.DOTALL)
+_STRING_OR_NUMBER = re.compile(
+    _STRING + rb"|(?P<integer>-?[0-9]+)(?P<real>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?", re.DOTALL
+)
+_NAME_CHARS = 100  # of a key that occurs twice: a sentence, whatever the keys are
+_CONTAINERS = frozenset((dict, list))
+_SPELLED_DEPTH_MAX = (
+    2 * limits.VALUE_DEPTH_MAX + 1
+)  # each map may be escaped, the innermost scalar too
+_FLOATS: Mapping[str, float] = MappingProxyType(
+    {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+)
+
+
+def encode(value: object) -> bytes:
+    """A value as JSON text, spelled so that ``decode`` gives it back."""
+    if not model.simple(value):
+        model.validate(value)
+        value = _spelled(value)
+    try:
+        return orjson.dumps(value, None, _OPTIONS)
+    except TypeError:
+        raise Error(Code.INVALID, model.SURROGATE) from None
+
+
+def _spelled(value: object) -> object:
+    if isinstance(value, dict):
+        spelled = {key: _spelled(item) for key, item in value.items()}
+        return {"$map": spelled} if _collides(spelled) else spelled
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    return _spelled_scalar(value)
+
+
+def _collides(value: dict[str, object]) -> bool:
+    return len(value) == 1 and not model.SPELLINGS.isdisjoint(value)
+
+
+def _spelled_scalar(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"$bytes": b64encode(value).decode("ascii")}
+    if isinstance(value, datetime):
+        return {"$date": model.text_of(value)}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(model.unsigned_zero(value))}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": model.name_of(value)}
+    return value
+
+
+def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
+    """The value that a JSON text spells."""
+    try:
+        value: object = orjson.loads(payload)
+    except orjson.JSONDecodeError as fault:
+        raise _syntax_error(payload, fault) from None
+    if len(payload) > parts_max and _marks(payload) > parts_max < parts_of(value, parts_max):
+        raise model.too_many("JSON", parts_max)
+    digits = payload.translate(_DIGITS_TO_ZERO)
+    if digits.find(_WIDE) >= 0:
+        _check_integers(payload)
+    if type(value) is dict and len(value) > 1 and _BRACKET not in payload:
+        # No list, so: as many colons as keys means no map inside and no key twice. In a text there
+        # may be more; then count the keys' own, if there is one map only.
+        if payload.count(b":") == len(value):
+            return value
+        if payload.count(b"{") == 1 and _counts_agree(len(value), payload, digits):
+            return value
+    elif type(value) not in _CONTAINERS:
+        return value
+    return _inspected(value, payload, digits)
+
+
+def _marks(payload: bytes) -> int:
+    """At least as many as there are parts: each has a comma or the opening of what it is in."""
+    return payload.count(b",") + payload.count(b"[") + payload.count(b"{")
+
+
+def parts_of(value: object, enough: int) -> int:
+    """The items of all lists and members of all maps; where there are more than enough, as many."""
+    parts = 0
+    level: list[Collection[object]] = [[value]]
+    while level and parts <= enough:
+        below: list[Collection[object]] = []
+        for items in level:
+            for item in items:
+                if isinstance(item, dict | list):
+                    parts += len(item)
+                    below.append(item.values() if isinstance(item, dict) else item)
+            if parts > enough:
+                break
+        level = below
+    return parts
+
+
+def _counts_agree(keys: int, payload: bytes, digits: bytes) -> bool:
+    """Whether there are no more members than keys for sure; False is no verdict.
+
+    A member has `":` in it or, with white space between, ` :`. Both can also be inside a text.
+    """
+    return payload.count(b'":') == keys and digits.find(b" :") < 0
+
+
+def _inspected(value: object, payload: bytes, digits: bytes) -> object:
+    """The value, after a look for depth, for keys that occur twice and for special spellings."""
+    spelled = _DOLLAR in payload or payload.find(b"\\u0024") >= 0
+    keys = _count_keys(value, _SPELLED_DEPTH_MAX if spelled else limits.VALUE_DEPTH_MAX)
+    if not _counts_agree(keys, payload, digits) and keys != _count_members(payload):
+        raise _twice(payload)
+    if not spelled:
+        return value
+    try:
+        value = _unspelled(value)
+    except Misfit as misfit:
+        raise misfit.error() from None
+    _count_keys(value, limits.VALUE_DEPTH_MAX)
+    return value
+
+
+def _count_keys(value: object, depth_max: int) -> int:
+    """The keys of all maps, level by level, so that depth costs no recursion."""
+    keys = 0
+    level = [value]
+    for _ in range(depth_max):
+        below: list[object] = []
+        for part in level:
+            if type(part) is dict:
+                keys += len(part)
+                below += [item for item in part.values() if type(item) in _CONTAINERS]
+            elif type(part) is list:
+                below += [item for item in part if type(item) in _CONTAINERS]
+        level = below
+        if not level:
+            return keys
+    raise Error(Code.TOO_LARGE, f"In the JSON {model.TOO_DEEP}")
+
+
+def _count_members(payload: bytes) -> int:
+    return sum(1 for found in _KEY_OR_STRING.finditer(payload) if found[1])
+
+
+def _check_integers(payload: bytes) -> None:
+    """Refuse an integer beyond signed 64 bits: orjson would give a float or an unsigned one."""
+    if all(len(run) == len(_WIDE) and run <= _INT_MAX for run in _WIDE_RUN.findall(payload)):
+        return  # nanoseconds since 1970, most likely
+    for found in _STRING_OR_NUMBER.finditer(payload):
+        text = found["integer"]
+        if text is None or found["real"] or found["power"] or len(text) < len(_WIDE):
+            continue
+        if len(text) > len(str(model.INT_MIN)) or not model.INT_MIN <= int(text) <= model.INT_MAX:
+            where = _position(payload, found.start())
+            raise Error(Code.INVALID, f"In the JSON, at {where}, {model.TOO_WIDE}")
+
+
+def _twice(payload: bytes) -> Error:
+    """The refusal of keys that occur twice, by name; the depth is known to be small by now."""
+    if len(payload) > limits.DECODE_POSITION_BYTES_MAX:
+        return Error(Code.INVALID, "In the JSON a key occurs twice in one object; send it once.")
+
+    def pairs(members: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for name, _ in members:
+            (repeated if name in seen else seen).add(name)
+
+    repeated: set[str] = set()
+    json.loads(payload, object_pairs_hook=pairs, parse_int=str)
+    listed = [
+        json.dumps(name[:_NAME_CHARS]) for name in sorted(repeated)[: limits.PROBLEM_NAMES_MAX]
+    ]
+    names = ", ".join(listed) + (", ..." if len(repeated) > len(listed) else "")
+    return Error(
+        Code.INVALID, f"In the JSON a key occurs twice in one object: {names}; send it once."
+    )
+
+
+def _unspelled(value: object) -> object:
+    if isinstance(value, list):
+        return [_unspelled_part(item, f"[{index}]") for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if _collides(value):
+        ((word, inner),) = value.items()
+        return _read_spelling(word, inner)
+    return _unspelled_map(value)
+
+
+def _unspelled_map(value: dict[str, object]) -> dict[str, object]:
+    return {key: _unspelled_part(item, f".{key}") for key, item in value.items()}
+
+
+def _unspelled_part(item: object, step: str) -> object:
+    try:
+        return _unspelled(item)
+    except Misfit as misfit:
+        misfit.path.append(step)
+        raise
+
+
+def _read_spelling(word: str, inner: object) -> object:
+    if word == "$map" and isinstance(inner, dict):
+        return _unspelled_map(inner)
+    reader = _READERS.get(word)
+    if reader is None or not isinstance(inner, str):
+        holds = "a map" if word == "$map" else "text"
+        raise Misfit(
+            f"{word} holds {holds}; a map that has this one key is written"
+            f' {{"$map": {{"{word}": ...}}}}.'
+        )
+    return reader(inner)
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:  # not ASCII, or not base64
+        raise Misfit("$bytes holds base64 of the standard alphabet, padded with =.") from None
+
+
+def _float_of(text: str) -> float:
+    try:
+        return _FLOATS[text]
+    except KeyError:
+        raise Misfit("$float holds NaN, Infinity or -Infinity; write other numbers bare.") from None
+
+
+_READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+    {
+        "$bytes": _bytes_of,
+        "$date": model.datetime_of,
+        "$decimal": model.decimal_of,
+        "$float": _float_of,
+    }
+)
+
+
+def _syntax_error(payload: bytes, fault: orjson.JSONDecodeError) -> Error:
+    if not payload.strip(b" \t\r\n"):
+        return Error(Code.INVALID, "The JSON is empty; send a value, for example null.")
+    where, reason = f"line {fault.lineno}, column {fault.colno}", fault.msg
+    if "depth limit" in reason or "allocate" in reason:  # orjson runs out of room before its depth
+        return Error(Code.TOO_LARGE, f"In the JSON, at {where}, {model.TOO_DEEP}")
+    try:
+        payload.decode("utf-8")
+    except UnicodeDecodeError as broken:
+        where, reason = _position(payload, broken.start), "a byte is not UTF-8"
+    return Error(Code.INVALID, f"The JSON is malformed at {where}: {reason}.")
+
+
+def _position(payload: bytes, offset: int) -> str:
+    """Line and column, counted from 1 and in characters, of a byte."""
+    line_start = payload.rfind(b"\n", 0, offset) + 1
+    column = len(payload[line_start:offset].decode("utf-8", "replace")) + 1
+    return f"line {payload.count(10, 0, offset) + 1}, column {column}"

@@ -1,0 +1,161 @@
+"""MessagePack, restricted to the value model.
+
+A datetime is the standard's own timestamp extension (-1), exact to the microsecond; a Decimal,
+which the standard lacks, is extension 1 holding its ASCII text. Every other extension is refused,
+and so are keys that are not text, keys that occur twice and unsigned integers above 2**63 - 1.
+msgpack's own bounds are derived from the payload's length, so a header that promises more than is
+there costs nothing. This module must not know media types.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
+
+import msgpack  # type: ignore[import-untyped]
+
+from rowcast.codecs import model
+from rowcast.codecs.model import Misfit
+from rowcast.core import limits
+from rowcast.core.errors import Code, Error
+
+DECIMAL_EXTENSION = 1
+"""The extension type of a Decimal (application types are 0 to 127)."""
+_TIMESTAMP_AS_DATETIME = 3  # msgpack's number for: aware, in UTC
+_SECOND = timedelta(seconds=1)
+
+
+def encode(value: object) -> bytes:
+    """A value as one MessagePack object."""
+    model.validate(value)
+    try:
+        packed: bytes = msgpack.packb(value, strict_types=True, default=_extended)
+    except UnicodeEncodeError:
+        raise Error(Code.INVALID, model.SURROGATE) from None
+    return packed
+
+
+def array_header(count: int) -> bytes:
+    """The head of an array of so many objects."""
+    header: bytes = msgpack.Packer().pack_array_header(count)
+    return header
+
+
+def _extended(value: datetime | Decimal) -> object:
+    """The extension for what msgpack lacks; ``validate`` has let nothing else through."""
+    if isinstance(value, Decimal):
+        return msgpack.ExtType(DECIMAL_EXTENSION, str(model.unsigned_zero(value)).encode("ascii"))
+    since = value.astimezone(UTC) - model.EPOCH
+    return msgpack.Timestamp(since // _SECOND, since.microseconds * 1_000)
+
+
+def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
+    """The value of the one object in a payload."""
+    hooks = _Counter(parts_max).hooks if len(payload) > parts_max else {}
+    try:
+        value: object = msgpack.unpackb(payload, **{**_OPTIONS, **hooks})
+    except msgpack.ExtraData as fault:
+        where = len(payload) - len(fault.extra)
+        raise Error(
+            Code.INVALID, f"The MessagePack goes on after its value, at byte {where}; send one."
+        ) from None
+    except _FAULTS as fault:
+        if len(payload) > parts_max and _PROMISES in str(fault):
+            raise model.too_many("MessagePack", parts_max) from None
+        raise _refusal(fault, payload) from None
+    model.validate(value)
+    return value
+
+
+def _extension(kind: int, data: bytes) -> object:
+    if kind != DECIMAL_EXTENSION:
+        raise Misfit(f"extension {kind} is not taken; only -1 (dates) and 1 (decimals) are.")
+    return model.decimal_of(data.decode("ascii", "replace"))
+
+
+def _map(pairs: list[tuple[object, object]]) -> dict[object, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise Misfit("a key occurs twice in one map; send it once.")
+    return members
+
+
+class _Counter:
+    """Counts the parts of a payload that may have too many, while it is read."""
+
+    def __init__(self, parts_max: int) -> None:
+        self._left = self._most = parts_max
+
+    @property
+    def hooks(self) -> dict[str, object]:
+        """What msgpack is to call."""
+        most = {"max_array_len": self._most, "max_map_len": self._most}
+        return {"list_hook": self._list, "object_pairs_hook": self._pairs, **most}
+
+    def _list(self, items: list[object]) -> list[object]:
+        self._count(len(items))
+        return items
+
+    def _pairs(self, pairs: list[tuple[object, object]]) -> dict[object, object]:
+        self._count(len(pairs))
+        return _map(pairs)
+
+    def _count(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise model.too_many("MessagePack", self._most)
+
+
+_OPTIONS: Mapping[str, object] = MappingProxyType(
+    {"timestamp": _TIMESTAMP_AS_DATETIME, "ext_hook": _extension, "object_pairs_hook": _map}
+)
+_FAULTS = (msgpack.UnpackException, Misfit, ValueError, OverflowError)
+"""What msgpack and the hooks raise for a bad payload; a date out of range is an OverflowError."""
+
+_PROMISES = "exceeds max_"
+_REASONS = (
+    ("FormatError", "0xc1 is no type of MessagePack."),
+    ("UnicodeDecodeError", "a text is not UTF-8."),
+    ("OverflowError", "a date is outside the years 1 to 9999."),
+    ("is not allowed for map key", "a key of a map is text; write it as text."),
+    (_PROMISES, "a list or a map promises more items than the payload has bytes."),
+)
+
+
+def _refusal(fault: Exception, payload: bytes) -> Error:
+    if isinstance(fault, msgpack.StackError):
+        return Error(Code.TOO_LARGE, f"In the MessagePack {model.TOO_DEEP}")
+    if str(fault).endswith("incomplete input"):
+        return Error(Code.INVALID, f"The MessagePack ends too early, after {len(payload)} bytes.")
+    return Error(Code.INVALID, f"The MessagePack cannot be read{_where(payload)}: {_reason(fault)}")
+
+
+def _reason(fault: Exception) -> str:
+    """What was wrong; msgpack's own words speak of its options, so most are said anew."""
+    if isinstance(fault, Misfit):
+        return fault.reason
+    words = f"{type(fault).__name__}: {fault}"
+    for fragment, reason in _REASONS:
+        if fragment in words:
+            return reason
+    return str(fault).rstrip(".") + "."
+
+
+def _where(payload: bytes) -> str:
+    """The byte that makes it unreadable: the last of the shortest prefix that is refused."""
+    if len(payload) > limits.DECODE_POSITION_BYTES_MAX:
+        return ""
+    shortest = bisect_left(range(len(payload)), True, key=lambda end: _refused(payload[:end]))
+    return f" at byte {shortest - 1}"
+
+
+def _refused(prefix: bytes) -> bool:
+    unpacker = msgpack.Unpacker(**_OPTIONS)
+    unpacker.feed(prefix)
+    refused = False
+    try:
+        unpacker.unpack()
+    except _FAULTS as fault:
+        refused = not isinstance(fault, msgpack.OutOfData)
+    return refused

@@ -1,0 +1,48 @@
+"""NDJSON: one JSON text on each line, spelled as ``json_text`` says.
+
+A list is its items; any other value is one line, and comes back as a list of one. Empty lines are
+skipped, so a file that ends in none, one or two newlines reads the same. This module must not know
+media types.
+"""
+
+from collections.abc import Iterator
+from io import BytesIO
+
+from rowcast.codecs import json_text, model
+from rowcast.core import limits
+from rowcast.core.errors import Error
+
+
+def encode(value: object) -> bytes:
+    """A list as lines, one for each item."""
+    return b"".join(map(encode_line, value if isinstance(value, list) else [value]))
+
+
+def encode_line(value: object) -> bytes:
+    """One value and a newline; JSON text has none inside."""
+    return json_text.encode(value) + b"\n"
+
+
+def decode(payload: bytes) -> object:
+    """The values of all lines."""
+    return list(decode_lines(payload))
+
+
+def decode_lines(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> Iterator[object]:
+    """The values of the lines, one at a time, so that a batch is not held twice."""
+    counted, left = len(payload) > parts_max, parts_max
+    for number, line in enumerate(BytesIO(payload), 1):
+        left -= 1
+        if not line.isspace():
+            value = _decoded(line, number)
+            left -= json_text.parts_of(value, left) if counted else 0
+            yield value
+        if counted and left < 0:
+            raise model.too_many("NDJSON", parts_max)
+
+
+def _decoded(line: bytes, number: int) -> object:
+    try:
+        return json_text.decode(line)
+    except Error as refusal:
+        raise Error(refusal.code, f"On line {number} of the NDJSON: {refusal.message}") from None

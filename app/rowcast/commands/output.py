@@ -1,0 +1,33 @@
+"""How commands print: formats, bodies as they came, and text that cannot drive a terminal."""
+
+import sys
+from enum import StrEnum
+from typing import Final
+
+from rowcast.codecs.registry import CBOR, JSON, MSGPACK
+
+
+class Format(StrEnum):
+    """A way to write values as bytes."""
+
+    JSON = "json"
+    CBOR = "cbor"
+    MSGPACK = "msgpack"
+
+
+MEDIA_TYPES: Final = {Format.JSON: JSON, Format.CBOR: CBOR, Format.MSGPACK: MSGPACK}
+
+
+def write_body(body: bytes) -> None:
+    """Write a body as it is; on a terminal the prompt then begins on a line of its own."""
+    sys.stdout.buffer.write(body)
+    if sys.stdout.isatty() and not body.endswith(b"\n"):
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+def printable(text: str) -> str:
+    """Spell control characters out, for a topic must not drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(x if x.isprintable() else x.encode("unicode_escape").decode() for x in text)

@@ -1,0 +1,146 @@
+"""An event: one thing that happened at one topic. A record is the last ``put`` or ``patch`` there.
+
+The payload stays as it came, with its content type, and is decoded on first need; what an edge
+encodes from it (a frame, another media type) is kept in ``encodings`` and shared by all readers, so
+it happens once per event and format. Those two caches are why the class is not frozen: all else is
+set before the event is announced and never changed after.
+"""
+
+from typing import Final
+
+from rowcast.core.tables import Table
+
+PUT: Final = "put"
+"""The record is now this value."""
+PATCH: Final = "patch"
+"""As PUT, written by a patch; the payload is the whole record after it."""
+DELETE: Final = "delete"
+"""The record is gone; the payload is empty."""
+MESSAGE: Final = "message"
+"""Something said at the topic; the record is as it was."""
+SNAPSHOT: Final = "snapshot"
+"""Not an event of the log: a record as it is, at the start of a subscription."""
+CURRENT: Final = "current"
+"""Not an event of the log: the mark after the snapshots, with the position they hold at."""
+RESET: Final = "reset"
+"""Not an event of the log: the cursor cannot be continued; what follows starts anew."""
+GAP: Final = "gap"
+"""Not an event of the log: a number of unlogged events were not delivered here."""
+
+RETAINED: Final = frozenset({PUT, PATCH, DELETE})
+"""Kinds that change the record."""
+
+
+class Missing:
+    """The type of MISSING: a value that has not been decoded yet."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+
+class Event:
+    """What happened at ``topic``.
+
+    ``content_type`` is a media type or None when the writer did not say. ``seq`` is the number in
+    the log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table``
+    is the declared table or None for an undeclared topic. ``client`` is the writer's client id or
+    user. ``properties`` are MQTT 5 publish properties that travel with the payload. ``expires_at``
+    is in seconds since 1970 (UTC), 0 for never.
+    """
+
+    __slots__ = (
+        "client",
+        "content_type",
+        "decoded",
+        "encodings",
+        "expires_at",
+        "kind",
+        "payload",
+        "properties",
+        "qos",
+        "retain",
+        "seq",
+        "table",
+        "topic",
+        "version",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        kind: str,
+        payload: bytes,
+        content_type: str | None = None,
+        qos: int = 0,
+        retain: bool = False,
+        table: Table | None = None,
+        client: str = "",
+        properties: dict[str, object] | None = None,
+        expires_at: float = 0.0,
+        seq: int = 0,
+        version: int = 0,
+        decoded: object = MISSING,
+    ) -> None:
+        self.topic = topic
+        self.kind = kind
+        self.payload = payload
+        self.content_type = content_type
+        self.qos = qos
+        self.retain = retain
+        self.table = table
+        self.client = client
+        self.properties = properties
+        self.expires_at = expires_at
+        self.seq = seq
+        self.version = version
+        self.decoded = decoded
+        self.encodings: dict[object, object] | None = None
+
+    def __repr__(self) -> str:
+        return f"Event({self.kind} {self.topic!r} seq={self.seq} {self.payload[:60]!r})"
+
+    def changed(self, **facts: object) -> "Event":
+        """Return a copy with other facts, such as ``payload``; it shares no cache with this one."""
+        copy = Event(self.topic, self.kind, self.payload)
+        for name in Event.__slots__:
+            setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
+        if facts:
+            raise TypeError(f"an event has no {', '.join(facts)}")
+        copy.encodings = None
+        if copy.payload is not self.payload or copy.content_type != self.content_type:
+            copy.decoded = MISSING
+        return copy
+
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """All that makes two events the same, without caches: to compare in tests and stores."""
+        return (
+            self.topic,
+            self.kind,
+            self.payload,
+            self.content_type,
+            self.qos,
+            self.retain,
+            self.table.name if self.table else None,
+            self.client,
+            self.properties,
+            self.expires_at,
+            self.seq,
+            self.version,
+        )
+
+
+Record = Event
+"""The current value at one topic: its last PUT or PATCH event."""
+
+
+def local_id(table: Table | None, topic: str) -> str:
+    """Return the record's id within its table; the topic itself for an undeclared one."""
+    if table is None:
+        return topic
+    return topic[len(table.path) + 1 :] if table.path else topic

@@ -1,0 +1,101 @@
+"""The arguments of a query's functions: what to select, how to sort, where to stop.
+
+Arguments come already percent-decoded: names of attributes hold no brackets, commas or braces.
+"""
+
+import re
+from typing import Final
+
+from rowcast.core.limits import (
+    QUERY_DEPTH_MAX,
+    QUERY_LIMIT_RECORDS_MAX,
+    QUERY_SELECT_PATHS_MAX,
+    QUERY_SORT_KEYS_MAX,
+)
+from rowcast.core.queries import Select, Shape, Sort
+from rowcast.core.query_terms import Unreadable, find
+from rowcast.core.tables import Table, Type
+from rowcast.core.values import shown
+
+_LIMIT: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?")
+_PIECE: Final = re.compile(r"[{},]|[^{},]+")
+
+
+def read_limit(argument: str) -> tuple[int, int]:
+    """Return limit and offset of ``limit(count)`` or ``limit(start,end)``."""
+    match = _LIMIT.fullmatch(argument)
+    if match is None:
+        raise Unreadable(f"{shown(argument)} is not a limit; write limit(20) or limit(40,60)")
+    first, second = int(match[1]), match[2] and int(match[2])
+    start, end = (0, first) if second is None else (first, int(second))
+    if not start <= end <= QUERY_LIMIT_RECORDS_MAX:
+        raise Unreadable(
+            f"limit({argument[:30]}) must end at or after its start, and at most at"
+            f" {QUERY_LIMIT_RECORDS_MAX}"
+        )
+    return end - start, start
+
+
+def read_sort(argument: str, table: Table) -> tuple[Sort, ...]:
+    """Return the keys of ``sort(+a,-b)``."""
+    names = [name.strip() for name in argument.split(",")]
+    if len(names) > QUERY_SORT_KEYS_MAX:
+        raise Unreadable(f"a sort has at most {QUERY_SORT_KEYS_MAX} keys, not {len(names)}")
+    return tuple(_sort_key(name, table) for name in names)
+
+
+def _sort_key(name: str, table: Table) -> Sort:
+    if "=" in name:
+        raise Unreadable(
+            f"{shown(name)} is no name to sort by; write sort(-age,name): there is no order by "
+            "distance from a target"
+        )
+    target = find(table, name.lstrip("+-").strip(), stored=True)
+    if target.type in {Type.LIST, Type.OBJECT}:
+        raise Unreadable(f"{target.name} is of type {target.type}, which has no order")
+    return Sort(target.path, name.startswith("-"))
+
+
+def read_select(argument: str, table: Table) -> Select:
+    """Return the parts that ``a,b``, ``a``, ``[a,b]`` or ``a{b,c}`` names."""
+    text = argument.strip()
+    listed = text.startswith("[") and text.endswith("]")
+    names = _names(text[1:-1] if listed else text)
+    if not names:
+        raise Unreadable("a select names no attribute; write select(a,b)")
+    if len(names) > QUERY_SELECT_PATHS_MAX:
+        raise Unreadable(f"a select has at most {QUERY_SELECT_PATHS_MAX} names, not {len(names)}")
+    paths = tuple(find(table, name, stored=False).path for name in names)
+    if listed:
+        return Select(paths, Shape.ARRAY)
+    return Select(paths, Shape.OBJECT if "," in text or "{" in text else Shape.VALUE)
+
+
+def _names(text: str) -> list[str]:
+    """Return dotted names: ``a,b{c,d}`` is ``a``, ``b.c`` and ``b.d``."""
+    names: list[str] = []
+    outer: list[str] = []
+    name = ""
+    for piece in [*_PIECE.findall(text), ","]:
+        if piece == "{" and name and len(outer) < QUERY_DEPTH_MAX:
+            outer.append(name)
+            name = ""
+        elif piece in "},":
+            if name:
+                names.append(".".join((*outer, name)))
+            name = ""
+            if piece == "}":
+                _leave(outer, text)
+        elif piece == "{":
+            raise Unreadable(f"in select({text[:60]}), '{{' must follow a name, and not too deep")
+        else:
+            name = piece.strip()
+    if outer:
+        raise Unreadable(f"in select({text[:60]}), '{{' is not closed by '}}'")
+    return names
+
+
+def _leave(outer: list[str], text: str) -> None:
+    if not outer:
+        raise Unreadable(f"in select({text[:60]}), '}}' closes nothing")
+    outer.pop()

@@ -1,0 +1,51 @@
+"""Whether an index may find what a query asks for: a guess from the query and the table alone.
+
+It decides only who reads first. A query that is helped may still have much to look at, and one that
+is not may find all it wants in the first rows; how long a read lasts shows which it is.
+"""
+
+from typing import Final
+
+from rowcast.core.evaluation import ID_PATH
+from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.tables import Table, Type
+
+_FINDING: Final = frozenset(
+    {
+        Operator.EQ,
+        Operator.IN,
+        Operator.GT,
+        Operator.GE,
+        Operator.LT,
+        Operator.LE,
+        Operator.STARTS_WITH,
+    }
+)
+"""Operators of which an index shows where the rows begin."""
+_JSON: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
+"""Types whose columns are text of JSON, which no index orders."""
+
+
+def is_helped(table: Table, query: Query) -> bool:
+    """Tell whether an index may find a query's rows without a look at all others."""
+    if query.where is not None:
+        return _finds(table, query.where)
+    if query.stale is not None:
+        return False
+    return not query.sort or _is_indexed(table, query.sort[0].path)
+
+
+def _finds(table: Table, where: Condition | Group) -> bool:
+    if isinstance(where, Condition):
+        return where.operator in _FINDING and _is_indexed(table, where.path)
+    found = [_finds(table, item) for item in where.items]
+    return any(found) if where.all_of else bool(found) and all(found)
+
+
+def _is_indexed(table: Table, path: tuple[str, ...]) -> bool:
+    if path == ID_PATH:
+        return True
+    item = table.attribute(path[0]) if len(path) == 1 else None
+    if item is None:
+        return False
+    return item.primary_key or (item.indexed and item.stored and item.type not in _JSON)

@@ -1,0 +1,84 @@
+"""The names in a query that its table does not declare: kept by some record, or misspelt.
+
+A table that is not sealed keeps what it does not declare, so its schema cannot tell a misspelt
+name from one of those; that takes a look at the records (``engine/rows/names.py``).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rowcast.core.evaluation import ID_PATH
+from rowcast.core.queries import Condition, Group, Query
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table, Type
+
+Path = tuple[str, ...]
+
+WRITTEN: Final[Mapping[str, str]] = {
+    "limit": "limit(10)",
+    "offset": "limit(20,30), which is ten from the twentieth on",
+    "page": "limit(20,40), which is the second page of twenty",
+    "per_page": "limit(20)",
+    "sort": "sort(-name)",
+    "order": "sort(-name)",
+    "select": "select(name)",
+    "fields": "select(name)",
+    "after": "after(token)",
+    "since": "from=<cursor> for what happened after it, or ask for text/event-stream",
+}
+"""How a query says what other servers take as a parameter of that name."""
+
+
+def compared(where: Condition | Group | None) -> Iterator[Path]:
+    """Give the paths that conditions compare."""
+    if isinstance(where, Condition):
+        yield where.path
+    elif where is not None:
+        for item in where.items:
+            yield from compared(item)
+
+
+def undeclared(table: Table, query: Query) -> dict[Path, str]:
+    """Return the paths of a query that its table does not declare: ``where``, ``sort``, ``select``.
+
+    One that is used in several places is named by the first.
+    """
+    found: dict[Path, str] = {}
+    uses = (
+        ("where", compared(query.where)),
+        ("sort", (key.path for key in query.sort)),
+        ("select", query.select.paths if query.select is not None else ()),
+    )
+    for use, paths in uses:
+        for path in paths:
+            if path not in found and not is_declared(table, path):
+                found[path] = use
+    return found
+
+
+def is_declared(table: Table, path: Path) -> bool:
+    """Tell whether a table's schema says that there is such a value."""
+    if path == ID_PATH:
+        return True
+    fields = table.attributes
+    for name in path:
+        attribute = next((item for item in fields if item.name == name), None)
+        if attribute is None:
+            return False
+        if attribute.type is not Type.OBJECT:
+            return True  # what is within a value of any type, the schema cannot say
+        fields = attribute.fields
+    return True
+
+
+def unknown_name(table: Table, path: Path) -> str:
+    """Return the sentence about a name that the table does not declare and no record has."""
+    name = ".".join(path)
+    seen = [item.name for item in table.attributes if not item.hidden]
+    near = did_you_mean(path[0], seen) if path[0] not in seen else ""
+    told = f"{table.name} declares no attribute {name[:80]!r}, and no record has one"
+    return f"{told}{near or _as_written(name)}"
+
+
+def _as_written(name: str) -> str:
+    return f"; write {WRITTEN[name]}" if name in WRITTEN else ""

@@ -1,0 +1,174 @@
+"""Tables: shapes of records as declared, without any storage.
+
+A table is data only. ``schema`` makes it from ``schema.graphql``; ``core/values.py`` checks
+values against it; ``store`` gives it a SQL table.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rowcast.core.clauses import Clause
+
+DATABASE: Final = "data"
+"""The database of tables that name none."""
+
+
+class Type(StrEnum):
+    """The type of an attribute's values; the value is the name in ``schema.graphql``."""
+
+    ID = "ID"
+    STRING = "String"
+    INT = "Int"
+    """32 bits, signed (GraphQL, 3.5.1)."""
+    LONG = "Long"
+    """64 bits, signed."""
+    FLOAT = "Float"
+    DECIMAL = "Decimal"
+    BOOLEAN = "Boolean"
+    DATE = "Date"
+    """A point in time, UTC, microseconds."""
+    BYTES = "Bytes"
+    ANY = "Any"
+    OBJECT = "Object"
+    """A nested type: ``fields`` are its attributes."""
+    LIST = "List"
+    """A list: ``items`` is its element."""
+
+
+class Role(StrEnum):
+    """A part that the server plays in an attribute's value."""
+
+    CREATED_TIME = "createdTime"
+    UPDATED_TIME = "updatedTime"
+    EXPIRES_AT = "expiresAt"
+
+
+class Logs(StrEnum):
+    """Which events of a table go into the log (DESIGN, section 7)."""
+
+    ALL = "all"
+    QOS1 = "qos1"
+    """All but non-retained QoS 0."""
+    RETAINED = "retained"
+    """Only what changes a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One declared attribute of a table, of a nested type, or the element of a list."""
+
+    name: str
+    type: Type
+    required: bool = False
+    items: "Attribute | None" = None
+    fields: tuple["Attribute", ...] = ()
+    type_name: str = ""
+    """The nested type's name, when ``type`` is OBJECT."""
+    sealed: bool = False
+    """A nested type that takes only its declared fields."""
+    primary_key: bool = False
+    indexed: bool = False
+    hidden: bool = False
+    role: Role | None = None
+    computed: str | None = None
+    """The expression that gives the value; such an attribute is never stored."""
+    relationship: tuple[str, str] | None = None
+    """``("from", attribute)`` or ``("to", attribute)``; ``type_name`` is the other table.
+
+    Never stored.
+    """
+    digits: tuple[int, int] | None = None
+    """Of a Decimal: how many digits it has at most, and how many of them after the point."""
+    description: str = ""
+    auth: "tuple[Clause, ...]" = field(default=(), compare=False)
+    """Who may see and change it, beside those who may the record; nothing: they all may."""
+
+    @property
+    def stored(self) -> bool:
+        """Whether the attribute has a column."""
+        return self.computed is None and self.relationship is None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A shape declared in ``schema.graphql``.
+
+    ``path`` is where it is exported: the first levels of its records' topics and URLs. It is empty
+    for a table exported at the root and None for one that is not exported.
+    """
+
+    name: str
+    """Which table it is, here and for clients: no other table of the schema has this name.
+
+    It is ``database.name`` where another database has a table of that name.
+    """
+    path: str | None
+    attributes: tuple[Attribute, ...] = ()
+    database: str = DATABASE
+    sealed: bool = False
+    logs: Logs = Logs.ALL
+    expiration_seconds: float = 0
+    """A record lives this long after its last write; 0 is for ever."""
+    history_seconds: float = 0
+    """The log keeps the table's events at least this long; 0 means no limit of its own."""
+    history_events: int = 0
+    """How many of its last events the log keeps; 0 means no limit of its own."""
+    history_bytes: int = 0
+    """How many bytes of payload of its last events; 0 means no limit of its own."""
+    deadline_seconds: float = 0
+    """A record that is not written for so long is stale; 0 is never (FEATURES M4)."""
+    delivers_latest: bool = False
+    """Of what a reader missed it gets only the newest of each record (FEATURES M4)."""
+    partition: str = ""
+    """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
+    hidden_from: frozenset[str] = frozenset()
+    """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
+    description: str = ""
+    auth: "tuple[Clause, ...]" = field(default=(), compare=False)
+    """Who may read and write its records; nothing: whoever may at all."""
+
+    @property
+    def own_name(self) -> str:
+        """What it is called in its database."""
+        return self.name.removeprefix(qualified(self.database, ""))
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it says who may do what with it."""
+        return bool(self.auth) or any(item.auth for item in self.attributes)
+
+    @property
+    def ruled(self) -> bool:
+        """Whether who may do what depends on what is in the record."""
+        clauses = [*self.auth, *(one for item in self.attributes for one in item.auth)]
+        return any(item.looks for item in clauses)
+
+    @property
+    def primary_key(self) -> Attribute | None:
+        """The declared key; None for a table whose ids are only in the URL and topic."""
+        return next((item for item in self.attributes if item.primary_key), None)
+
+    @property
+    def open(self) -> bool:
+        """Whether it takes any content: only perhaps a key is declared, and it is not sealed."""
+        return not self.sealed and all(item.primary_key for item in self.attributes)
+
+    @property
+    def hides(self) -> bool:
+        """Whether any attribute must never leave."""
+        return any(item.hidden for item in self.attributes)
+
+    def attribute(self, name: str) -> Attribute | None:
+        """Return the attribute of that name."""
+        return next((item for item in self.attributes if item.name == name), None)
+
+    def topic(self, record_id: str) -> str:
+        """Return the topic of the record with this id."""
+        return f"{self.path}/{record_id}" if self.path else record_id
+
+
+def qualified(database: str, name: str) -> str:
+    """Return the name of a table together with that of its database."""
+    return f"{database}.{name}"

@@ -1,0 +1,167 @@
+"""Topic tables: where messages at topics that nobody declared are kept, and what that is called.
+
+All undeclared topics with the same first level are one *branch*, and those of a single level are
+one together; each branch has one table, whose rows are its part of the log. The names are those of
+``seeds/1-table-backed-topics.md``, as long as they are free: a name is never given to two branches
+(FEATURES X3). Who makes and ends such a table is for the engine, where its rows are for the store.
+"""
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topic_limits import TOPIC_TABLE_LEVEL_CHARS_MAX
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter
+
+DATABASE: Final = "mqtt_topics"
+"""The database that all topic tables are in."""
+PREFIX: Final = "mqtt_"
+MESSAGES: Final = "mqtt_messages"
+"""The table of all topics of a single level (FEATURES F4)."""
+METRICS: Final = "mqtt_sys_metrics"
+"""The table of what the server tells of itself under ``$SYS/broker`` (FEATURES F1)."""
+CLIENT_EVENTS: Final = "mqtt_sys_events"
+"""The table of what happened to clients, below EVENTS_LEVEL (FEATURES O6)."""
+EVENTS_LEVEL: Final = "$SYS/events"
+"""A branch below a first level: what happened to clients must not push out the metrics."""
+AUDIT: Final = "mqtt_sys_audit"
+"""The table of who administered what, below AUDIT_LEVEL (FEATURES L15)."""
+AUDIT_LEVEL: Final = "$AUDIT"
+"""A first level of its own: no filter but one that names it selects it (MQTT-4.7.2-1)."""
+REFUSALS: Final = "mqtt_sys_refusals"
+"""The table of who was refused what, below REFUSALS_LEVEL."""
+REFUSALS_LEVEL: Final = "$AUDIT/refused"
+"""A branch below a first level, too: what strangers try must not push out what was done."""
+RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS, AUDIT, REFUSALS})
+
+DIVIDED: Final = {"$SYS": ("events", EVENTS_LEVEL), AUDIT_LEVEL: ("refused", REFUSALS_LEVEL)}
+"""By first level the second one that is a branch of its own, and its name."""
+_NOT_IN_NAMES: Final = re.compile("[^a-z0-9_]")
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_ID: Final = re.compile("([0-9]{13,16})-([0-9a-z]{9,13})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The undeclared topics below one first level; None: all topics that have only one level.
+
+    EVENTS_LEVEL is a branch too, and not a part of that of ``$SYS``; so is REFUSALS_LEVEL.
+    """
+
+    level: str | None
+
+    def has(self, topic: str) -> bool:
+        """Tell whether an undeclared topic is of this branch."""
+        return branch_of(topic).level == self.level
+
+    @property
+    def topics(self) -> TopicFilter:
+        """The filter that selects the branch's topics, and perhaps a few others."""
+        return TopicFilter("+" if self.level is None else f"{self.level}/#")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """A branch's table: what it is called for as long as it lives."""
+
+    name: str
+    branch: Branch
+
+
+Source = Table | Branch | None
+"""Where a part of the log is from: a declared table, a branch, or None, all undeclared topics."""
+
+
+def branch_of(topic: str) -> Branch:
+    """Return the branch of an undeclared topic."""
+    first, slash, _ = topic.partition("/")
+    if first in DIVIDED and topic.startswith(f"{DIVIDED[first][1]}/"):
+        return Branch(DIVIDED[first][1])
+    return Branch(first if slash else None)
+
+
+def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
+    """Return the branches that a filter can reach; None: it may be any of them."""
+    levels = topics.levels
+    if len(levels) == 1:
+        return None if levels[0] == "#" else (Branch(None),)
+    if levels[0] in {"+", "#"}:
+        return None
+    found = [Branch(levels[0])]
+    second, name = DIVIDED.get(levels[0], ("", ""))
+    if second and levels[1] in {second, "+", "#"}:
+        apart = Branch(name)
+        found = [apart] if len(levels) > 2 and levels[1] == second else [*found, apart]
+    if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
+        found.append(Branch(None))
+    return tuple(found)
+
+
+def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:
+    """Return what a new table of a branch is called: as the source says, unless that is taken.
+
+    Then four hexadecimal digits of the level's BLAKE2 tell it from the other (FEATURES X3); more,
+    should these be taken as well.
+    """
+    level = branch.level or ""
+    units = _ASTRAL.sub("__", level.lower())  # the source counts in UTF-16
+    name = PREFIX + _NOT_IN_NAMES.sub("_", units)[:TOPIC_TABLE_LEVEL_CHARS_MAX]
+    if branch.level is None:
+        name = MESSAGES
+    if name not in taken and (name not in RESERVED or branch.level is None):
+        return name
+    digest = blake2b(level.encode()).hexdigest()
+    return next(
+        free
+        for length in range(4, len(digest) + 1)
+        if (free := f"{name}_{digest[:length]}") not in taken
+    )
+
+
+def table_name_for_topic(topic: str, taken: Container[str] = ()) -> str:
+    """Return the name of a topic's table (FEATURES F5); ``taken``: names of other branches' tables.
+
+    Of a shared subscription it is that of the topic meant; of the server's own topics, METRICS.
+    """
+    if topic.startswith(SHARE_PREFIX) and topic.count("/") >= 2:
+        topic = topic.split("/", 2)[2]
+    if topic.startswith("$SYS/"):
+        return METRICS
+    return name_of_branch(branch_of(topic), taken)
+
+
+def row_table(table: TopicTable) -> Table:
+    """Return the shape of a topic table's rows: the seven columns of the source (FEATURES F3)."""
+    columns = (
+        Attribute("id", Type.ID, required=True, primary_key=True),
+        Attribute("topic", Type.STRING, required=True),
+        Attribute("payload", Type.ANY),
+        Attribute("qos", Type.INT, required=True),
+        Attribute("retain", Type.BOOLEAN, required=True),
+        Attribute("timestamp", Type.DATE, required=True),
+        Attribute("client_id", Type.STRING),
+    )
+    return Table(table.name, table.name, columns, DATABASE, sealed=True)
+
+
+def message_id(version: int, seq: int) -> str:
+    """Return the id of an event's row: its time in milliseconds, then its number, in base 36.
+
+    It is unique in a log, and its order as text is that of time (FEATURES F15).
+    """
+    digits = ""
+    rest = seq
+    while rest:
+        rest, digit = divmod(rest, 36)
+        digits = _DIGITS[digit] + digits
+    return f"{version // 1_000:013d}-{digits:0>9}"
+
+
+def seq_of_message(text: str) -> int | None:
+    """Return the number in the log that a row's id names; None for what is no such id."""
+    found = _ID.fullmatch(text)
+    return int(found[2], 36) if found else None

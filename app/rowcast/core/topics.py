@@ -1,0 +1,177 @@
+"""Topics and topic filters: the names of places, and the only code that knows how they match.
+
+A topic is the same string as the URL path and the MQTT topic. The rules are those of MQTT 5,
+section 4.7 (3.1.1's are the same): levels are separated by ``/``; ``+`` stands for one level and
+``#``, only as the last level, for the parent and everything below; a filter that begins with a
+wildcard matches no topic that begins with ``$`` (MQTT-4.7.2-1).
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
+
+SHARE_PREFIX = "$share/"
+DELAYED_PREFIX = "$delayed/"
+GATEWAY_PREFIX = "$gateway/"
+"""Below it and a broker's name is what is written for that broker alone (FEATURES H27)."""
+_SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
+
+
+def check_topic(topic: str) -> None:
+    """Raise INVALID unless ``topic`` may name a place to write to (MQTT-3.3.2-2, MQTT-4.7.3-1)."""
+    _check_text(topic, "topic")
+    if "+" in topic or "#" in topic:
+        raise Error(
+            Code.INVALID,
+            f"the topic {topic[:200]!r} holds a wildcard; only a filter may use '+' or '#'",
+        )
+
+
+def split_delayed(topic: str) -> tuple[str, str]:
+    """Divide ``$delayed/<seconds>/<topic>`` before the topic that is meant; any other is whole.
+
+    Raises INVALID when the seconds, or the topic, are not there.
+    """
+    if not topic.startswith(DELAYED_PREFIX):
+        return "", topic
+    seconds, _, meant = topic.removeprefix(DELAYED_PREFIX).partition("/")
+    if not meant or not _SECONDS.fullmatch(seconds) or not 0 < int(seconds) <= DELAY_SECONDS_MAX:
+        raise Error(
+            Code.INVALID,
+            f"{topic[:200]!r} should be $delayed/<seconds>/<topic>, with 1 to {DELAY_SECONDS_MAX} "
+            "seconds, such as '$delayed/60/lamp/off'",
+        )
+    if meant.startswith(DELAYED_PREFIX):
+        raise Error(Code.INVALID, f"{topic[:200]!r} is delayed twice; add the seconds up")
+    return topic[: -len(meant)], meant
+
+
+def check_filter(text: str) -> None:
+    """Raise INVALID unless ``text`` is a legal topic filter (MQTT-4.7.1-1, MQTT-4.7.1-2)."""
+    _check_text(text, "topic filter")
+    check_wildcards(text)
+
+
+def check_wildcards(text: str) -> None:
+    """Raise INVALID where a wildcard stands that is none, whatever is allowed here besides."""
+    levels = text.split("/")
+    for position, level in enumerate(levels):
+        if "#" in level and (level != "#" or position != len(levels) - 1):
+            raise Error(
+                Code.INVALID,
+                f"in the topic filter {text[:200]!r}, '#' must be the whole last level",
+            )
+        if "+" in level and level != "+":
+            raise Error(
+                Code.INVALID,
+                f"in the topic filter {text[:200]!r}, '+' must be a whole level,"
+                f" not part of {level[:200]!r}",
+            )
+
+
+def _check_text(text: str, what: str) -> None:
+    if not text:
+        raise Error(Code.INVALID, f"a {what} must be at least one character long")  # MQTT-4.7.3-1
+    if "\0" in text:
+        raise Error(Code.INVALID, f"a {what} must not hold the character NUL")  # MQTT-4.7.3-2
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:  # MQTT-1.5.4-1
+        raise Error(Code.INVALID, f"a {what} must not hold half of a surrogate pair") from None
+    if size > TOPIC_BYTES_MAX:  # MQTT-4.7.3-3
+        raise Error(Code.INVALID, f"a {what} must be at most {TOPIC_BYTES_MAX} bytes, not {size}")
+    if text.count("/") >= TOPIC_LEVELS_MAX:
+        raise Error(Code.INVALID, f"a {what} must have at most {TOPIC_LEVELS_MAX} levels")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilter:
+    """A pattern that selects topics; ``TopicFilter(text)`` raises INVALID for an illegal one."""
+
+    text: str
+    levels: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    exact: bool = field(init=False, compare=False, repr=False)
+    """Whether it has no wildcard and so selects the one topic of the same text."""
+
+    def __post_init__(self) -> None:
+        check_filter(self.text)
+        object.__setattr__(self, "levels", tuple(self.text.split("/")))
+        object.__setattr__(self, "exact", "+" not in self.levels and self.levels[-1] != "#")
+
+    @property
+    def prefix(self) -> str:
+        """The literal text that every selected topic begins with; empty when there is none.
+
+        For ``a/+/c`` it is ``a/``; for ``a/#``, which selects ``a`` too, it is ``a``.
+        """
+        if self.exact:
+            return self.text
+        literal = list(takewhile(lambda level: level not in {"+", "#"}, self.levels))
+        if not literal:
+            return ""
+        return "/".join(literal) + ("" if self.levels[len(literal)] == "#" else "/")
+
+    def matches(self, topic: str) -> bool:
+        """Tell whether the filter selects ``topic``."""
+        if self.exact:
+            return topic == self.text
+        levels = self.levels
+        if topic[0] == "$" and levels[0] in {"+", "#"}:  # MQTT-4.7.2-1
+            return False
+        parts = topic.split("/")
+        for position, level in enumerate(levels):
+            if level == "#":
+                return True
+            if position == len(parts):
+                return False
+            if level not in {"+", parts[position]}:
+                return False
+        return len(parts) == len(levels)
+
+    def seek(self, topic: str) -> str | None:
+        """Return the least text that is greater than ``topic`` and could begin a selected topic.
+
+        None means that no greater topic is selected. It is what makes a wildcard match over a
+        sorted index a skip-scan: jump to the returned text, read the next topic there, and go on.
+        Order is that of code points, which is also that of UTF-8 bytes.
+        """
+        if self.exact:
+            return self.text if topic < self.text else None
+        prefix = self.prefix
+        if topic < prefix:
+            return prefix
+        if prefix and not topic.startswith(prefix):
+            return None
+        return self._seek_within(topic)
+
+    def _seek_within(self, topic: str) -> str | None:
+        """``seek`` for a topic that has the literal prefix: find the first level that differs."""
+        parts = topic.split("/")
+        for position, level in enumerate(self.levels):
+            if level == "#" or position == len(parts):
+                # All agrees so far: what could match lies below this topic, or beside it.
+                return topic + "\0"
+            if level not in {"+", parts[position]}:
+                return self._seek_level(topic, parts, position)
+        return self._seek_beside(topic, parts, len(self.levels))
+
+    def _seek_level(self, topic: str, parts: list[str], position: int) -> str | None:
+        """Go to the literal level wanted at ``position``: as a leaf, or to what is below it."""
+        wanted = "/".join((*parts[:position], self.levels[position]))
+        rest = self.levels[position + 1 :]
+        if topic < wanted and rest in {(), ("#",)}:
+            return wanted
+        if topic < wanted + "/" and rest:
+            return wanted + "/"
+        return self._seek_beside(topic, parts, position)
+
+    def _seek_beside(self, topic: str, parts: list[str], position: int) -> str | None:
+        """Nothing more below ``parts[:position]``: go past the last level a ``+`` stood for."""
+        plus = [index for index in range(position) if self.levels[index] == "+"]
+        if not plus:
+            return None
+        end = plus[-1] + 1
+        return topic + "\0" if len(parts) == end else "/".join(parts[:end]) + "0"

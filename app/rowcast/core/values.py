@@ -1,0 +1,460 @@
+"""Values against a table: checked on the way in, made plain or visible on the way out.
+
+A Checker is compiled once for a table and used for each of its records, so its loop is short: an
+attribute whose value already has the right class costs one lookup. A value that needs no change
+comes back as the same object, which tells the caller that the bytes it came in can be kept. All
+problems of a value are told at once, in words that every door shows alike. Nothing here knows of
+bytes, topics' rights or storage.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal, localcontext
+from typing import Final, TypeGuard
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import DECIMAL_DIGITS_MAX, PROBLEMS_MAX
+from rowcast.core.scalars import (
+    CONVERT,
+    EXACT,
+    INT_MAX,
+    INT_MIN,
+    LONG_MAX,
+    LONG_MIN,
+    PLAIN,
+    Convert,
+    Mismatch,
+    Number,
+    decimal_of,
+    is_number,
+)
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Attribute, Role, Table, Type
+
+OPERATION: Final = "__op__"
+"""The key that makes ``{"__op__": "add", "value": 2}`` an operation on what is there."""
+
+_NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL, Type.ANY})
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_ABSENT: Final = object()
+
+Problems = list[tuple[str, str]]
+"""Path and sentence of each thing wrong."""
+
+
+class Checker:
+    """What a table makes of a value.
+
+    ``converts`` and ``hides`` tell whether ``plain`` and ``visible`` ever change one.
+    """
+
+    __slots__ = ("_anything", "_plain", "_shape", "_visible", "converts", "hides")
+
+    def __init__(self, table: Table) -> None:
+        self._anything = table.open
+        self._shape = _Object(table.name, table.attributes, table.sealed, root=True)
+        self._plain = _outgoing(table.attributes, _plain_scalar, frozenset())
+        hidden = frozenset(item.name for item in table.attributes if item.hidden)
+        self._visible = _outgoing(table.attributes, _visible_scalar, hidden)
+        self.converts = self._plain is not None
+        self.hides = self._visible is not None
+
+    def check(self, value: object, partial: bool = False) -> object:
+        """Return the value with its attributes brought to their types, or raise UNPROCESSABLE.
+
+        The same object comes back when nothing had to change. With ``partial``, a patch:
+        attributes may be missing and numbers may be operations. The key is never required: the
+        topic says it. Values of created and updated time are dropped, because the server sets
+        them.
+        """
+        if self._anything:
+            return value
+        if not isinstance(value, dict):
+            raise Error(
+                Code.UNPROCESSABLE,
+                f"{self._shape.owner} takes an object with its attributes, not {_kind(value)}",
+            )
+        problems: Problems = []
+        out = self._shape.check(value, "", partial, problems)
+        if problems:
+            raise _refusal(problems)
+        return out
+
+    def plain(self, value: object) -> object:
+        """Return the value with declared dates, bytes and decimals in their JSON spelling."""
+        return value if self._plain is None else self._plain(value)
+
+    def visible(self, value: object) -> object:
+        """Return the value without its hidden attributes."""
+        return value if self._visible is None else self._visible(value)
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+class _Scalar:
+    """The check of one scalar."""
+
+    __slots__ = ("_convert", "_type")
+
+    def __init__(self, type_: Type, digits: tuple[int, int] | None) -> None:
+        self._type = type_
+        self._convert = CONVERT[type_] if digits is None else decimal_of(*digits)
+
+    def check(self, value: object, path: str, partial: bool, problems: Problems) -> object:
+        try:
+            return self._convert(value)
+        except Mismatch as mismatch:
+            if not (partial and self._type in _NUMBERS and is_operation(value)):
+                article = "an" if self._type in {Type.ID, Type.INT} else "a"
+                reason = f" ({mismatch})" if mismatch.args else ""
+                _tell(problems, path, f"{shown(value)} is not {article} {self._type}{reason}")
+            return value
+
+
+class _List:
+    """The check of a list, element by element."""
+
+    __slots__ = ("_exact", "_node", "_required")
+
+    def __init__(self, items: Attribute) -> None:
+        self._node = _node(items)
+        self._exact = EXACT.get(items.type)
+        self._required = items.required
+
+    def check(
+        self,
+        value: object,
+        path: str,
+        partial: bool,  # noqa: ARG002 - a list is patched as a whole
+        problems: Problems,
+    ) -> object:
+        if not isinstance(value, list | tuple):
+            _tell(problems, path, f"{shown(value)} is not a list")
+            return value
+        out: list[object] | None = None
+        for index, item in enumerate(value):
+            if type(item) is self._exact:
+                continue
+            changed = self._element(item, f"{path}[{index}]", problems)
+            if changed is not item:
+                out = list(value) if out is None else out
+                out[index] = changed
+        return value if out is None else out
+
+    def _element(self, item: object, path: str, problems: Problems) -> object:
+        if item is not None:
+            return self._node.check(item, path, False, problems)
+        if self._required:
+            _tell(problems, path, "null is not allowed in this list")
+        return item
+
+
+class _Object:
+    """The check of an object: a record (``root``) or a nested type."""
+
+    __slots__ = ("_dropped", "_fields", "_names", "_refused", "_sealed", "owner")
+
+    def __init__(
+        self, owner: str, attributes: tuple[Attribute, ...], sealed: bool, *, root: bool = False
+    ) -> None:
+        set_by_server = {Role.CREATED_TIME, Role.UPDATED_TIME}
+        self.owner = owner
+        self._sealed = sealed
+        self._dropped = frozenset(item.name for item in attributes if item.role in set_by_server)
+        self._refused = {
+            item.name: "computed" if item.computed is not None else "a relationship"
+            for item in attributes
+            if not item.stored
+        }
+        written = [item for item in attributes if item.stored and item.role not in set_by_server]
+        self._names = frozenset(item.name for item in written)
+        self._fields = tuple(
+            (
+                item.name,
+                EXACT.get(item.type),
+                _node(item),
+                item.required and not (root and item.primary_key),
+            )
+            for item in written
+        )
+
+    def check(self, value: object, path: str, partial: bool, problems: Problems) -> object:
+        if not isinstance(value, dict):
+            _tell(problems, path, f"{shown(value)} is not an object")
+            return value
+        out: dict[str, object] = value
+        declared = 0
+        for name, exact, node, required in self._fields:
+            item = value.get(name, _ABSENT)
+            if type(item) is exact:
+                declared += 1
+                continue
+            if item is _ABSENT:
+                if required and not partial:
+                    _tell(problems, _below(path, name), "is required")
+                continue
+            declared += 1
+            if item is None:
+                if required:
+                    _tell(problems, _below(path, name), "is required and must not be null")
+                continue
+            changed = node.check(item, _below(path, name), partial, problems)
+            if changed is not item:
+                out = dict(value) if out is value else out
+                out[name] = changed
+        return out if declared == len(value) else self._check_others(out, path, problems)
+
+    def _check_others(
+        self, value: dict[str, object], path: str, problems: Problems
+    ) -> dict[str, object]:
+        """Look at what is not a declared, writable attribute."""
+        for name in value:
+            if name in self._names or name in self._dropped:
+                continue
+            if not isinstance(name, str):
+                _tell(problems, path or self.owner, f"the key {shown(name)} is not text")
+            elif name in self._refused:
+                _tell(
+                    problems,
+                    _below(path, name),
+                    f"is {self._refused[name]}; it cannot be written, so leave it out",
+                )
+            elif self._sealed:
+                _tell(problems, _below(path, name), self._unknown(name))
+        if self._dropped.isdisjoint(value):
+            return value
+        return {name: item for name, item in value.items() if name not in self._dropped}
+
+    def _unknown(self, name: str) -> str:
+        known = sorted(self._names)
+        return (
+            f"{self.owner} has no attribute {shown(name)} (it is sealed){did_you_mean(name, known)}"
+        )
+
+
+def _node(attribute: Attribute) -> "_Scalar | _List | _Object":
+    if attribute.type is Type.OBJECT:
+        return _Object(attribute.type_name, attribute.fields, attribute.sealed)
+    if attribute.type is Type.LIST:
+        return _List(attribute.items or Attribute("", Type.ANY))
+    return _Scalar(attribute.type, attribute.digits)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _tell(problems: Problems, path: str, sentence: str) -> None:
+    """Note a problem; at the limit, end the check at once: a stranger's list may be long."""
+    problems.append((path, sentence))
+    if len(problems) == PROBLEMS_MAX:
+        raise _refusal(problems)
+
+
+def _refusal(problems: Problems) -> Error:
+    more = "; and perhaps more" if len(problems) == PROBLEMS_MAX else ""
+    return Error(
+        Code.UNPROCESSABLE,
+        "; ".join(f"{path}: {sentence}" for path, sentence in problems) + more,
+        problems=[{"path": path, "message": sentence} for path, sentence in problems],
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value as a reader of an error should see it: short, and text in quotes."""
+    if isinstance(value, str):
+        text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
+        return text if len(value) <= 60 else f'{text[:-1]}..."'
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float | Decimal):
+        return _digits(value)
+    return _kind(value)
+
+
+def _digits(value: float | Decimal) -> str:
+    if isinstance(value, int) and not LONG_MIN <= value <= LONG_MAX:
+        return "an integer beyond 64 bits"  # its digits could be many
+    return str(value)[:60]
+
+
+def _kind(value: object) -> str:
+    kinds: Iterable[tuple[type | tuple[type, ...], str]] = (
+        (dict, "an object"),
+        ((list, tuple), "a list"),
+        ((bytes, bytearray, memoryview), "bytes"),
+        (str, "text"),
+        (bool, "a boolean"),
+        ((int, float, Decimal), "a number"),
+        (type(None), "null"),
+    )
+    for type_, name in kinds:
+        if isinstance(value, type_):
+            return name
+    return f"a {type(value).__name__}"
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+_PerScalar = Callable[[Attribute], Convert | None]
+
+
+def _plain_scalar(attribute: Attribute) -> Convert | None:
+    return PLAIN.get(attribute.type)
+
+
+def _visible_scalar(attribute: Attribute) -> Convert | None:  # noqa: ARG001 - one signature
+    return None
+
+
+def _outgoing(
+    attributes: tuple[Attribute, ...], per_scalar: _PerScalar, dropped: frozenset[str]
+) -> Convert | None:
+    """Compile the change of an object; None when there is nothing to change."""
+    changes = {
+        item.name: change
+        for item in attributes
+        if (change := _outgoing_of(item, per_scalar)) is not None
+    }
+    return _object_change(changes, dropped) if changes or dropped else None
+
+
+def _outgoing_of(attribute: Attribute, per_scalar: _PerScalar) -> Convert | None:
+    if attribute.type is Type.OBJECT:
+        hidden = frozenset(item.name for item in attribute.fields if item.hidden)
+        dropped = hidden if per_scalar is _visible_scalar else frozenset[str]()
+        return _outgoing(attribute.fields, per_scalar, dropped)
+    if attribute.type is Type.LIST and attribute.items is not None:
+        change = _outgoing_of(attribute.items, per_scalar)
+        return None if change is None else _list_change(change)
+    return per_scalar(attribute)
+
+
+def _object_change(changes: Mapping[str, Convert], dropped: frozenset[str]) -> Convert:
+    def change(value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        out = value
+        if not dropped.isdisjoint(value):
+            out = {name: item for name, item in value.items() if name not in dropped}
+        for name, inner in changes.items():
+            if name in out:
+                item = out[name]
+                changed = inner(item)
+                if changed is not item:
+                    out = dict(out) if out is value else out
+                    out[name] = changed
+        return out
+
+    return change
+
+
+def _list_change(inner: Convert) -> Convert:
+    def change(value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        out = [inner(item) for item in value]
+        return value if all(map(_same_object, out, value)) else out
+
+    return change
+
+
+def _same_object(one: object, other: object) -> bool:
+    return one is other
+
+
+# -- patches ---------------------------------------------------------------------------------------
+
+
+def is_operation(value: object) -> TypeGuard[dict[str, object]]:
+    """Tell whether the value is an operation on what is there, such as a counter's increment."""
+    return isinstance(value, dict) and OPERATION in value
+
+
+def merge_patch(current: object, patch: object) -> object:
+    """Return what a patch makes of a value: a merge patch (RFC 7396, section 2) with counters.
+
+    An object is merged into an object, null removes, anything else replaces. Beyond the RFC,
+    ``{"__op__": "add", "value": 2}`` adds to the number that is there, or to 0. Neither argument is
+    changed. The result is not checked against a table; its caller does that.
+    """
+    if is_operation(patch):
+        return _added(current, patch)
+    if not isinstance(patch, dict):
+        return patch
+    out: dict[str, object] = dict(current) if isinstance(current, dict) else {}
+    for name, item in patch.items():
+        if item is None:
+            out.pop(name, None)
+        else:
+            out[name] = merge_patch(out.get(name), item)
+    return out
+
+
+def _added(current: object, operation: dict[str, object]) -> object:
+    amount = operation.get("value")
+    if operation[OPERATION] != "add" or not is_number(amount):
+        raise Error(
+            Code.UNPROCESSABLE,
+            'an operation in a patch must be {"__op__": "add", "value": <number>};'
+            f" not {shown(operation[OPERATION])} with {shown(amount)}",
+        )
+    base = 0 if current is None else current
+    if not is_number(base):
+        raise Error(
+            Code.UNPROCESSABLE,
+            f"cannot add to {shown(current)}: only a number can be counted up",
+        )
+    try:
+        return _sum(base, amount)
+    except ArithmeticError:
+        raise Error(
+            Code.UNPROCESSABLE,
+            f"cannot add {shown(amount)} to {shown(base)}: the sum is out of range",
+        ) from None
+
+
+def _sum(one: Number, other: Number) -> Number:
+    """Add two numbers: a decimal with anything is a decimal, integers stay within 64 bits."""
+    if isinstance(one, Decimal) or isinstance(other, Decimal):
+        with localcontext(prec=DECIMAL_DIGITS_MAX):
+            return _decimal(one) + _decimal(other)
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one) + float(other)
+    if LONG_MIN <= one + other <= LONG_MAX:
+        return one + other
+    raise OverflowError
+
+
+def _decimal(value: Number) -> Decimal:
+    """Return a decimal; a float gives the digits it is written with."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+# -- record ids ------------------------------------------------------------------------------------
+
+
+def parse_id(table: Table, text: str) -> object:
+    """Return the record id that the text of a topic or URL names.
+
+    It is an integer for a table with such a key, else text. The text must then be the one
+    spelling of the integer, so that each record has one topic.
+    """
+    key = table.primary_key
+    if key is None or key.type not in {Type.INT, Type.LONG}:
+        return text
+    least, most = (INT_MIN, INT_MAX) if key.type is Type.INT else (LONG_MIN, LONG_MAX)
+    if _INTEGER.fullmatch(text) is None or not least <= int(text) <= most:
+        raise Error(
+            Code.INVALID,
+            f"{shown(text)} is not an id of {table.name}: write an integer from {least} to {most}"
+            " without leading zeros",
+        )
+    return int(text)
+
+
+def id_text(record_id: object) -> str:
+    """Return a record id as the text that topics and URLs have."""
+    return str(record_id)

@@ -1,0 +1,78 @@
+"""Audit: who administered what, when and by which door, as messages in a part of the log (L15).
+
+What somebody writes below ``$SYS`` changes the server and is no record, so it is told at
+``$AUDIT/<what was written>``: who, the verb, the names of the members that were given and never
+their values, and how it ended. Only administrators read it. Nothing is counted together or left
+out: whoever may administer is few. Who wrote a record stands with its event (``_user``).
+"""
+
+import logging
+from typing import Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.entry_limits import (
+    AUDIT_KEEP_EVENTS,
+    AUDIT_KEEP_SECONDS,
+    AUDIT_MEMBERS_MAX,
+    AUDIT_TEXT_CHARS_MAX,
+)
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, Branch, TopicTable
+from rowcast.engine.engine import Engine
+from rowcast.engine.rights.rights import BROUGHT
+from rowcast.engine.rows.system_rows import time_text
+from rowcast.engine.write import Unheard, Write
+from rowcast.store.store import Keep
+
+log = logging.getLogger("rowcast.audit")
+
+TABLE: Final = TopicTable(AUDIT, Branch(AUDIT_LEVEL))
+"""Its part of the log: it is made at the start, and never dropped."""
+KEPT: Final = Keep(AUDIT_KEEP_SECONDS, AUDIT_KEEP_EVENTS, 0)
+
+
+class Audit:
+    """Hears of administrators as ``Hooks.auditor``."""
+
+    def __init__(self, engine: Engine, now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self._refused = Unheard(self._fail)
+
+    def __call__(
+        self, caller: Caller, action: str, topic: str, value: object, error: Error | None
+    ) -> None:
+        """Write down what somebody did, or was not let do."""
+        if f"{topic}/".startswith(BROUGHT):  # whoever may write does it, and as often as it likes
+            return
+        told = {
+            "at": time_text(self._now()),
+            "user": caller.user,
+            "door": caller.door,
+            "client_id": caller.client_id or None,
+            "peer": caller.peer,
+            "action": action,
+            "topic": topic[:AUDIT_TEXT_CHARS_MAX],
+            "members": _members(value),
+            "outcome": "done" if error is None else str(error.code),
+            "reason": None if error is None else error.message[:AUDIT_TEXT_CHARS_MAX],
+        }
+        facts = {name: fact for name, fact in told.items() if fact is not None}
+        below = topic.removeprefix("$SYS/")[:AUDIT_TEXT_CHARS_MAX]
+        event = Event(f"{AUDIT_LEVEL}/{below}", MESSAGE, encode(facts, JSON), JSON, 1)
+        event.client = caller.client_id or caller.user
+        self._engine.committer.submit((Write(event, SERVER, self._refused),))
+
+    def _fail(self, error: Error) -> None:
+        log.error("what was administered could not be written down: %s", error.message)
+
+
+def _members(value: object) -> list[str] | None:
+    """Return the names of what was given; values may be secrets."""
+    if not isinstance(value, dict):
+        return None
+    names = [str(name)[:AUDIT_TEXT_CHARS_MAX] for name in value]
+    return names[:AUDIT_MEMBERS_MAX]

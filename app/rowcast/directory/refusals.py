@@ -1,0 +1,134 @@
+"""Refusals: who was not let in, read, write or administer, as messages in the log (L9, L15).
+
+What is not taken because of what it is, such as a value that is not of its table's types, is told
+there too. Each write that is refused for that, or because its writer may not write there, is a line
+of the server's output as well: before MQTT 5 its writer hears nothing of it (P5).
+
+They are told at ``$AUDIT/refused/<what>``, in a part of the log of their own, so that a stranger
+who is refused all day pushes out nothing of what administrators did. Who is refused again and again
+is told a few times, then every ten seconds, with how often since (``more``); all together have a
+rate, too (``others``: how many fell under that). Only administrators read it.
+"""
+
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.buckets import Bucket
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.entry_limits import AUDIT_TEXT_CHARS_MAX
+from rowcast.core.errors import UNFIT, Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.refusal_limits import (
+    REFUSALS_KEEP_EVENTS,
+    REFUSALS_KEEP_SECONDS,
+    REFUSALS_OF_ONE_BURST,
+    REFUSALS_OF_ONE_PER_SECOND_MAX,
+    REFUSALS_PER_SECOND_MAX,
+    REFUSALS_RATED_MAX,
+)
+from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, Branch, TopicTable
+from rowcast.engine.engine import Engine
+from rowcast.engine.rows.system_rows import time_text
+from rowcast.engine.write import Unheard, Write
+from rowcast.store.store import Keep
+
+log = logging.getLogger("rowcast.refused")
+
+TABLE: Final = TopicTable(REFUSALS, Branch(REFUSALS_LEVEL))
+"""Its part of the log: it is made at the start, and never dropped."""
+KEPT: Final = Keep(REFUSALS_KEEP_SECONDS, REFUSALS_KEEP_EVENTS, 0)
+
+
+class _Refused:
+    """Somebody: its rate, and how many refusals were not told since the last one that was."""
+
+    __slots__ = ("_first", "_rate", "more")
+
+    def __init__(self, now: float) -> None:
+        self._first = REFUSALS_OF_ONE_BURST
+        self._rate = Bucket(REFUSALS_OF_ONE_PER_SECOND_MAX, now)
+        self.more = 0
+
+    def may_be_told(self, now: float) -> bool:
+        """Tell whether one more is told now, and count it."""
+        if self._first:
+            self._first -= 1
+            return True
+        return self._rate.take_if_room(1, now)
+
+
+class Refusals:
+    """Hears of refusals as ``Hooks.refusals``."""
+
+    def __init__(self, engine: Engine, now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
+        self._unfit_rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
+        self._known: OrderedDict[tuple[str, str], _Refused] = OrderedDict()
+        self.untold = 0
+        """How many were not told, of those who are not known any more or came all at once."""
+        self._unheard = Unheard(self._fail)
+
+    def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
+        """Write down what somebody was refused, or count it."""
+        one = self._of(caller, code)
+        now = self._now()
+        crowded = self._engine.committer.crowded
+        rate = self._unfit_rate if code in UNFIT else self._rate
+        if crowded or not (one.may_be_told(now) and rate.take_if_room(1, now)):
+            one.more += 1
+            return
+        told: dict[str, object] = {
+            "at": time_text(now),
+            "user": _text(caller.user),
+            "door": caller.door,
+            "client_id": _text(caller.client_id),
+            "peer": caller.peer,
+            "action": action,
+            "topic": _text(topic),
+            "outcome": code,
+            "reason": _text(reason),
+            "more": one.more,
+            "others": self.untold,
+        }
+        if code in UNFIT or (code, action) == (Code.DENIED, "write"):
+            _log(told)
+        one.more = self.untold = 0
+        facts = {name: fact for name, fact in told.items() if fact}
+        event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
+        event.client = _text(caller.client_id or caller.user)
+        self._engine.committer.submit((Write(event, SERVER, self._unheard),))
+
+    def _of(self, caller: Caller, code: str) -> _Refused:
+        """Return who it is: who has not signed in is its address, whatever name it gave."""
+        nobody = code == Code.UNAUTHENTICATED
+        kind = "write" if code in UNFIT else ""  # a sensor's mistakes hide nobody's attempts
+        key = "" if nobody else caller.user, caller.peer if nobody else kind
+        one = self._known.get(key)
+        if one is None:
+            if len(self._known) >= REFUSALS_RATED_MAX:
+                _, gone = self._known.popitem(last=False)
+                self.untold += gone.more
+            one = self._known[key] = _Refused(self._now())
+        self._known.move_to_end(key)
+        return one
+
+    def _fail(self, _error: Error) -> None:
+        self.untold += 1
+
+
+def _log(told: dict[str, object]) -> None:
+    """Write one line of what was not taken: its writer was perhaps told nothing (P5)."""
+    who = told["client_id"] or told["user"]
+    words = f"a write of {who} at {told['topic']} is refused: {told['reason']}"
+    more = f" ({told['more']} more of this user since the last line)" if told["more"] else ""
+    log.warning("%s%s", "".join(c if c.isprintable() else "?" for c in words), more)
+
+
+def _text(text: str) -> str:
+    """Return a stranger's text as JSON takes it, and no more of it than is worth keeping."""
+    return text[:AUDIT_TEXT_CHARS_MAX].encode(errors="replace").decode()

@@ -1,0 +1,141 @@
+"""What is remembered of a job: the results that it has committed, and the records that are its own.
+
+All of it is facts, of one owner for each job and user, written in the transaction of the result.
+Receipts make a repeat of (job, cut) answer as the first time did; topics tell which records a
+result that replaces the one before must take away.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+from urllib.parse import quote
+from zlib import crc32
+
+from rowcast.core.callers import Caller
+from rowcast.core.cursors import parse_cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import RESULT_FACTS, RESULT_RECEIPTS_MAX
+from rowcast.store.store import Change
+
+OWNER: Final = "result/"
+_RECEIPT: Final = "r/"
+_TOPIC: Final = "t/"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReceipt:
+    """The word that a result is committed, and what it changed."""
+
+    job: str
+    cut: str
+    """What it was computed from: a cursor, or what the job calls it; empty if it did not say."""
+    upload: str
+    table: str
+    rows: int
+    written: int
+    unchanged: int
+    removed: int
+    position: str
+    """The cursor of the last event that it made; empty if it made none."""
+    number: int
+    """Which of the job's results it is."""
+    repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is known of one job of one user."""
+
+    owner: str
+    receipts: Sequence[ResultReceipt]
+    """The oldest first."""
+    topics: frozenset[str]
+
+    @classmethod
+    def of(cls, owner: str, facts: Iterable[tuple[str, str, bytes]]) -> "Memory":
+        """Read facts."""
+        receipts: list[ResultReceipt] = []
+        topics: set[str] = set()
+        for known, name, value in facts:
+            if known != owner:
+                continue
+            if name.startswith(_TOPIC):
+                topics.update(json.loads(value))
+            else:
+                receipts.append(ResultReceipt(**json.loads(value)))
+        return cls(owner, sorted(receipts, key=lambda item: item.number), frozenset(topics))
+
+    def repeated(self, cut: str, upload: str) -> ResultReceipt | None:
+        """Return the receipt of a result that was committed before; raises when it is too old.
+
+        It is the same when it is of the same cut; without one, of the same upload.
+
+        A cut older than the newest is another program's that does not know it was replaced.
+        """
+        for receipt in self.receipts:
+            if receipt.cut == cut and (cut or receipt.upload == upload):
+                return replace(receipt, repeat=True)
+        place = _place(cut)
+        newest = next((item for item in reversed(self.receipts) if item.cut), None)
+        last = _place(newest.cut) if newest is not None else None
+        if place is not None and last is not None and place[0] == last[0] and place[1] < last[1]:
+            raise Error(
+                Code.PRECONDITION,
+                f"the job has committed a result of a newer cut ({newest and newest.cut}) than "
+                f"{cut}; compute from a newer snapshot, or say again=true to go back",
+            )
+        return None
+
+    @property
+    def next(self) -> int:
+        """The number of the next result."""
+        return self.receipts[-1].number + 1 if self.receipts else 1
+
+    def changes(self, receipt: ResultReceipt) -> list[Change]:
+        """Return the facts that make a receipt remembered, and the oldest one forgotten."""
+        value = json.dumps(asdict(receipt)).encode()
+        changes = [Change(self.owner, f"{_RECEIPT}{receipt.number}", value)]
+        same = [item for item in self.receipts if receipt.cut and item.cut == receipt.cut]
+        old = list(self.receipts)[: max(0, len(self.receipts) + 1 - RESULT_RECEIPTS_MAX)]
+        gone = {item.number for item in [*same, *old]}
+        changes += [Change(self.owner, f"{_RECEIPT}{number}", None) for number in gone]
+        return changes
+
+    def owning(self, topics: frozenset[str]) -> list[Change]:
+        """Return the facts that make these topics, and no others, the job's own."""
+        before, after = _divided(self.topics), _divided(topics)
+        return [
+            Change(
+                self.owner,
+                f"{_TOPIC}{number}",
+                json.dumps(sorted(after[number])).encode() if number in after else None,
+            )
+            for number in sorted(before.keys() | after.keys())
+            if before.get(number) != after.get(number)
+        ]
+
+
+def _divided(topics: Iterable[str]) -> dict[int, set[str]]:
+    """Return topics in a number of facts: few, and one that is new changes only one of them."""
+    found: dict[int, set[str]] = {}
+    for topic in topics:
+        found.setdefault(crc32(topic.encode()) % RESULT_FACTS, set()).add(topic)
+    return found
+
+
+def owner_of(caller: Caller, job: str) -> str:
+    """Return the owner of the facts of a user's job; no other one begins with it."""
+    return f"{OWNER}{quote(caller.user, safe='')}/{quote(job, safe='')}/"
+
+
+def _place(cut: str) -> tuple[str, int] | None:
+    """Return log and position of a cut; of ``<query>#<batch>`` of a stream likewise."""
+    name, mark, number = cut.rpartition("#")
+    if mark and number.isascii() and number.isdigit():
+        return name, int(number)
+    try:
+        cursor = parse_cursor(cut)
+    except Error:
+        return None
+    return cursor.epoch, cursor.seq

@@ -1,0 +1,134 @@
+"""Retaining: the rules for a message that is to be kept at a topic that no table declares.
+
+They are those of the source's origin, by its names (``retainer.*``, FEATURES E17 to E20): how large
+and how many, how fast, for how long. What breaks one is refused with an Error, on every door; it is
+never taken and then not kept. What a table keeps follows the table's own declaration, and the
+server's own topics (``$``) follow no rule.
+"""
+
+from dataclasses import dataclass
+
+from rowcast.core.buckets import Bucket
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, RETAINED, Event, Record
+from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX, SERVERS_OWN_RECORDS_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.store.store import Store
+
+EXPIRY = "message_expiry_interval"
+"""The publish property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
+_SERVERS_OWN = TopicFilter("$SYS/#")
+
+
+@dataclass(frozen=True, slots=True)
+class RetainRules:
+    """What may be kept; 0 is no limit of that kind."""
+
+    enabled: bool = True
+    expiry_seconds: float = 0
+    """How long a message is kept whose writer does not say."""
+    expiry_override_seconds: float = 0
+    """The longest that any is kept."""
+    allow_never_expire: bool = True
+    """Whether one that is to be kept for good is excepted from that."""
+    payload_bytes_max: int = 0
+    messages_max: int = 0
+    publish_rate: float = 0
+    """Retained messages that are taken in a second, of all writers together."""
+
+
+class Retaining:
+    """The rules at work, for what a store keeps."""
+
+    def __init__(self, rules: RetainRules, now: WallClock, store: Store) -> None:
+        self.rules = rules
+        self._now = now
+        self._bucket = Bucket(rules.publish_rate, now()) if rules.publish_rate else None
+        self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
+
+    def admit(self, event: Event) -> "Quota | None":
+        """Judge an undeclared event; return what else is to be asked when it is written.
+
+        Raises NOT_ALLOWED, TOO_LARGE or BUSY.
+        """
+        if event.kind not in RETAINED or event.topic[0] == "$":
+            return None
+        if event.kind == DELETE:
+            return self._quota
+        rules = self.rules
+        if not rules.enabled:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"{event.topic!r} keeps no message: retainer.enabled is false; send it without the "
+                "retain flag (over HTTP: POST with ?retain=false), or declare a table",
+                allow=["GET", "HEAD", "POST", "DELETE", "OPTIONS"],
+            )
+        if 0 < rules.payload_bytes_max < len(event.payload):
+            raise Error(
+                Code.TOO_LARGE,
+                f"a retained message has room for {rules.payload_bytes_max} bytes "
+                f"(retainer.max_payload_size), not {len(event.payload)}",
+            )
+        if self._bucket is not None and not self._bucket.take_if_room(1, self._now()):
+            raise Error(
+                Code.BUSY,
+                f"more than {rules.publish_rate:g} retained messages in a second "
+                "(retainer.max_publish_rate); try again in a second",
+                retry_after_seconds=1,
+            )
+        event.expires_at = self._expiry(event)
+        return self._quota
+
+    def _expiry(self, event: Event) -> float:
+        """Return when the message's time is over; 0 is never.
+
+        Its writer's word goes before the server's, and 0 from it means for good; the override goes
+        before both where it is shorter (E17).
+        """
+        rules = self.rules
+        own = (event.properties or {}).get(EXPIRY)
+        seconds = own if isinstance(own, int) else rules.expiry_seconds
+        override = rules.expiry_override_seconds
+        if override and (seconds or not rules.allow_never_expire):
+            seconds = min(seconds or override, override)
+        return self._now() + seconds if seconds else 0.0
+
+
+class Quota:
+    """How many messages may be kept: asked by the writer, one transaction after the other."""
+
+    __slots__ = ("_most", "_room", "_store", "_transaction")
+
+    def __init__(self, most: int, store: Store) -> None:
+        self._most = most
+        self._store = store
+        self._transaction: object = None
+        self._room = 0
+        """For how many more there is room in this transaction."""
+
+    def take(self, event: Event, record: Record | None, transaction: object) -> None:
+        """Count a write that is decided now; raises TOO_LARGE for a new message beyond the limit.
+
+        ``transaction`` is any object that belongs to it alone.
+        """
+        if transaction is not self._transaction:
+            self._transaction = transaction
+            self._room = self._most - self._store.count(None)
+            if self._room < COMMIT_BATCH_EVENTS_MAX:  # it may matter how many are the server's own
+                self._room += servers_own(self._store)
+        if event.kind == DELETE:
+            self._room += record is not None
+        elif record is None:
+            if self._room <= 0:
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"there are {self._most} retained messages already "
+                    f"(retainer.max_retained_messages), so {event.topic!r} gets none; delete some",
+                )
+            self._room -= 1
+
+
+def servers_own(store: Store) -> int:
+    """Return how many of the records of undeclared topics the server keeps for itself."""
+    return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)

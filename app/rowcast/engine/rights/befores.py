@@ -1,0 +1,48 @@
+"""What was before an event: the record that it replaced, where rules look at records.
+
+A reader that may see some of a table's records must be told what an event means to it, and that
+depends on whether it could see the record before. The writer thread knows that record, and leaves a
+copy with the event; for an event that is read from the log it is read from there too. Where the log
+no longer has it, nobody knows (UNSURE), and nothing is told.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
+from rowcast.store.store import Store
+
+UNSURE: Final = object()
+"""Nobody knows what was before."""
+
+_BEFORE: Final = object()
+
+
+def before_of(event: Event) -> object:
+    """Return the record before an event: an Event, None if there was none, or UNSURE."""
+    if event.kind == SNAPSHOT or event.encodings is None:
+        return UNSURE
+    return event.encodings.get(_BEFORE, UNSURE)
+
+
+def note_before(event: Event, record: Record | None) -> None:
+    """Leave what was before with an event; without its own past, which would grow for ever."""
+    if event.encodings is None:
+        event.encodings = {}
+    event.encodings[_BEFORE] = None if record is None else record.changed()
+
+
+def find_befores(store: Store, tables: Iterable[str], events: Sequence[Event]) -> None:
+    """Note what was before each of the tables' events, on a reader thread."""
+    ruled = frozenset(tables)
+    newest: dict[str, Event] = {}
+    for event in sorted(events, key=lambda event: event.seq):
+        table = event.table
+        if table is None or table.name not in ruled:
+            continue
+        before = newest.get(event.topic) or store.change(table, event.topic, event.seq - 1)
+        if before is None and store.trimmed(table):
+            continue
+        note_before(event, None if before is None or before.kind == DELETE else before)
+        if event.kind in RETAINED:
+            newest[event.topic] = event

@@ -1,0 +1,138 @@
+"""Topic rules: who may do what below which topics, as rows of ``$SYS/rules`` (FEATURES L6, L10).
+
+A row is a map: ``{"filter": "sensors/${username}/#", "effect": "allow", "actions": ["write"]}``. It
+is about the callers that it names by ``roles`` or ``users``, or else about everybody. With
+``attributes`` it is about parts of a table's records. What decides is said in ``policy.py``.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.patterns import Levels, filled
+from rowcast.core.right_limits import RULE_PATTERNS_MAX
+from rowcast.core.row_rules import CLIENT, USER, Facts
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.topics import check_filter
+
+ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer", "all")
+MEMBERS: Final = ("filter", "effect", "actions", "roles", "users", "attributes", "description")
+_PLACE: Final = re.compile(r"\$\{([^}]*)\}")
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"username": USER, "clientid": CLIENT}
+
+_ALLOWING: Final = {
+    "read": frozenset({"read", "subscribe", "all"}),
+    "subscribe": frozenset({"read", "subscribe", "all"}),
+    "write": frozenset({"write", "all"}),
+    "publish": frozenset({"write", "publish", "all"}),
+    "administer": frozenset({"administer"}),
+}
+"""Which of a rule's actions allow what is asked: who may watch a topic is given what is there."""
+_DENYING: Final = {
+    "read": frozenset({"read", "all"}),
+    "subscribe": frozenset({"read", "subscribe", "all"}),
+    "write": frozenset({"write", "all"}),
+    "publish": frozenset({"write", "publish", "all"}),
+    "administer": frozenset({"administer"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRule:
+    """One rule; ``name`` is its id."""
+
+    name: str
+    filter: str
+    allows: bool
+    actions: frozenset[str]
+    roles: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """What stands in the filter for facts of the caller, by how it is written there."""
+
+    def concerns(self, user: str, roles: frozenset[str]) -> bool:
+        """Tell whether it is about a caller."""
+        if not self.roles and not self.users:
+            return True
+        return user in self.users or bool(self.roles & roles)
+
+    def answers(self, action: str) -> bool:
+        """Tell whether it says anything of an action."""
+        return bool(self.actions & (_ALLOWING if self.allows else _DENYING)[action])
+
+    def patterns(self, facts: Facts) -> list[Levels]:
+        """Return what it selects for one caller: a claim with several values gives several."""
+        found: list[dict[str, str]] = [{}]
+        for place, path in self.places.items():
+            value = facts(path)
+            values = value if isinstance(value, list | tuple) else [value]
+            names = [str(item) if isinstance(item, str | int) else "" for item in values]
+            found = [names_so_far | {place: name} for names_so_far in found for name in names]
+        return [filled(self.filter, names) for names in found[:RULE_PATTERNS_MAX]]
+
+
+def rule_of(name: str, value: object) -> TopicRule:
+    """Read a row as a rule; raises INVALID that says what is wrong with it."""
+    if not isinstance(value, Mapping):
+        raise _wrong("is a map, such as " + _SAMPLE)
+    unknown = [key for key in value if key not in MEMBERS and key not in {"id", "_from"}]
+    if unknown:
+        raise _wrong(f"has no member {unknown[0]!r}{did_you_mean(str(unknown[0]), MEMBERS)}")
+    text, effect = value.get("filter"), value.get("effect", "allow")
+    if not isinstance(text, str) or not text:
+        raise _wrong("needs a filter, such as " + _SAMPLE)
+    if effect not in {"allow", "deny"}:
+        raise _wrong('has the effect "allow" or "deny"')
+    actions = _names(value, "actions")
+    for action in sorted(actions - set(ACTIONS)):
+        raise _wrong(f"knows no action {action!r}{did_you_mean(action, ACTIONS)}")
+    if not actions:
+        raise _wrong(f"names actions: any of {', '.join(ACTIONS)}")
+    attributes = _names(value, "attributes")
+    if attributes and (not text.endswith("/#") or set("+#") & set(text[:-2])):
+        raise _wrong("about attributes is about a whole table: its filter is such as Dog/#")
+    return TopicRule(
+        name,
+        text,
+        effect == "allow",
+        actions,
+        _names(value, "roles"),
+        _names(value, "users"),
+        attributes,
+        _places(text),
+    )
+
+
+_SAMPLE: Final = '{"filter": "home/#", "effect": "deny", "actions": ["write"], "roles": ["guest"]}'
+
+
+def _wrong(words: str) -> Error:
+    return Error(Code.INVALID, f"a rule {words}")
+
+
+def _names(value: Mapping[object, object], member: str) -> frozenset[str]:
+    items = value.get(member) or ()
+    if not isinstance(items, list | tuple) or not all(isinstance(i, str) and i for i in items):
+        raise _wrong(f'has {member} as a list of names, such as ["a", "b"]')
+    return frozenset(str(item) for item in items)
+
+
+def _places(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the places of a filter; raises INVALID for an unknown one or an illegal filter."""
+    places: dict[str, tuple[str, ...]] = {}
+    for match in _PLACE.finditer(text):
+        word = match[1]
+        path = _NAMES.get(word)
+        if path is None and word.startswith("user.") and len(word) > len("user."):
+            path = ("$user", word.removeprefix("user."))
+        if path is None:
+            raise _wrong(
+                f"has the unknown place {match[0]!r} in its filter; known are ${{username}}, "
+                "${clientid} and ${user.<claim>}"
+            )
+        places[match[0]] = path
+    check_filter(_PLACE.sub("x", text))
+    return places

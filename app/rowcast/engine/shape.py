@@ -1,0 +1,176 @@
+"""A table as the engine works with it: its compiled checker and what the server adds to a value.
+
+One shape for each declared table, made at start and shared by every door, so the same words refuse
+the same value everywhere (FEATURES A15). It knows nothing of topics' routes, callers or storage.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import cast
+
+from rowcast.codecs import JSON, RAW, decode, encode, is_structured
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, Event
+from rowcast.core.tables import Attribute, Role, Table, Type
+from rowcast.core.values import Checker, parse_id
+
+DATE_TYPES = {Type.DATE}
+TEXT_TYPES = {Type.STRING, Type.ID}
+
+
+class Shape:
+    """A declared table, compiled."""
+
+    __slots__ = (
+        "_numbered",
+        "_path_length",
+        "_restorer",
+        "checker",
+        "ends",
+        "expires",
+        "hides",
+        "key",
+        "managed",
+        "open",
+        "ruled",
+        "table",
+    )
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.checker = Checker(table)
+        self._restorer = Checker(_loose(table))
+        key = table.primary_key
+        self.key = key.name if key is not None else None
+        self._numbered = key is not None and key.type in {Type.INT, Type.LONG}
+        self._path_length = len(table.path) + 1 if table.path else 0
+        self.open = table.open
+        self.hides = table.hides
+        self.ruled = table.ruled
+        """Whether who may do what depends on what is in a record."""
+        times = {Role.CREATED_TIME, Role.UPDATED_TIME}
+        self.managed = tuple(item for item in table.attributes if item.role in times)
+        """Attributes whose value is the server's: times of creation and of the last change."""
+        self.expires = next(
+            (item.name for item in table.attributes if item.role is Role.EXPIRES_AT), None
+        )
+        self.ends = table.expiration_seconds > 0 or self.expires is not None
+        """Whether records end by themselves."""
+
+    def admit(self, event: Event) -> None:
+        """Check an event of this table and give it its decoded value.
+
+        Raises INVALID for bytes that cannot be decoded, UNSUPPORTED for a media type the table does
+        not take, UNPROCESSABLE for values of the wrong type.
+        """
+        if event.kind == DELETE:
+            return
+        value = self._decoded(event)
+        if value is event:  # plain bytes, which an open table takes as they are
+            return
+        checked = self.checker.check(value, partial=event.kind == MESSAGE)
+        if event.kind != MESSAGE:
+            checked = self.with_id(checked, event.topic)
+        event.decoded = checked
+        if checked is not value:
+            media_type = event.content_type if is_structured(event.content_type) else None
+            event.content_type = media_type or JSON
+            event.payload = encode(self.spell(checked, event.content_type), event.content_type)
+
+    def _decoded(self, event: Event) -> object:
+        """Return the value, or the event itself when its bytes are to be kept as they are."""
+        said = event.content_type
+        if said is not None and not is_structured(said):
+            if self.open:
+                return event
+            raise Error(
+                Code.UNSUPPORTED,
+                f"the table {self.table.name} takes values, not {said}; send JSON, CBOR or "
+                "MessagePack, with its Content-Type",
+            )
+        try:
+            value = decode(event.payload, said)
+        except Error:
+            if said is None and self.open:
+                event.content_type = RAW
+                return event
+            raise
+        event.content_type = said or JSON
+        return value
+
+    def check_id(self, record_id: str) -> None:
+        """Raise INVALID for an id that no record of the table can have."""
+        if self._numbered and record_id:
+            parse_id(self.table, record_id)
+
+    def with_id(self, value: object, topic: str) -> object:
+        """Return the value with its key as the topic says: the address wins over the body."""
+        key = self.key
+        if key is None or not isinstance(value, dict):
+            return value
+        wanted: object = topic[self._path_length :]
+        if self._numbered:
+            wanted = parse_id(self.table, str(wanted))
+        known = cast("dict[str, object]", value)
+        if key in known and known[key] == wanted and type(known[key]) is type(wanted):
+            return value
+        if key not in known:
+            return {key: wanted, **known}
+        return {key: wanted} | {name: item for name, item in known.items() if name != key}
+
+    def restore(self, value: object) -> object:
+        """Return a value of the log as it was written: of its types, nothing refused."""
+        return self._restorer.check(value, partial=True)
+
+    def spell(self, value: object, media_type: str) -> object:
+        """Return the value as this media type spells it: plain text for typed values in JSON."""
+        if self.checker.converts and media_type == JSON:
+            return self.checker.plain(value)
+        return value
+
+    def visible(self, value: object) -> object:
+        """Return the value without hidden attributes."""
+        return self.checker.visible(value) if self.hides else value
+
+    @staticmethod
+    def time_value(attribute: Attribute, seconds: float) -> object:
+        """Return a time, in seconds since 1970 (UTC), as the attribute's type writes it."""
+        moment = datetime.fromtimestamp(seconds, UTC)
+        if attribute.type in DATE_TYPES:
+            return moment
+        if attribute.type in TEXT_TYPES:
+            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return round(seconds * 1000)
+
+    def expiry(self, event: Event, now_seconds: float) -> float:
+        """Return when the record ends, in seconds since 1970; 0 for never (FEATURES A5, A6)."""
+        value = event.decoded
+        own = value.get(self.expires) if self.expires and isinstance(value, dict) else None
+        if isinstance(own, datetime):
+            return own.timestamp()
+        if isinstance(own, int | float):
+            return own / 1000
+        if isinstance(own, str):
+            return _seconds(own, f"{self.expires} of {event.topic}")
+        lives = self.table.expiration_seconds
+        return now_seconds + lives if lives else 0.0
+
+
+def _seconds(text: str, what: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Error(
+            Code.UNPROCESSABLE, f"{what} is no time: {text[:40]!r}; write 2030-01-31T12:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+
+
+def _loose(table: Table) -> Table:
+    """Return the table's types without its rules: what it once accepted, it takes back."""
+    attributes = tuple(
+        replace(item, role=None, required=False, digits=None)
+        for item in table.attributes
+        if item.stored
+    )
+    return replace(table, attributes=attributes, sealed=False)

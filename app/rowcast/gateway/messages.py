@@ -1,0 +1,161 @@
+"""From an event to a PUBLISH for another broker and back: payload, flags, properties, marks.
+
+Marks are user properties, for MQTT 5: who receives can put messages in their order, drop a double,
+and, if it is a Rowcast too, keep the newest of two values that crossed on the way (E26, H36, H41).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from rowcast.codecs import JSON
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.engine.contents import Contents
+from rowcast.engine.producers import put_mark
+from rowcast.engine.retained.retaining import EXPIRY
+from rowcast.engine.stamps import put_stamp, stamp_of
+
+ID: Final = "rowcast-id"
+"""The cursor of the event: the same for each copy of it."""
+AGAIN: Final = "rowcast-again"
+"""There may have been a copy before."""
+HISTORICAL: Final = "rowcast-historical"
+"""It waited for the broker; the value is its time of writing."""
+PATH: Final = "rowcast-path"
+"""The logs that it has been in, so that none takes it twice (H34)."""
+VERSION: Final = "rowcast-version"
+ORIGIN: Final = "rowcast-origin"
+PRODUCER: Final = "rowcast-producer"
+"""The mark by which another Rowcast knows a repeat (M8)."""
+LOW: Final = "rowcast-low"
+"""Below this number all is done: nobody needs to remember it."""
+_OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN, PRODUCER, LOW})
+
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is published to another broker."""
+
+    payload: bytes
+    retain: bool
+    properties: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends: the log, the bridge, and the number below which the bridge is done with all.
+
+    0: there is none, because what is sent was given up before.
+    """
+
+    epoch: str
+    bridge: str
+    low: int = 0
+
+
+def message_of(
+    event: Event, contents: Contents, sender: Sender, now: float, *, again: bool, waited: bool
+) -> Message | None:
+    """Return an event as it goes to another broker; None when its time is over.
+
+    A record is a retained message, its deletion an empty one; a value of a declared table is JSON.
+    """
+    if 0 < event.expires_at <= now:
+        return None
+    payload, media_type = _payload(event, contents)
+    given = event.properties or {}
+    properties: dict[str, Any] = {
+        name: given[name] for name in ("response_topic", "correlation_data") if name in given
+    }
+    if media_type is not None:
+        properties["content_type"] = media_type
+    if event.expires_at:
+        properties[EXPIRY] = max(1, round(event.expires_at - now))
+    properties["user_property"] = [
+        *(pair for pair in _pairs(given.get("user_property")) if pair[0] not in _OURS),
+        *_marks(event, sender, again=again, waited=waited),
+    ]
+    return Message(payload, event.kind != MESSAGE, properties)
+
+
+def as_feed(message: Message, told: bytes) -> Message:
+    """Return a message that tells of a change: not retained, with the marks of its event."""
+    return Message(told, False, message.properties | {"content_type": JSON})
+
+
+def _payload(event: Event, contents: Contents) -> tuple[bytes, str | None]:
+    if event.kind == DELETE:
+        return b"", None
+    if event.table is None:
+        return event.payload, event.content_type
+    try:
+        return contents.payload(event, JSON), JSON
+    except Error:  # plain bytes have no other form
+        return event.payload, event.content_type
+
+
+def _marks(event: Event, sender: Sender, *, again: bool, waited: bool) -> list[tuple[str, str]]:
+    epoch = sender.epoch
+    if not event.seq:
+        return [(PATH, epoch)]
+    version, origin = stamp_of(event, epoch)
+    marks = [(ID, f"{epoch}:{event.seq}"), (VERSION, str(version)), (ORIGIN, origin)]
+    marks.append((PRODUCER, f"{epoch}/{sender.bridge}:1:{event.seq}"))
+    if sender.low:
+        marks.append((LOW, str(sender.low)))
+    if again:
+        marks.append((AGAIN, "1"))
+    if waited:
+        marks.append((HISTORICAL, str(version)))
+    been = [value for name, value in _pairs((event.properties or {}).get("user_property"))
+            if name == PATH and value]  # fmt: skip
+    marks.append((PATH, ",".join([*been, epoch])))
+    return marks
+
+
+def _pairs(given: object) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in cast("Pairs", given or ())]
+
+
+def event_of(
+    topic: str, payload: bytes, qos: int, properties: Mapping[str, Any], writer: str, epoch: str
+) -> Event | None:
+    """Return the event that a message from another broker is here; None when it was here before.
+
+    ``properties`` are gmqtt's. Raises INVALID for a stamp that is none.
+    """
+    pairs = _pairs(properties.get("user_property"))
+    told = dict(pairs)
+    if epoch in told.get(PATH, "").split(","):
+        return None
+    retain = bool(properties.get("retain"))
+    kind = MESSAGE if not retain else PUT if payload else DELETE
+    media_type = _first(properties, "content_type")
+    event = Event(topic, kind, payload, media_type, qos, retain, client=writer)
+    kept: dict[str, object] = {}
+    for name in ("response_topic", "correlation_data", EXPIRY):
+        value = _first(properties, name)
+        if value is not None:
+            kept[name] = value
+    if pairs:
+        kept["user_property"] = [list(pair) for pair in pairs]
+    event.properties = kept or None
+    if VERSION in told:
+        put_stamp(event, told[VERSION], told.get(ORIGIN, ""))
+    if PRODUCER in told:
+        put_mark(event, told[PRODUCER], told.get(LOW))
+    return event
+
+
+def _first(properties: Mapping[str, Any], name: str) -> Any:
+    """Return a property; gmqtt gives a list of each."""
+    value = properties.get(name)
+    return value[0] if isinstance(value, list) else value
+
+
+def is_news(event: Event) -> bool:
+    """Tell whether a bridge carries this: an event, or a record that stands for events it lost."""
+    return event.kind in {PUT, "patch", DELETE, MESSAGE, SNAPSHOT}

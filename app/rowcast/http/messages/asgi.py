@@ -1,0 +1,54 @@
+"""What every HTTP door shares: the types of ASGI, a request's headers, and paths as topics.
+
+A path is a topic with ``/`` in front, percent-encoded; nothing else is done to it, so a record has
+the same name in a URL and in MQTT (FEATURES A11).
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+
+from rowcast.core.errors import Code, Error
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = dict[bytes, bytes]
+HeaderList = list[tuple[bytes, bytes]]
+
+_PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: what a path may hold as it is
+
+
+def headers_of(scope: Scope) -> Headers:
+    """Return the headers by lower-case name; repeated ones are one list (RFC 9110, 5.3)."""
+    listed: HeaderList = scope["headers"]
+    headers = dict(listed)
+    if len(headers) != len(listed):
+        headers.clear()
+        for name, value in listed:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+def text_of(headers: Headers, name: bytes) -> str | None:
+    """Return a header's value as text, None when it is absent."""
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1").strip()
+
+
+def topic_of(scope: Scope) -> str:
+    """Return the topic that a request's path names; raises INVALID for a path that is not UTF-8."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    try:
+        return (unquote_to_bytes(raw) if b"%" in raw else raw)[1:].decode()
+    except UnicodeDecodeError:
+        raise Error(
+            Code.INVALID, "the path is not UTF-8; percent-encode the bytes of its UTF-8 form"
+        ) from None
+
+
+def path_of(topic: str) -> str:
+    """Return the path of a topic, percent-encoded."""
+    return "/" + quote(topic, safe=_PATH_SAFE)

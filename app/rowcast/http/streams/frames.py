@@ -1,0 +1,166 @@
+"""Envelopes and frames: what SSE and WebSocket send for one event.
+
+The envelope is one for both and for every format, with its keys in this order: ``cursor``,
+``topic``, ``kind``, ``version``, ``value``, then the metadata if a reader asked for it. It is made
+at most once for each event and format, and so is the frame around it; all subscribers share the
+bytes (FEATURES D64; PERFORMANCE, point 8).
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
+from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
+from rowcast.core.meta import meta_of
+from rowcast.engine.branches.topic_rows import Row
+from rowcast.engine.engine import Engine
+from rowcast.engine.watch.gaps import Gap
+
+MARKS: Final = frozenset({CURRENT, RESET, GAP})
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})
+"""Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
+_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
+_JSON_END: Final = b"}"
+
+
+class Once:
+    """Makes something of an event once, and keeps it with the event for all who want the same."""
+
+    __slots__ = ("_key", "_make", "_snapshot_key")
+
+    def __init__(self, name: str, make: Callable[[Event], Any]) -> None:
+        self._key = name
+        self._snapshot_key = f"{name} snapshot"  # a record and its event share what is kept
+        self._make = make
+
+    def __call__(self, event: Event) -> Any:
+        """Return what ``make`` gives for the event."""
+        kept = event.encodings
+        if kept is None:
+            kept = event.encodings = {}
+        key = self._snapshot_key if event.kind == SNAPSHOT else self._key
+        made = kept.get(key)
+        if made is None:
+            made = kept[key] = self._make(event)
+        return made
+
+
+def _said(event: Event) -> tuple[str, str]:
+    """Return kind and topic as a reader is told: silence is told of the record itself."""
+    topic = event.topic
+    if topic.startswith(STALE_PREFIX):
+        return (FRESH if event.kind == DELETE else SILENT), topic.removeprefix(STALE_PREFIX)
+    return event.kind, topic
+
+
+class Frames:
+    """Makes what is sent for an event in one media type."""
+
+    def __init__(self, engine: Engine, media_type: str, *, meta: bool = False) -> None:
+        self.media_type = media_type
+        self.name = f"{media_type} meta" if meta else media_type
+        """What is kept on events under this name is the same for all readers."""
+        self._engine = engine
+        self._contents = engine.contents
+        self._meta = meta
+        self._shared = Once(f"envelope {self.name}", self.envelope)
+
+    def envelope(self, event: Event) -> bytes:
+        """Return the envelope."""
+        if self.media_type == JSON:
+            return self._json(event)
+        kind, topic = _said(event)
+        members: dict[str, object] = {
+            "cursor": self.cursor(event),
+            "topic": topic or None,
+            "kind": kind,
+            "version": event.version or None,
+        }
+        if isinstance(event, Gap):
+            members["gap"] = event.facts(self._engine.cursor)
+        elif event.kind in MARKS:
+            if event.kind != CURRENT:
+                members["value"] = event.decoded
+        elif event.kind != DELETE:
+            members["value"] = self._value(event)
+        return encode(members | self._told(event), self.media_type)
+
+    def _told(self, event: Event) -> dict[str, object]:
+        """Return where an event is from, for those who asked (FEATURES A17)."""
+        if not self._meta or event.kind in MARKS:
+            return {}
+        return meta_of(event, self._engine.reader.epoch)
+
+    def _json(self, event: Event) -> bytes:
+        """Put the envelope around the payload as it came, if that is JSON.
+
+        A line end in JSON is white space between tokens, so it may become a space.
+        """
+        cursor = self.cursor(event)
+        kind, topic = _said(event)
+        head = b'{"cursor":%b,"topic":%b,"kind":"%b","version":%b' % (
+            b'"%b"' % cursor.encode() if cursor else b"null",
+            encode(topic, JSON) if topic else b"null",
+            kind.encode(),
+            str(event.version).encode() if event.version else b"null",
+        )
+        told = self._told(event)
+        end = b"," + encode(told, JSON)[1:] if told else _JSON_END
+        if event.kind in {DELETE, CURRENT}:
+            return head + end
+        if isinstance(event, Gap):
+            return head + b',"gap":' + encode(event.facts(self._engine.cursor), JSON) + end
+        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
+
+    def _json_value(self, event: Event) -> bytes:
+        if event.kind in MARKS:
+            return encode(event.decoded, JSON)
+        if self._contents.structured(event):
+            return self._contents.payload(event, JSON)
+        return encode(self._contents.value(event), JSON)
+
+    def _value(self, event: Event) -> object:
+        return self._contents.spelled(event, self.media_type)
+
+    def cursor(self, event: Event) -> str | None:
+        """Return the position to continue from after an event; None for one that is not logged.
+
+        Nor has one a row that comes before the event itself: that is still to come.
+        """
+        if isinstance(event, Gap):
+            return self._engine.cursor(event.last) if event.last else None
+        if isinstance(event, Row) and event.leads:
+            return None
+        if event.seq or event.kind in MARKS:
+            return self._engine.cursor(event.seq)
+        return None
+
+    def block(self, event: Event) -> bytes:
+        """Return the envelope as a block of lines of an event stream (HTML, 9.2.6)."""
+        lines = []
+        kind, _ = _said(event)
+        if kind in NAMED:
+            lines.append(b"event: %b\n" % kind.encode())
+        if event.kind not in {SNAPSHOT, RESET}:  # a cut among these must begin anew
+            cursor = self.cursor(event)
+            if cursor:
+                lines.append(b"id: %b\n" % cursor.encode())
+        data = self.envelope(event)
+        if self.media_type != JSON:
+            data = b64encode(data)
+        lines.append(b"data: %b\n\n" % data)
+        return b"".join(lines)
+
+    def for_subscription(self, event: Event, number: int) -> bytes:
+        """Return the envelope with ``subscription`` as its last key.
+
+        Maps of CBOR and MessagePack begin with one byte of kind and size, at these sizes: one more
+        member is one more there, and its bytes at the end.
+        """
+        envelope: bytes = self._shared(event)
+        if self.media_type == JSON:
+            return b'%b,"subscription":%d}' % (envelope[:-1], number)
+        member = encode({"subscription": number}, self.media_type)
+        return bytes((envelope[0] + 1,)) + envelope[1:] + member[1:]

@@ -1,0 +1,231 @@
+"""What happens to clients, and to the server, as messages at ``$SYS/events/<client id>`` (O6).
+
+Who has no client id, such as a reader of SSE or WebSocket, is at ``$SYS/events/<door>/<user>``; the
+server itself at SERVER_TOPIC. They are messages in a part of the log of their own, so every door
+reads their past and watches them, and they push out nothing else.
+
+What comes at a greater rate than may be written is held back and counted: one message for each
+client and kind, with the last of it and how many those were, when there is room again. Order is
+kept for each client, but for what is counted together. A killed server said nothing of its end: the
+next start says so.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from rowcast.codecs import JSON, decode, encode
+from rowcast.core.buckets import Bucket
+from rowcast.core.callers import ALL, Caller, levels_of
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Error
+from rowcast.core.event_limits import (
+    EVENTS_HELD_CLIENTS_MAX,
+    EVENTS_HELD_SECONDS,
+    EVENTS_PER_CLIENT_PER_SECOND_MAX,
+    EVENTS_PER_SECOND_MAX,
+    EVENTS_RATED_CLIENTS_MAX,
+    EVENTS_TEXT_CHARS_MAX,
+)
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, Branch, TopicTable
+from rowcast.engine.engine import Engine
+from rowcast.engine.rows.system_rows import time_text
+from rowcast.engine.watch.gaps import Account
+from rowcast.engine.write import Unheard, Write
+
+log = logging.getLogger("rowcast.events")
+
+TABLE: Final = TopicTable(CLIENT_EVENTS, Branch(EVENTS_LEVEL))
+"""Their part of the log: it is made at the start, and never dropped."""
+SERVER_TOPIC: Final = f"{EVENTS_LEVEL}/server/process"
+STARTED: Final = "started"
+STOPPED: Final = "stopped"
+_WRITER: Final = Caller(user="$server", grants=ALL)
+
+Facts = dict[str, object]
+
+
+def topic_of(caller: Caller) -> str:
+    """Return where it is told what happens to a caller: a client id is one level, as in a URL."""
+    return f"{EVENTS_LEVEL}/{levels_of(caller)}"
+
+
+def _plain(value: object) -> object:
+    """Return a fact as JSON takes it: numbers that have names, and texts of strangers."""
+    if isinstance(value, str):
+        return value[:EVENTS_TEXT_CHARS_MAX].encode(errors="replace").decode()
+    return int(value) if isinstance(value, int) else value
+
+
+class Held:
+    """What was held back of one kind at one topic: the last of it, and how many."""
+
+    __slots__ = ("count", "facts")
+
+    def __init__(self) -> None:
+        self.facts: Facts = {}
+        self.count = 0
+
+
+class ClientEvents:
+    """The history of the clients of one server; hears of them as ``Hooks.witness``."""
+
+    def __init__(self, engine: Engine, now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._rate = Bucket(EVENTS_PER_SECOND_MAX, self._loop.time())
+        self._rates: OrderedDict[str, Bucket] = OrderedDict()
+        self._due: list[tuple[str, Facts]] = []
+        """What is written at the end of this turn."""
+        self._held: OrderedDict[str, dict[str, Held]] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+        self._missed: set[Account] = set()
+        """Of readers that were not passed on everything since the last look."""
+        self.left_out: dict[str, int] = {}
+        """How many there were, by kind, of clients for which there was no room."""
+        self.failures = 0
+        """Events that the disk refused."""
+        self._refused = Unheard(self._fail)
+
+    # -- the server --------------------------------------------------------------------------------
+
+    async def start(self, **facts: object) -> None:
+        """Tell that the server is there, and if the one before was killed; then hear of clients."""
+        last = await self._engine.reader.history(TABLE.branch, SERVER_TOPIC, 1)
+        before = decode(last[0].payload, JSON) if last else None
+        if isinstance(before, dict) and before.get("event") != STOPPED:
+            facts |= {"reason": "the server before this one did not stop in order"}
+            facts |= {"after": before.get("at")}
+        self._put(SERVER_TOPIC, {"event": STARTED, "at": self._at(), **facts})
+        self._engine.hooks.witness = self
+        self._engine.reader.account.noted = self._missed
+        self._arm()
+
+    def stop(self) -> None:
+        """Write what was held back, and that the server stops; hear of nothing more."""
+        self._engine.hooks.witness = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell_missed()
+        for topic in list(self._held):
+            self._release(topic)
+        self._tell_left_out()
+        self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._at()})
+        self._write()
+
+    def tell(self, what: str, facts: Facts) -> None:
+        """Tell what happened to the server itself."""
+        self._put(SERVER_TOPIC, {"event": what, "at": self._at(), **facts})
+
+    # -- clients -----------------------------------------------------------------------------------
+
+    def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
+        """Hear what happened to a caller; ``facts`` that are None are left out."""
+        topic = topic_of(caller)
+        told: Facts = {
+            "event": what,
+            "client_id": caller.client_id or None,
+            "user": caller.user,
+            "peer": caller.peer,
+            "door": caller.door,
+            "at": self._at(),
+        }
+        for name, value in facts.items():
+            if value is not None:
+                told[name] = _plain(value)
+        if topic not in self._held and self._has_room(topic):
+            self._put(topic, told)
+        else:
+            self._hold(topic, what, told)
+
+    def _at(self) -> str | None:
+        return time_text(self._now())
+
+    def _has_room(self, topic: str) -> bool:
+        """Tell whether an event of a client may be written now, and count it."""
+        now = self._loop.time()
+        return self._may_write(now) and self._own_rate(topic, now).take_if_room(1, now)
+
+    def _may_write(self, now: float) -> bool:
+        """Tell whether one more event of anybody may be written now, and count it."""
+        return not self._engine.committer.crowded and self._rate.take_if_room(1, now)
+
+    def _own_rate(self, topic: str, now: float) -> Bucket:
+        rates = self._rates
+        rate = rates.get(topic)
+        if rate is None:
+            if len(rates) >= EVENTS_RATED_CLIENTS_MAX:
+                rates.popitem(last=False)
+            rate = rates[topic] = Bucket(EVENTS_PER_CLIENT_PER_SECOND_MAX, now)
+        return rate
+
+    def _hold(self, topic: str, what: str, facts: Facts) -> None:
+        kinds = self._held.get(topic)
+        if kinds is None:
+            if len(self._held) >= EVENTS_HELD_CLIENTS_MAX:
+                self.left_out[what] = self.left_out.get(what, 0) + 1
+                return
+            kinds = self._held[topic] = {}
+        held = kinds.pop(what, None) or Held()
+        kinds[what] = held  # in the order of the last of each kind
+        held.facts, held.count = facts, held.count + 1
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_later(EVENTS_HELD_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Write what was held back, as far as the rates allow it now."""
+        self._arm()
+        self._tell_missed()
+        for topic in list(self._held):
+            now = self._loop.time()
+            if not self._may_write(now):
+                break
+            if self._own_rate(topic, now).take_if_room(1, now):
+                self._release(topic)
+        if not self._held:
+            self._tell_left_out()
+
+    def _tell_missed(self) -> None:
+        """Tell what readers were not passed on, by reason: it is counted anyway (M4)."""
+        while self._missed:
+            account = self._missed.pop()
+            counts = account.news()
+            if counts and account.caller is not None:
+                self("gap", account.caller, messages=sum(counts.values()), reasons=counts)
+
+    def _release(self, topic: str) -> None:
+        """Write what was held back at one topic, at most one event of each kind."""
+        for held in self._held.pop(topic).values():
+            more = {"count": held.count} if held.count > 1 else {}
+            self._put(topic, held.facts | more)
+
+    def _tell_left_out(self) -> None:
+        if self.left_out:
+            counts, self.left_out = self.left_out, {}
+            self._put(SERVER_TOPIC, {"event": "left_out", "at": self._at(), "counts": counts})
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def _put(self, topic: str, facts: Facts) -> None:
+        if not self._due:
+            self._loop.call_soon(self._write)
+        self._due.append((topic, facts))
+
+    def _write(self) -> None:
+        """Write what is due, together."""
+        due, self._due = self._due, []
+        events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
+        writes = [Write(event, _WRITER, self._refused) for event in events]
+        try:
+            self._engine.committer.submit(writes)
+        except Error as error:
+            for _ in writes:
+                self._fail(error)
+
+    def _fail(self, error: Error) -> None:
+        self.failures += 1
+        log.debug("an event of a client is not on disk: %s", error.message)

@@ -1,0 +1,381 @@
+"""One side of a connection: bytes in, whole and legal packets out.
+
+A ``Connection`` finds packets in a stream, knows which may come now (the table ``LEGAL``), and
+keeps what spans packets: the version, inbound Topic Aliases, a packet that is not yet all there.
+It is the same code for a server and for a client. It must not know sockets, time or sessions;
+sending, answering a violation and enforcing quotas are the owner's.
+
+Nearly every byte of a busy server passes ``_scan``, so that loop reads a PUBLISH without
+properties in place: no cursor, no copy but the payload's, and a topic that was seen before is one
+lookup. Everything else, and everything that looks wrong in any way, goes the careful way through
+``decode``.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Literal
+
+from rowcast.core.limits import MQTT_PACKET_BYTES_MAX
+from rowcast.mqtt.decode import READERS, check_first_byte, read_publish
+from rowcast.mqtt.packets import (
+    MQTT_5,
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Puback,
+    Pubcomp,
+    Publish,
+    Pubrec,
+    Pubrel,
+)
+from rowcast.mqtt.properties import Properties
+from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation, malformed, protocol_error
+from rowcast.mqtt.wire import Cursor, remaining_length
+
+Role = Literal["server", "client"]
+
+
+class State(Enum):
+    """Where a connection stands, as far as it decides which packets may come in."""
+
+    AWAITS_CONNECT = 1
+    AUTHENTICATES = 2
+    """A server that has not accepted a client with an Authentication Method yet."""
+    SERVES = 3
+    SERVES_WITH_AUTH = 4
+    AWAITS_CONNACK = 5
+    AWAITS_CONNACK_WITH_AUTH = 6
+    USES_3 = 7
+    USES_5 = 8
+    USES_5_WITH_AUTH = 9
+    CLOSED = 10
+
+
+_T = PacketType
+_BOTH_WAYS = {_T.PUBLISH, _T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP}
+_TO_SERVER = {*_BOTH_WAYS, _T.SUBSCRIBE, _T.UNSUBSCRIBE, _T.PINGREQ, _T.DISCONNECT}
+_TO_CLIENT = {*_BOTH_WAYS, _T.SUBACK, _T.UNSUBACK, _T.PINGRESP}
+
+LEGAL: dict[State, frozenset[PacketType]] = {
+    State.AWAITS_CONNECT: frozenset({_T.CONNECT}),  # MQTT-3.1.0-1
+    State.AUTHENTICATES: frozenset({_T.AUTH, _T.DISCONNECT}),  # MQTT-3.1.2-30
+    State.SERVES: frozenset(_TO_SERVER),  # MQTT-3.1.0-2; MQTT-4.12.0-7: no AUTH without a method
+    State.SERVES_WITH_AUTH: frozenset({*_TO_SERVER, _T.AUTH}),
+    State.AWAITS_CONNACK: frozenset({_T.CONNACK}),  # MQTT-3.2.0-1, MQTT-4.12.0-6
+    State.AWAITS_CONNACK_WITH_AUTH: frozenset({_T.CONNACK, _T.AUTH}),
+    State.USES_3: frozenset(_TO_CLIENT),
+    State.USES_5: frozenset({*_TO_CLIENT, _T.DISCONNECT}),  # MQTT-3.2.0-2: one CONNACK
+    State.USES_5_WITH_AUTH: frozenset({*_TO_CLIENT, _T.DISCONNECT, _T.AUTH}),
+    State.CLOSED: frozenset(),  # MQTT-3.14.4-1
+}
+"""The packet types that may come in, by state."""
+
+_PLAIN_PUBLISH = {
+    0x30 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
+    for qos in (0, 1, 2)
+    for dup in (0, 1 if qos else 0)
+    for retain in (0, 1)
+}
+"""The legal first bytes of a PUBLISH and what they say (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
+_PLAIN_ANSWERS: dict[int, type[Puback | Pubrec | Pubrel | Pubcomp]] = {
+    0x40: Puback, 0x50: Pubrec, 0x62: Pubrel, 0x70: Pubcomp,
+}  # fmt: skip
+"""First bytes of answers that are nearly always two bytes long: success, without properties."""
+
+_ONLY_SERVER_SENDS: dict[PacketType, frozenset[str]] = {
+    _T.PUBLISH: frozenset({"subscription_identifier"}),  # MQTT-3.3.4-6
+    _T.DISCONNECT: frozenset({"server_reference"}),  # MQTT 5, 3.14.2.2.5
+}
+_ONLY_CLIENT_SENDS: dict[PacketType, frozenset[str]] = {
+    _T.DISCONNECT: frozenset({"session_expiry_interval"}),  # MQTT-3.14.2-2
+}
+
+
+class Connection:
+    """Packets out of one byte stream, for the side that ``role`` names.
+
+    ``topics`` remembers topics by their bytes and may be shared by connections. A client gives the
+    version it connects with, and whether with an Authentication Method; a server learns both.
+    """
+
+    __slots__ = (
+        "_aliases",
+        "_buffer",
+        "_legal",
+        "_needed",
+        "_plain",
+        "_topics",
+        "packet_bytes_max",
+        "publishes",
+        "rest_bytes",
+        "role",
+        "state",
+        "topic_alias_maximum",
+        "version",
+    )
+
+    def __init__(
+        self,
+        role: Role,
+        packet_bytes_max: int = MQTT_PACKET_BYTES_MAX,
+        topics: dict[bytes, str] | None = None,
+        version: int = 0,
+        authentication: bool = False,
+    ) -> None:
+        self.role = role
+        self.packet_bytes_max = packet_bytes_max
+        """The greatest whole packet that is taken (MQTT 5, 3.1.2.11.4)."""
+        self.version = version
+        """3, 4 or 5; 0 until a server has read CONNECT."""
+        self.topic_alias_maximum = 0
+        """What the owner announced to its peer (MQTT 5, 3.1.2.11.5)."""
+        self.publishes = 0
+        """PUBLISH packets that were read, for those who look."""
+        self.rest_bytes = 0
+        """The bytes of their payloads; in MQTT 5 each with one more, which it begins with."""
+        self._topics = {} if topics is None else topics
+        self._aliases: dict[int, str] = {}
+        self._buffer = bytearray()
+        self._needed = 0
+        self._plain = False
+        self._legal: frozenset[PacketType] = frozenset()
+        self.state = State.CLOSED
+        if role == "server":
+            self._move(State.AWAITS_CONNECT)
+        elif authentication:
+            self._move(State.AWAITS_CONNACK_WITH_AUTH)
+        else:
+            self._move(State.AWAITS_CONNACK)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is taken: after a violation, a DISCONNECT or a refusing CONNACK."""
+        return self.state is State.CLOSED
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes wait for the rest of their packet."""
+        return len(self._buffer)
+
+    def lost(self) -> None:
+        """Hear that the peer is gone: what waits for the rest of its packet is let go at once."""
+        self._move(State.CLOSED)
+
+    def accept(self) -> None:
+        """Tell a server's connection that its CONNACK of success was sent.
+
+        Until then a client with an Authentication Method may send only AUTH and DISCONNECT
+        (MQTT-3.1.2-30); without a method it makes no difference.
+        """
+        if self.state is State.AUTHENTICATES:
+            self._move(State.SERVES_WITH_AUTH)
+
+    def receive(self, data: bytes) -> list[Packet | Violation]:
+        """Return the packets that are whole now, in order; a breach is the last item of all."""
+        packets: list[Packet | Violation] = []
+        if self.closed:
+            return packets
+        if self._buffer:
+            data = self._join(data)
+        try:
+            position = self._scan(data, packets)
+        except Violation as violation:
+            self._move(State.CLOSED)
+            packets.append(violation.with_traceback(None))  # or its frames would keep the data
+        else:
+            if position < len(data) and not self.closed:
+                self._buffer += data[position:]
+        return packets
+
+    def _join(self, data: bytes) -> bytes:
+        """Return the waiting bytes and the new ones; nothing while they make no whole packet."""
+        self._buffer += data
+        if len(self._buffer) < self._needed:
+            return b""
+        joined = bytes(self._buffer)
+        self._buffer.clear()
+        return joined
+
+    def _scan(self, data: bytes, packets: list[Packet | Violation]) -> int:
+        """Take all whole packets and return where the rest begins.
+
+        Long because it is the hot path: a call for each packet would cost as much as the packet.
+        """
+        append = packets.append
+        topics = self._topics
+        packet_bytes_max = self.packet_bytes_max
+        plain = self._plain
+        v5 = self.version == MQTT_5
+        end = len(data)
+        position = publishes = rest_bytes = 0
+        while position + 1 < end:
+            first = data[position]
+            size = data[position + 1]
+            start = position + 2
+            if size > 127:  # two length bytes; 0 sends all else the careful way
+                second = data[start] if start < end else 0
+                size = size & 127 | second << 7 if 0 < second < 128 else 0
+                start += 1
+            stop = start + size
+            if plain and stop <= end and stop - position <= packet_bytes_max:
+                if size > 3 and first in _PLAIN_PUBLISH:
+                    at = start + 2 + (data[start] << 8 | data[start + 1])
+                    topic = topics.get(data[start + 2 : at])
+                    if topic is not None:
+                        packet_id = 0
+                        if first > 0x31 and at + 2 <= stop:
+                            packet_id = data[at] << 8 | data[at + 1]
+                            at += 2
+                        # No properties (MQTT 5), and an identifier that is not 0 (QoS 1 and 2).
+                        bare = at < stop and not data[at] if v5 else at <= stop
+                        if bare and (packet_id or first < 0x32):
+                            publishes += 1
+                            rest_bytes += stop - at
+                            body = data[at + 1 : stop] if v5 else data[at:stop]
+                            qos, retain, dup = _PLAIN_PUBLISH[first]
+                            append(Publish(topic, body, qos, retain, dup, packet_id, None))
+                            position = stop
+                            continue
+                elif size == 2 and first in _PLAIN_ANSWERS:
+                    packet_id = data[start] << 8 | data[start + 1]
+                    if packet_id:
+                        append(_PLAIN_ANSWERS[first](packet_id, Reason.SUCCESS, None))
+                        position = stop
+                        continue
+            publishes = rest_bytes = self._count(publishes, rest_bytes)
+            after = self._take(data, position, packets)
+            if after < 0:
+                return position
+            position = after
+            plain = self._plain
+            v5 = self.version == MQTT_5
+        self._count(publishes, rest_bytes)
+        if position < end:
+            self._take(data, position, packets)  # one byte: judge it and wait
+        return position
+
+    def _count(self, publishes: int, rest_bytes: int) -> int:
+        self.publishes += publishes
+        self.rest_bytes += rest_bytes
+        return 0
+
+    def _take(self, data: bytes, position: int, packets: list[Packet | Violation]) -> int:
+        """Take one packet the careful way; return where the next begins, -1 when there is none."""
+        first = data[position]
+        kind = check_first_byte(first, self.version)
+        if kind not in self._legal:
+            raise protocol_error(f"{kind.name} must not be sent now: {self._expectation()}.")
+        size, start = remaining_length(data, position + 1)
+        if size < 0:
+            self._needed = 0
+            return -1
+        stop = start + size
+        if stop - position > self.packet_bytes_max:  # MQTT-3.1.2-24, MQTT-3.2.2-15; D58
+            raise Violation(
+                Reason.PACKET_TOO_LARGE,
+                f"A packet of {stop - position} bytes is over the limit of "
+                f"{self.packet_bytes_max}; send less at once.",
+            )
+        if stop > len(data):
+            self._needed = stop - position
+            return -1
+        packet = self._read(kind, first & 15, Cursor(data, start, stop))
+        follow = _FOLLOW.get(kind)
+        if follow is not None:
+            follow(self, packet)
+        if self.version == MQTT_5 and start - position > 2 and not data[start - 1]:
+            raise malformed("The Remaining Length must use as few bytes as it can.")  # MQTT-1.5.5-1
+        packets.append(packet)
+        return -1 if self.state is State.CLOSED else stop
+
+    def _read(self, kind: PacketType, flags: int, cursor: Cursor) -> Packet:
+        """Read one packet's body, all of it."""
+        if kind == PacketType.PUBLISH:
+            publish = read_publish(cursor, flags, self.version, self._topics)
+            self._count(1, len(publish.payload) + (self.version == MQTT_5))
+            packet: Packet = publish
+        else:
+            packet = READERS[kind](cursor, flags, self.version)
+        cursor.finish()
+        return packet
+
+    def _expectation(self) -> str:
+        names = ", ".join(sorted(kind.name for kind in self._legal))
+        return f"a {self.role} takes {names} here"
+
+    def _move(self, state: State) -> None:
+        self.state = state
+        self._legal = LEGAL[state]
+        self._plain = PacketType.PUBLISH in self._legal
+        if state is State.CLOSED:
+            self._buffer.clear()
+
+    def _on_connect(self, packet: Connect) -> None:
+        self.version = packet.version
+        if packet.properties and "authentication_method" in packet.properties:
+            self._move(State.AUTHENTICATES)
+        else:
+            self._move(State.SERVES)
+
+    def _on_connack(self, packet: Connack) -> None:
+        if packet.reason:
+            self._move(State.CLOSED)
+        elif self.version != MQTT_5:
+            self._move(State.USES_3)
+        elif self.state is State.AWAITS_CONNACK_WITH_AUTH:
+            self._move(State.USES_5_WITH_AUTH)
+        else:
+            self._move(State.USES_5)
+
+    def _on_publish(self, packet: Publish) -> None:
+        """Put the topic in the place of its alias (MQTT 5, 3.3.2.3.4)."""
+        properties = packet.properties
+        if properties is None:
+            return
+        self._check_sender(PacketType.PUBLISH, properties)
+        alias = properties.pop("topic_alias", 0)
+        if not isinstance(alias, int) or not alias:
+            return
+        packet.properties = properties or None
+        if alias > self.topic_alias_maximum:  # MQTT-3.3.2-9, MQTT-3.3.2-10
+            raise Violation(
+                Reason.TOPIC_ALIAS_INVALID,
+                f"The Topic Alias {alias} is over the maximum of {self.topic_alias_maximum}.",
+            )
+        if packet.topic:
+            self._aliases[alias] = packet.topic
+        elif alias in self._aliases:
+            packet.topic = self._aliases[alias]
+        else:  # MQTT 5, 3.3.4
+            raise protocol_error(f"The Topic Alias {alias} has no topic; send the topic first.")
+
+    def _on_disconnect(self, packet: Disconnect) -> None:
+        if self.role == "client" and packet.reason == Reason.DISCONNECT_WITH_WILL_MESSAGE:
+            raise protocol_error("Only a client may ask for its will (MQTT 5, 3.14.2.1).")
+        self._check_sender(PacketType.DISCONNECT, packet.properties)
+        self._move(State.CLOSED)
+
+    def _on_auth(self, packet: Auth) -> None:
+        foreign = Reason.SUCCESS if self.role == "server" else Reason.RE_AUTHENTICATE
+        if packet.reason == foreign:  # MQTT 5, table 3-14
+            raise protocol_error(f"An AUTH to a {self.role} must not carry {foreign.name}.")
+
+    def _check_sender(self, kind: PacketType, properties: Properties) -> None:
+        """Refuse properties that only the other side may send."""
+        foreign = _ONLY_SERVER_SENDS if self.role == "server" else _ONLY_CLIENT_SENDS
+        for name in foreign.get(kind, ()):
+            if properties and name in properties:
+                raise protocol_error(f"{name} must not be sent to a {self.role}.")
+
+
+_FOLLOW: dict[PacketType, Callable[..., None]] = {
+    PacketType.CONNECT: Connection._on_connect,
+    PacketType.CONNACK: Connection._on_connack,
+    PacketType.PUBLISH: Connection._on_publish,
+    PacketType.DISCONNECT: Connection._on_disconnect,
+    PacketType.AUTH: Connection._on_auth,
+}
+"""What a connection does about a packet before it hands it over."""

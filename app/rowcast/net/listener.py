@@ -1,0 +1,53 @@
+"""A port that is listened on: each connection that comes in is given a protocol.
+
+It owns the listening socket and nothing else: the connections belong to who made the protocols, and
+ends them. It has no task (FEATURES D5).
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from rowcast.core.entry_limits import LISTEN_BACKLOG
+
+
+class Listener:
+    """Accepts connections on one address."""
+
+    def __init__(self, make: Callable[[], asyncio.Protocol], host: str, port: int) -> None:
+        self._make = make
+        self._host = host
+        self._port = port
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also when 0 was asked for."""
+        if self._server is None or not self._server.sockets:
+            return self._port
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Begin to accept. Raises OSError when the port cannot be had."""
+        self._server = await asyncio.get_running_loop().create_server(
+            self._make, sock=_bound(self._host, self._port), backlog=LISTEN_BACKLOG
+        )
+
+    def stop(self) -> None:
+        """Accept no more."""
+        if self._server is not None:
+            self._server.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address; raises OSError when the port cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only on sockets that say they are TCP.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,0 +1,178 @@
+"""One server, spoken to over its public HTTP: no way in that others lack.
+
+What only reads is tried again when the connection is lost or the server is busy, a bounded number
+of times, so that a restart of the server fails no job. An object of this class goes to Spark's
+workers, so it holds words only; each process has a connection of its own.
+"""
+
+import base64
+import json
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, cast
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from rowcast.codecs import json_text
+from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import (
+    REMOTE_ANSWER_SECONDS,
+    REMOTE_PAUSE_SECONDS,
+    REMOTE_SERVERS_MAX,
+    REMOTE_TRIES,
+)
+
+LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Answers that another try may change."""
+NDJSON: Final = "application/x-ndjson"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Where a server is, and as whom it is asked."""
+
+    url: str
+    authorization: str = field(default="", repr=False)
+    authority: str = ""
+    """File of the certificates that are trusted, if not those that this machine trusts."""
+
+    @classmethod
+    def of(cls, url: str, user: str, password: str, token: str, authority: str) -> "Remote":
+        """Return a server; a user and password may stand in its URL, before the host and ``@``."""
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise Error(
+                Code.INVALID, f"url: {url!r} is no address; write it as http://127.0.0.1:9926"
+            )
+        user, password = user or parts.username or "", password or parts.password or ""
+        host = parts.netloc.rpartition("@")[2]
+        plain = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        said = ""
+        if token:
+            said = f"Bearer {token}"
+        elif user:
+            said = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+        return cls(plain, said, authority)
+
+    def get(self, path: str) -> object:
+        """Return a JSON value."""
+        return json.loads(self._tried("GET", path, {"accept": "application/json"}).content)
+
+    def head(self, path: str) -> Mapping[str, str]:
+        """Return the headers of an answer."""
+        return self._tried("HEAD", path, {}).headers
+
+    def part(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes of a file from ``start`` up to, not with, ``end``."""
+        answer = self._tried("GET", path, {"range": f"bytes={start}-{end - 1}"})
+        if answer.status_code != httpx.codes.PARTIAL_CONTENT:
+            return answer.content[start:end]
+        return answer.content
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Give the lines of an answer as they come; a lost connection is the caller's."""
+        headers = {"accept": NDJSON}
+        with self._http.stream("GET", self.url + path, headers=headers) as answer:
+            if answer.is_error:
+                answer.read()
+                _refuse(answer)
+            yield from _split(answer.iter_bytes())
+
+    def send(self, method: str, path: str, value: object, *, again: bool = True) -> object:
+        """Send a value and return the answer's; ``again``: it may be repeated without harm."""
+        body = b"" if value is None else json_text.encode(value)
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        answer = self._tried(method, path, headers, body, REMOTE_TRIES if again else 1)
+        return json.loads(answer.content) if answer.content else None
+
+    def _tried(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        tries: int = REMOTE_TRIES,
+    ) -> httpx.Response:
+        for attempt in range(1, tries + 1):
+            try:
+                answer = self._http.request(
+                    method, self.url + path, headers=dict(headers), content=body
+                )
+            except httpx.TransportError as error:
+                if attempt == tries:
+                    raise self.nobody(error) from error
+            else:
+                if answer.status_code not in AGAIN or attempt == tries:
+                    _refuse(answer)
+                    return answer
+            pause(attempt)
+        raise AssertionError("unreachable")
+
+    def nobody(self, error: Exception) -> Error:
+        """Return what to say when nobody answers."""
+        return Error(
+            Code.BUSY,
+            f"{self.url} does not answer ({error}); is the server running, and this its address?",
+        )
+
+    @property
+    def _http(self) -> httpx.Client:
+        return _client(self)
+
+
+@lru_cache(REMOTE_SERVERS_MAX)
+def _client(remote: Remote) -> httpx.Client:
+    verify: ssl.SSLContext | bool = True
+    if remote.authority:
+        verify = ssl.create_default_context(cafile=remote.authority)
+    return httpx.Client(
+        timeout=REMOTE_ANSWER_SECONDS,
+        headers={"authorization": remote.authorization} if remote.authorization else {},
+        # Through a proxy of the environment only when the server is elsewhere.
+        trust_env=urlsplit(remote.url).hostname not in LOCAL,
+        verify=verify,
+    )
+
+
+def pause(attempt: int) -> None:
+    """Wait before another attempt, longer each time."""
+    time.sleep(REMOTE_PAUSE_SECONDS * 2 ** (attempt - 1))
+
+
+def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Give whole lines of pieces of any size."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line for line in whole if line)
+    if rest:
+        yield rest
+
+
+def _refuse(answer: httpx.Response) -> None:
+    """Raise what a server refused, in its own words."""
+    if not answer.is_error:
+        return
+    code, words = _problem(answer)
+    path = answer.request.url.path
+    raise Error(code, f"{answer.request.method} {path}: {words}", status=answer.status_code)
+
+
+def _problem(answer: httpx.Response) -> tuple[Code, str]:
+    try:
+        told = cast("dict[str, object]", json.loads(answer.content))
+        return Code(str(told.get("code"))), str(told.get("detail"))
+    except (ValueError, AttributeError):
+        status = answer.status_code
+        code = Code.GONE if status == httpx.codes.GONE else Code.INTERNAL
+        return code, f"{status} {answer.reason_phrase}"
+
+
+def path_of(*levels: str) -> str:
+    """Return the URL path of some levels of a topic, or of files; ``$`` is left as it is."""
+    return "/" + "/".join(quote(level, safe="$=") for text in levels for level in text.split("/"))

@@ -1,0 +1,133 @@
+"""Tables: types with ``@table``, where they are exported, and how long they keep what.
+
+Names are checked here, because they become names of SQL tables, first levels of topics and paths of
+URLs at once.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
+
+from rowcast.core.errors import Error
+from rowcast.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
+from rowcast.core.tables import DATABASE, Logs, Table
+from rowcast.core.topics import check_topic
+from rowcast.schema.arguments import Arguments
+from rowcast.schema.attributes import Types, description, directives
+from rowcast.schema.names import database_argument, name_node, own_name
+from rowcast.schema.partition import partition_of
+from rowcast.schema.problems import Problems
+from rowcast.schema.rights import with_rights
+from rowcast.schema.vocabulary import RESERVED_PATHS, RESERVED_TABLE_PREFIXES
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DOORS: Final = ("rest", "mqtt", "ws", "sse")
+
+
+def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) -> Table:
+    """Return the table that a type with ``@table`` declares."""
+    words = directives(node)
+    settings = Arguments(words["table"], problems)
+    exports = Arguments(words["export"], problems) if "export" in words else None
+    _check_name(node, problems)
+    for argument in ("eviction", "scanInterval"):  # harmless, but not to be nonsense
+        settings.seconds(argument)
+    for argument in ("replicate", "audit"):
+        settings.boolean(argument)
+    logs = settings.choice("logs", [item.value for item in Logs])
+    attributes = types.of_table(node)
+    table = Table(
+        name=types.table_name(node.name.value),
+        path=None if exports is None else _path(exports, node, problems),
+        attributes=attributes,
+        database=_database(settings, problems),
+        sealed="sealed" in words,
+        logs=Logs(logs) if logs else Logs.ALL,
+        expiration_seconds=settings.seconds("expiration") or 0,
+        history_seconds=settings.seconds("history") or 0,
+        history_events=settings.count("maxCount") or 0,
+        history_bytes=settings.size("maxBytes") or 0,
+        deadline_seconds=_deadline(words, problems),
+        partition=partition_of(settings, attributes),
+        delivers_latest=_policy(words, problems) == "latest",
+        hidden_from=_hidden_from(exports),
+        description=description(node),
+    )
+    return with_rights(node, table, problems)
+
+
+def _check_name(node: ObjectTypeDefinitionNode, problems: Problems) -> None:
+    name, blamed = own_name(node), name_node(node)
+    _check_identifier(blamed, name, problems)
+    prefix = next((item for item in RESERVED_TABLE_PREFIXES if name.lower().startswith(item)), "")
+    if prefix:
+        problems.at(blamed, f'"{name}" begins with "{prefix}", which is kept for the server')
+
+
+def _check_identifier(node: Node, name: str, problems: Problems) -> None:
+    if _IDENTIFIER.fullmatch(name) is None or len(name) > IDENTIFIER_CHARS_MAX:
+        problems.at(
+            node,
+            f'"{name[:80]}" cannot name a table or database: use at most {IDENTIFIER_CHARS_MAX}'
+            " letters, digits and underscores",
+        )
+
+
+def _database(settings: Arguments, problems: Problems) -> str:
+    argument = database_argument(settings)
+    name = settings.text(argument)
+    if name is None:
+        return DATABASE
+    _check_identifier(settings.value_node(argument), name, problems)
+    return name
+
+
+def _hidden_from(exports: Arguments | None) -> frozenset[str]:
+    if exports is None:
+        return frozenset()
+    return frozenset(door for door in _DOORS if exports.boolean(door) is False)
+
+
+def _deadline(words: Mapping[str, DirectiveNode], problems: Problems) -> float:
+    """Return after which silence a record is stale; 0 for never."""
+    node = words.get("deadline")
+    if node is None:
+        return 0
+    if "export" not in words:
+        problems.at(node, "@deadline needs @export: without, there is no topic to tell it at")
+    after = Arguments(node, problems)
+    seconds = after.seconds("after")
+    if after.value_node("after") is node:
+        problems.at(node, '@deadline needs a time, such as @deadline(after: "30s")')
+    elif seconds is not None and seconds < DEADLINE_SECONDS_MIN:
+        problems.at(after.value_node("after"), f"a deadline is at least {DEADLINE_SECONDS_MIN:g} s")
+    return seconds or 0
+
+
+def _policy(words: Mapping[str, DirectiveNode], problems: Problems) -> str | None:
+    """Return what a reader that is behind gets: every event, or the latest of each record."""
+    node = words.get("deliver")
+    if node is None:
+        return None
+    settings = Arguments(node, problems)
+    if settings.value_node("policy") is node:
+        problems.at(node, '@deliver needs a policy, such as @deliver(policy: "latest")')
+    return settings.choice("policy", ["every", "latest"])
+
+
+def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:
+    """Return where a table is exported; empty for the root, which takes what no other path does."""
+    name = exports.text("name")
+    path = node.name.value if name is None else name.strip("/")
+    blamed = exports.value_node("name")
+    first = path.partition("/")[0]
+    if first in RESERVED_PATHS or path.startswith("$"):
+        problems.at(blamed, f'"{first}" is a path of the server itself; export it by another name')
+    try:
+        if path:
+            check_topic(path)
+    except Error as error:
+        problems.at(blamed, f"the name cannot begin topics: {error.message}")
+    return path

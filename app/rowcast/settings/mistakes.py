@@ -1,0 +1,80 @@
+"""What is wrong with a value of a setting, in words that say how to mend it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from rowcast.core.limits import CONFIG_SHOWN_CHARS_MAX
+from rowcast.core.suggestions import did_you_mean
+
+_SECTIONS: Final = ("gateway", "brokers")
+"""A list of sections that hold passwords: of one only single members are ever shown."""
+
+_SHOWN_NEVER: Final = frozenset({"password", "host"})
+"""Who writes a URL for a host writes the password into it."""
+
+_SHAPES: Final = {
+    "tuple_type": "should be a list",
+    "model_type": "should be a section, names with a value each",
+}
+
+
+def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> str:
+    """Return what follows the name of the setting; never anything that may be a password."""
+    loc = details["loc"]
+    if details["type"] == "missing":
+        return "is missing"
+    if details["type"] == "extra_forbidden":
+        names = _names(root, loc[:-1])
+        near = did_you_mean(str(loc[-1]), names)
+        return f"is not a setting{near or '; there are ' + ', '.join(names)}"
+    message = _SHAPES.get(details["type"]) or details["msg"].removeprefix("Value error, ")
+    message = message.removeprefix("Input ").partition(", unable to")[0]
+    if details["type"] == "value_error" and _is_named(details["input"], message):
+        return message
+    if secret or _hides(loc, details["input"]):
+        return message
+    return f"{message}, not {_shown(details['input'])}"
+
+
+def _shown(given: object) -> str:
+    """Return a value as a person wrote it, cut where it is long."""
+    try:
+        text = repr(given)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of so many digits"
+    most = CONFIG_SHOWN_CHARS_MAX
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _is_named(given: object, message: str) -> bool:
+    """Tell whether a sentence of our own names what is wrong in what was given."""
+    return isinstance(given, dict | list) or repr(given) in message
+
+
+def _hides(loc: Sequence[int | str], given: object) -> bool:
+    if tuple(loc[:2]) != _SECTIONS:
+        return False
+    return (
+        len(loc) <= len(_SECTIONS) + 1 or loc[-1] in _SHOWN_NEVER or isinstance(given, dict | list)
+    )
+
+
+def _names(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
+    """Return the names that a section has, by the way to it."""
+    for part in loc:
+        for name, field in model.model_fields.items():  # no place in a list, no name in a map
+            if part in (name, field.alias):
+                model = next(_models(field.annotation), model)
+                break
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Give the sections that an annotation is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -1,0 +1,65 @@
+"""What settings are made of: a section, and the kinds of values that stand in one."""
+
+import re
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from rowcast.core.limits import CONFIG_NUMBER_MAX, CONFIG_SECONDS_MAX
+from rowcast.core.places import is_url, not_local
+
+
+def not_a_switch(value: object) -> object:
+    """Refuse what YAML reads as a switch where a number is meant."""
+    if isinstance(value, bool):
+        raise ValueError("should be a number")  # noqa: TRY004 - pydantic's protocol
+    return value
+
+
+def nothing(value: object) -> object:
+    """Read how a person says that there is none; YAML reads ``off`` as a switch."""
+    said = value.strip().lower() if isinstance(value, str) else value
+    return (
+        None if said is None or said is False or said in ("none", "null", "off", "false") else value
+    )
+
+
+def host_name(value: str) -> str:
+    """Refuse what is more than the name of a host."""
+    if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", value):
+        raise ValueError("should be a name such as rows.example, without scheme, port or path")
+    return value
+
+
+def network_name(value: str) -> str:
+    """Refuse what is no address and no network."""
+    try:
+        return str(ip_network(value))
+    except ValueError:
+        raise ValueError(
+            "should be an address or a network, such as 10.0.0.1 or 10.1.0.0/16"
+        ) from None
+
+
+def local_place(path: Path) -> Path:
+    """Refuse a URL, which would be made a directory of that name."""
+    if is_url(str(path)):
+        raise ValueError(not_local(str(path)))
+    return path.expanduser()
+
+
+Number = Annotated[int, BeforeValidator(not_a_switch)]
+Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_SECONDS_MAX)]
+Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
+CountOfBytes = Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)]
+PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
+Place = Annotated[Path, AfterValidator(local_place)]
+PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]
+
+
+class Section(BaseModel):
+    """Settings that belong together; frozen, and closed to names that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

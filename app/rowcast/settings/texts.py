@@ -1,0 +1,74 @@
+"""YAML of an operator's, taken apart: bounded, and whatever is wrong with it is a sentence.
+
+PyYAML goes into the depth by recursion, expands what refers to itself without end, and fails in
+ways of its own where a tag does not fit its text. It must not know settings.
+"""
+
+from typing import Final
+
+import yaml
+
+from rowcast.core.limits import CONFIG_DEPTH_MAX, CONFIG_NODES_MAX
+
+_TOO_MUCH: Final = (
+    f"has values nested more than {CONFIG_DEPTH_MAX} deep, or more than {CONFIG_NODES_MAX} of them "
+    "with all that references (*) stand for; write less"
+)
+
+_UNWRITABLE: Final = frozenset(("\0", *map(chr, range(0xD800, 0xE000))))
+
+
+def composed(text: str) -> yaml.Node | None:
+    """Return the tree of a text, None of an empty one. Raises ValueError."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except RecursionError:
+        raise ValueError(_TOO_MUCH) from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from error
+    if root is not None:
+        _nodes(root, {}, CONFIG_DEPTH_MAX)
+    return root
+
+
+def value_of(node: yaml.Node) -> object:
+    """Return the value that a part of a tree spells. Raises ValueError."""
+    try:
+        value: object = yaml.SafeLoader("").construct_document(node)
+    except Exception as error:  # a library reads what a tag says of any text
+        tag = node.tag.rpartition(":")[2]
+        line = node.start_mark.line + 1
+        raise ValueError(f"is not YAML: something on line {line} is no {tag}") from error
+    return value
+
+
+def read(text: str) -> object:
+    """Return the value of a text. Raises ValueError."""
+    root = composed(text)
+    return None if root is None else value_of(root)
+
+
+def is_writable(value: object) -> bool:
+    """Tell whether all texts of a value can be names of files and hosts: no NUL, no surrogate."""
+    if isinstance(value, str):
+        return _UNWRITABLE.isdisjoint(value)
+    if isinstance(value, dict):
+        return all(map(is_writable, (*value, *value.values())))
+    return not isinstance(value, list | tuple) or all(map(is_writable, value))
+
+
+def _nodes(node: yaml.Node, known: dict[int, int], below: int) -> int:
+    """Count the parts of a tree, those that are referred to again each time."""
+    if id(node) in known:
+        return known[id(node)]
+    if below == 0:
+        raise ValueError(_TOO_MUCH)
+    count = 1
+    parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+    for part in parts:
+        for each in part if isinstance(part, tuple) else (part,):
+            count += _nodes(each, known, below - 1)
+            if count > CONFIG_NODES_MAX:
+                raise ValueError(_TOO_MUCH)
+    known[id(node)] = count
+    return count

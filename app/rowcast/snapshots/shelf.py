@@ -1,0 +1,270 @@
+"""The shelf: the directory where snapshots stand, and how one comes to stand there.
+
+    newest -> 000000000000001042      only ever a complete one; replaced in one step
+    000000000000001042/               a snapshot, named by its cut; never changed
+    changes/                          pages of the log after it
+    .making-<word>/                   under construction; readers look past names with a dot
+    .lock                             held by the one program that makes something here
+
+What is made is written and flushed below a hidden name, then renamed: a reader sees all of it or
+nothing, and a power cut leaves what was there before. The lock goes with its program, however that
+ends, so whatever hidden directory is there when somebody gets it is dead, and is removed.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
+from pathlib import Path
+from typing import IO, Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file, open_to_append, tighten
+
+NEWEST: Final = "newest"
+_LOCK: Final = ".lock"
+_HELD: Final = "manifest.json"
+"""The file whose shared lock (flock) pins a snapshot."""
+MAKING: Final = ".making-"
+_NAME: Final = re.compile(r"[0-9]{18}(-[0-9]+)?")
+_NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
+
+
+def name_of(seq: int, again: int = 0) -> str:
+    """Return what the snapshot of a cut is called; ``again``: others of the cut are there."""
+    return f"{seq:018d}-{again}" if again else f"{seq:018d}"
+
+
+class Shelf:
+    """The directory of snapshots."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def names(self) -> list[str]:
+        """Return the snapshots that are there, the oldest cut first."""
+        with suppress(FileNotFoundError):
+            found = [item.name for item in self.directory.iterdir() if item.is_dir()]
+            return sorted(filter(_NAME.fullmatch, found), key=_order)
+        return []
+
+    def newest(self) -> str | None:
+        """Return the snapshot that ``newest`` names; None without any."""
+        with suppress(OSError):
+            return (self.directory / NEWEST).readlink().name
+        return None
+
+    def place(self, name: str) -> Path:
+        """Return where a snapshot is; ``newest`` and a cut's plain number are names, too."""
+        known = self.newest() if name == NEWEST else name.rpartition(":")[2]
+        if known and known.isdigit():
+            known = name_of(int(known))
+        if not known or known not in self.names():
+            there = ", ".join(self.names()[-5:]) or "none yet"
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no snapshot {name} in {self.directory}; there are: {there}",
+            )
+        return self.directory / known
+
+    @contextmanager
+    def making(self) -> Iterator["Making"]:
+        """Hold the lock, with a directory to build something in; it is gone at the end."""
+        with self._lock():
+            self._sweep()
+            place = self.directory / f"{MAKING}{secrets.token_hex(4)}"
+            place.mkdir(DIRECTORY_MODE)
+            try:
+                yield Making(self, place)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a snapshot: first out of sight, then its files."""
+        place = self.place(name)
+        with self._lock():
+            self._sweep()
+            gone = self.directory / f"{MAKING}{secrets.token_hex(4)}"
+            left = [known for known in self.names() if known != place.name]
+            if self.newest() == place.name:
+                self.point(left[-1] if left else None)
+            place.rename(gone)
+            flush_directory(self.directory)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def keep(self, count: int, since_seconds: float = 0) -> list[str]:
+        """Remove all but so many of the newest, and those older than a time; return what is gone.
+
+        No ``count`` is any number. The newest stays, and what is being read (``pin``).
+        """
+        gone: list[str] = []
+        names = self.names()
+        many = frozenset(names[:-count] if count else ())
+        for name in names:
+            old = (self.directory / name).stat().st_mtime < since_seconds
+            if name == self.newest() or not (old or name in many):
+                continue
+            with self._free(name) as free:
+                if free:
+                    self.remove(name)
+                    gone.append(name)
+        return gone
+
+    @contextmanager
+    def pin(self, name: str) -> Iterator[Path]:
+        """Hold a snapshot: as long as somebody does, ``keep`` leaves it."""
+        place, held = self._held(name)
+        with held:
+            yield place
+
+    def _held(self, name: str) -> tuple[Path, IO[bytes]]:
+        """Lock a snapshot's manifest; of one that was removed meanwhile, look again."""
+        while True:
+            place = self.place(name)
+            try:
+                held = (place / _HELD).open("rb")
+            except FileNotFoundError:
+                if place.exists():
+                    raise Error(
+                        Code.INVALID, f"{place} has no {_HELD}; remove it and take another"
+                    ) from None
+                continue
+            fcntl.flock(held, fcntl.LOCK_SH)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(held.fileno()), (place / _HELD).stat()):
+                    return place, held
+            held.close()
+
+    @contextmanager
+    def _free(self, name: str) -> Iterator[bool]:
+        """Keep readers from beginning with a snapshot, if none has begun."""
+        try:
+            held = (self.directory / name / _HELD).open("rb")
+        except FileNotFoundError:
+            yield True
+            return
+        with held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    def point(self, name: str | None) -> None:
+        """Let ``newest`` name a snapshot, in one step; None: there is none any more."""
+        if name is None:
+            (self.directory / NEWEST).unlink(missing_ok=True)
+        else:
+            link = self.directory / f"{MAKING}{secrets.token_hex(4)}"
+            link.symlink_to(name)
+            link.replace(self.directory / NEWEST)
+        flush_directory(self.directory)
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        with refusing(self.directory):
+            make_directory(self.directory)
+            lock = open_to_append(self.directory / _LOCK)
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Error(
+                    Code.BUSY,
+                    f"another export is at work in {self.directory}; wait until it has ended",
+                ) from None
+            with refusing(self.directory):
+                yield
+
+    def _sweep(self) -> None:
+        """Remove what programs that are dead have left: nobody else has the lock."""
+        for item in self.directory.iterdir():
+            if item.name.startswith(MAKING):
+                if item.is_symlink():
+                    item.unlink()
+                else:
+                    shutil.rmtree(item, ignore_errors=True)
+
+
+def keep_private(directory: Path) -> None:
+    """Let its owner alone read a shelf of before; what is no shelf is not ours to change."""
+    if (directory / _LOCK).exists():
+        tighten([directory])
+
+
+class Making:
+    """A directory under construction."""
+
+    def __init__(self, shelf: Shelf, place: Path) -> None:
+        self._shelf = shelf
+        self.place = place
+
+    def write(self, name: str, text: str) -> None:
+        """Write a small file, and flush it."""
+        make_file(self.place / name)
+        with (self.place / name).open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def publish(self, seq: int, *, newest: bool = True) -> Path:
+        """Let it be seen, as the snapshot of a cut; the newest, if no later cut is there.
+
+        Without ``newest`` it is not that, whatever is there.
+        """
+        shelf = self._shelf
+        there = shelf.names()
+        name = next(free for again in range(1000) if (free := name_of(seq, again)) not in there)
+        self.settle(shelf.directory / name)
+        if newest and max([*there, name], key=_order) == name:
+            shelf.point(name)
+        return shelf.directory / name
+
+    def settle(self, target: Path) -> None:
+        """Flush every directory of it, and give it its name, in one step."""
+        for directory, _, _ in os.walk(self.place, topdown=False):
+            flush_directory(Path(directory))
+        self.place.rename(target)
+        flush_directory(target.parent)
+
+
+def _order(name: str) -> tuple[int, int]:
+    seq, _, again = name.partition("-")
+    return int(seq), int(again or 0)
+
+
+def flush_directory(path: Path) -> None:
+    """Make sure that the names in a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn what a disk can do to us into an Error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise full(path) from error
+        raise Error(
+            Code.BUSY,
+            f"{error.filename or path} cannot be written: {error.strerror or error}",
+        ) from error
+
+
+def full(path: Path) -> Error:
+    """Return the refusal of a disk without room."""
+    return Error(
+        Code.BUSY,
+        f"the disk that holds {path} is full; free some space, or remove an old snapshot with"
+        " `rowcast snapshots remove`, and try again",
+    )

@@ -1,0 +1,155 @@
+"""What a record is when it comes back: the rules that every store shares.
+
+A record is the last PUT or PATCH event of its topic, in the form that the table keeps:
+
+- Of a table with declared attributes, a value (``decoded`` is a dict) is kept as a value: it comes
+  back with its declared attributes in the order of the schema, the undeclared ones after them, a
+  Float as a float, its key from the topic, and with plain JSON as its payload, whatever it was
+  written in. An attribute that was written as null is null, one that was not written is absent.
+- Everything else (open tables, undeclared topics, content without structure) comes back as the same
+  bytes with the same content type. An open table's value is kept beside them, for queries, and
+  comes with them where the content type does not say JSON, which any reader can decode.
+
+So folding the events of the log gives the records: the same values, or the same bytes. This module
+knows neither SQL nor how records are held.
+"""
+
+from typing import Final, cast
+
+from rowcast.codecs import json_text
+from rowcast.core.errors import Error
+from rowcast.core.events import MISSING, PUT, Event, Record
+from rowcast.core.tables import Table, Type
+from rowcast.core.values import Checker, parse_id
+
+JSON: Final = "application/json"
+
+Key = str | int
+"""A record's id within its table: an integer for a table whose key is Int or Long."""
+Value = dict[str, object]
+
+
+class Layout:
+    """How the records of one table are kept; ``table`` is None for undeclared topics."""
+
+    __slots__ = (
+        "_checker",
+        "_floats",
+        "attributes",
+        "integer",
+        "key_name",
+        "names",
+        "prefix",
+        "table",
+        "typed",
+    )
+
+    def __init__(self, table: Table | None) -> None:
+        self.table = table
+        self.prefix = f"{table.path}/" if table is not None and table.path else ""
+        self.attributes = tuple(i for i in (table.attributes if table else ()) if i.stored)
+        self.names = tuple(item.name for item in self.attributes)
+        self.typed = table is not None and not table.open
+        """Whether values are kept as values."""
+        key = table.primary_key if table is not None else None
+        self.key_name = key.name if key is not None else None
+        self.integer = key is not None and key.type in {Type.INT, Type.LONG}
+        self._floats = tuple(i.name for i in self.attributes if i.type is Type.FLOAT)
+        self._checker = Checker(table) if table is not None else None
+
+    def key(self, topic: str) -> Key:
+        """Return the key of a topic; raises INVALID when the table's key cannot be that."""
+        text = topic[len(self.prefix) :]
+        if not self.integer or self.table is None:
+            return text
+        return cast("Key", parse_id(self.table, text))
+
+    def key_or_none(self, topic: str) -> Key | None:
+        """Return the key of a topic, or None when no record of the table can be there."""
+        if not topic.startswith(self.prefix):
+            return None
+        try:
+            return self.key(topic)
+        except Error:
+            return None
+
+    def topic(self, key: Key) -> str:
+        """Return the topic of a key."""
+        return f"{self.prefix}{key}"
+
+    def keeps_value(self, event: Event) -> bool:
+        """Tell whether the event's content is kept as a value rather than as bytes."""
+        return self.typed and type(event.decoded) is dict
+
+    def arranged(self, value: Value, key: Key) -> Value:
+        """Return the value in the order and with the number types in which it comes back."""
+        if self.key_name is not None:
+            value = value | {self.key_name: key}
+        out = {name: value[name] for name in self.names if name in value}
+        if len(out) != len(value):
+            out |= {name: item for name, item in value.items() if name not in out}
+        for name in self._floats:
+            number = out.get(name)
+            if number is not None:
+                # SQL has one zero, and a REAL column has no integers.
+                out[name] = float(cast("float", number)) + 0.0
+        return out
+
+    def payload(self, value: Value) -> bytes:
+        """Return the value as plain JSON."""
+        plain = self._checker.plain(value) if self._checker is not None else value
+        return json_text.encode(plain)
+
+    def record(self, event: Event) -> Record:
+        """Return the record that a PUT or PATCH event makes."""
+        content: tuple[bytes, str | None, object] = (event.payload, event.content_type, MISSING)
+        if self.keeps_value(event):
+            value = self.arranged(cast("Value", event.decoded), self.key(event.topic))
+            content = (self.payload(value), JSON, value)
+        elif self.table is not None and not is_json(event.content_type):
+            content = (event.payload, event.content_type, event.decoded)
+        return Event(
+            event.topic,
+            PUT,
+            content[0],
+            content[1],
+            event.qos,
+            True,
+            event.table,
+            event.client,
+            event.properties,
+            event.expires_at,
+            event.seq,
+            event.version,
+            content[2],
+        )
+
+
+def logged(event: Event) -> Event:
+    """Return the event as the log keeps it: as it came, not decoded."""
+    return Event(
+        event.topic,
+        event.kind,
+        event.payload,
+        event.content_type,
+        event.qos,
+        event.retain,
+        event.table,
+        event.client,
+        event.properties,
+        event.expires_at,
+        event.seq,
+        event.version,
+    )
+
+
+def is_after(key: Key, other: Key) -> bool:
+    """Tell whether a key comes after another one: integers by value, text by code point."""
+    if isinstance(key, int) and isinstance(other, int):
+        return key > other
+    return str(key) > str(other)
+
+
+def is_json(content_type: str | None) -> bool:
+    """Tell whether a content type says plain JSON."""
+    return content_type is not None and content_type.partition(";")[0].strip().lower() == JSON

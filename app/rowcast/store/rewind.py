@@ -1,0 +1,248 @@
+"""Rewinding: brings a database file back to a position of its log, exactly or not at all (O12).
+
+Each record that was changed after the position gets what its last change before it was; that is in
+the log, or the file is left as it is and the refusal says of which topics it is not. What is in the
+log after the position is gone then. Facts of owners that tell of positions, such as sessions, are
+forgotten: their clients begin anew. Nobody may have the file open.
+
+The log's name changes with every restore: the numbers after the position are used again, and
+whoever brings a cursor of before must be told so, and not be given something else.
+"""
+
+# ruff: noqa: S608 - names are ours, values are bound
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import Cursor
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, Event
+from rowcast.core.limits import STORE_WORKING_ROWS_MAX
+from rowcast.core.tables import Table
+from rowcast.store import sql_log, sql_topic_tables
+from rowcast.store.sql_commit import Part, write_fact
+from rowcast.store.sql_database import Database
+from rowcast.store.sql_migrate import make_own_tables, open_tables
+from rowcast.store.sql_parts import Parts
+from rowcast.store.sql_statements import LOG_COLUMNS
+from rowcast.store.sql_tables import FORMER, LOG, META, STATES, TABLES, TIMES, TOPICS
+
+_POSITIONS: Final = ("session/", "group/", "gateway/", "will/")
+"""What the owners begin with whose facts are of positions."""
+_SERVERS: Final = "$SYS/"
+_CHANGED: Final = "temp.rowcast_changed"
+_EXAMPLES: Final = 3
+
+Decode = Callable[[Event], object]
+"""Gives an event of a table its value."""
+
+
+def renew(path: Path) -> str:
+    """Give the log of a file another name; return it."""
+    with closing(Database(path)) as database, database.defining() as cursor:
+        make_own_tables(database.connection, cursor, "")
+        return _renew(cursor)
+
+
+def _renew(cursor: Cursor) -> str:
+    epoch = secrets.token_hex(4)
+    write_fact(cursor, "epoch", epoch)
+    return epoch
+
+
+def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -> str:
+    """Bring a file back to a position; return the new name of its log.
+
+    Raises GONE, and changes nothing, where the log does not tell what was then.
+    """
+    with closing(Database(path)) as database, database.defining() as cursor:
+        make_own_tables(database.connection, cursor, "")
+        loaded = open_tables(database.connection, cursor, tables)
+        parts = sql_topic_tables.load(cursor, loaded[0], loaded[1:])
+        if position < sql_log.head(cursor):
+            _check_reach(cursor, parts, position)
+            _rewind_records(cursor, parts, loaded, position, decode)
+            _cut_log(cursor, position)
+            _forget(cursor, position)
+        return _renew(cursor)
+
+
+def position_of_time(path: Path, version: int) -> int:
+    """Return the position just before the first event of at least this version."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        cursor = connection.cursor()
+        row = cursor.execute(
+            f"SELECT seq FROM {LOG} WHERE version>=? ORDER BY seq LIMIT 1", (version,)
+        ).fetchone()
+        return sql_log.head(cursor) if row is None else int(row[0]) - 1
+
+
+# -- does the log reach ----------------------------------------------------------------------------
+
+
+def _check_reach(cursor: Cursor, parts: Parts, position: int) -> None:
+    """Raise unless all that was logged after the position is still there."""
+    rows = cursor.execute(f"SELECT name,trimmed FROM {TABLES} WHERE trimmed>?", (position,))
+    short = {name: trimmed for name, trimmed in rows if not name.startswith(f"/{_SERVERS[:-1]}")}
+    if short:
+        epoch = cursor.execute(f"SELECT value FROM {META} WHERE name='epoch'").fetchone()[0]
+        names = ", ".join(sorted(name.strip("/") or "undeclared topics" for name in short))
+        raise Error(
+            Code.GONE,
+            f"the log of {names} in this back-up begins after that; the earliest point that all of "
+            f"it reaches is {epoch}:{max(short.values())}; an older back-up reaches further",
+        )
+    known = {part.table_id for part in (parts.general, *parts.tables.values())}
+    known |= {part.table_id for part in parts.by_level.values()} | set(parts.hidden)
+    found = cursor.execute(f"SELECT DISTINCT table_id FROM {LOG} WHERE seq>?", (position,))
+    unknown = {number for (number,) in found} - known
+    if unknown:
+        raise Error(
+            Code.INVALID,
+            "tables that the schema does not declare were written after that point; restore with "
+            "the schema of that time: --schema FILE",
+        )
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def _rewind_records(
+    cursor: Cursor, parts: Parts, loaded: Sequence[Part], position: int, decode: Decode
+) -> None:
+    """Give each record that was changed after the position what it was then."""
+    own = {part.table_id: part for part in loaded}
+    _note_changed(cursor, parts, position)
+    unsure = _unsure(cursor, loaded)
+    if unsure:
+        more = f" and {len(unsure) - _EXAMPLES} more" if len(unsure) > _EXAMPLES else ""
+        raise Error(
+            Code.GONE,
+            f"what {', '.join(unsure[:_EXAMPLES])}{more} had been before is no longer in the log of"
+            " this back-up; choose a later point, or restore an older back-up",
+        )
+    reader = sql_log.LogReader(own, {})
+    for number, part in own.items():
+        for events in _befores(cursor, reader, number):
+            key = part.rows.layout.key
+            for event in events:
+                decode(event)
+            rows = [part.rows.row(key(e.topic), e) for e in events if e.kind != DELETE]
+            if rows:
+                part.statements.upsert(cursor, rows)
+            part.statements.delete.write(
+                cursor, [(key(e.topic),) for e in events if e.kind == DELETE]
+            )
+        absent = cursor.execute(
+            f"SELECT topic FROM {_CHANGED} WHERE part=? AND seq IS NULL", (number,)
+        ).fetchall()
+        prefix, key = part.rows.layout.prefix, part.rows.layout.key
+        gone = [(key(prefix + topic),) for (topic,) in absent]
+        part.statements.delete.write(cursor, gone)
+
+
+def _note_changed(cursor: Cursor, parts: Parts, position: int) -> None:
+    """Note what was changed after the position, and the number of its last change before."""
+    branches = [part.table_id for part in parts.by_level.values()] + list(parts.hidden)
+    part = "table_id"
+    if branches:  # their records are the general part's
+        part = f"CASE WHEN table_id IN ({','.join(map(str, branches))}) THEN 0 ELSE table_id END"
+    cursor.execute(
+        f"CREATE TABLE {_CHANGED} (part INTEGER, topic TEXT, seq INTEGER,"
+        " PRIMARY KEY (part,topic)) WITHOUT ROWID"
+    )
+    cursor.execute(
+        f"INSERT INTO {_CHANGED} SELECT DISTINCT {part},topic,NULL FROM {LOG}"
+        " WHERE seq>? AND kind<>?",
+        (position, MESSAGE),
+    )
+    cursor.execute(
+        f"INSERT OR REPLACE INTO {_CHANGED} SELECT c.part,c.topic,max(l.seq) FROM {LOG} l"
+        f" CROSS JOIN {_CHANGED} c ON c.topic=l.topic AND c.part={part}"
+        " WHERE l.seq<=? AND l.kind<>? GROUP BY c.part,c.topic",
+        (position, MESSAGE),
+    )
+
+
+def _unsure(cursor: Cursor, loaded: Sequence[Part]) -> list[str]:
+    """Return topics of which nobody knows what they were: the beginning of their log is gone."""
+    trimmed = {part.table_id for part in loaded if part.trimmed}
+    found: list[str] = []
+    for part in loaded:
+        number, prefix = part.table_id, part.rows.layout.prefix
+        if number not in trimmed and number:
+            continue
+        rows = cursor.execute(
+            f"SELECT topic FROM {_CHANGED} WHERE part=? AND seq IS NULL ORDER BY topic", (number,)
+        )
+        found += [prefix + topic for (topic,) in rows if number or _was_trimmed(cursor, topic)]
+    return found
+
+
+def _was_trimmed(cursor: Cursor, topic: str) -> bool:
+    """Tell whether the log of an undeclared topic has lost its beginning.
+
+    The server's own do not count: they are written anew.
+    """
+    if topic.startswith(_SERVERS):
+        return False
+    level = topic.partition("/")[0] if "/" in topic else None
+    names = ("", sql_topic_tables.entry_name(level))
+    rows = cursor.execute(f"SELECT max(trimmed) FROM {TABLES} WHERE name IN (?,?)", names)
+    (most,) = rows.fetchone()
+    former = cursor.execute(f"SELECT 1 FROM {FORMER} WHERE branch=?", names[1:]).fetchone()
+    return bool(most) or former is not None
+
+
+def _befores(cursor: Cursor, reader: sql_log.LogReader, number: int) -> Iterator[list[Event]]:
+    """Give the last changes before the position of a part's records, some at a time."""
+    rows = cursor.connection.execute(
+        f"SELECT {LOG_COLUMNS} FROM {LOG} WHERE seq IN"
+        f" (SELECT seq FROM {_CHANGED} WHERE part=? AND seq IS NOT NULL) ORDER BY seq",
+        (number,),
+    )
+    while some := rows.fetchmany(STORE_WORKING_ROWS_MAX):
+        yield [reader.event((row[0], number, *row[2:])) for row in some]
+
+
+# -- the log and the facts -------------------------------------------------------------------------
+
+
+def _cut_log(cursor: Cursor, position: int) -> None:
+    """Forget what is in the log after the position, and count what is left."""
+    cursor.execute(f"DELETE FROM {LOG} WHERE seq>?", (position,))
+    cursor.execute(f"DELETE FROM {TIMES} WHERE seq>?", (position,))
+    cursor.execute(f"UPDATE {TABLES} SET trimmed=min(trimmed,?)", (position,))
+    cursor.execute(f"UPDATE {FORMER} SET trimmed=min(trimmed,?)", (position,))
+    cursor.execute(
+        f"UPDATE {META} SET value=CAST(min(CAST(value AS INTEGER),?) AS TEXT)"
+        " WHERE name IN ('trimmed','forgotten')",
+        (position,),
+    )
+    write_fact(cursor, "reserved", position)
+    cursor.execute(
+        f"UPDATE {TABLES} SET (events,bytes)=(SELECT count(*),"
+        f"coalesce(sum(length(CAST(payload AS BLOB))),0) FROM {LOG} WHERE table_id=id),records=NULL"
+    )
+    left = cursor.execute(f"SELECT count(*) FROM {TOPICS}").fetchone()[0]
+    entries = cursor.execute(f"SELECT id,name FROM {TABLES} WHERE name>='/' AND name<'0'")
+    for number, name in entries.fetchall():
+        count = sql_topic_tables.records_of(cursor, sql_topic_tables.level_of(name))
+        cursor.execute(f"UPDATE {TABLES} SET records=? WHERE id=?", (count, number))
+        left -= count
+    cursor.execute(f"UPDATE {TABLES} SET records=? WHERE id=0", (left,))
+
+
+def _forget(cursor: Cursor, position: int) -> None:
+    """Forget the facts of owners that tell of positions, and writes that did not happen now."""
+    cursor.execute(
+        f"DELETE FROM {STATES} WHERE owner>='producer/' AND owner<'producer0'"
+        " AND substr(name,instr(name,':')+1) GLOB '[0-9]*' AND value>?",
+        (position.to_bytes(8, "big"),),
+    )
+    for prefix in _POSITIONS:
+        cursor.execute(f"DELETE FROM {STATES} WHERE substr(owner,1,?)=?", (len(prefix), prefix))

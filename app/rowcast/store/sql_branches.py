@@ -1,0 +1,112 @@
+"""Branches: filters such as ``a/+/c`` and ``a/+/c/#``, where one level is free, in one statement.
+
+For each branch below the literal beginning there are two seeks: one for what is wanted in it, one
+for the next branch. Both are SQLite's own, so a branch in which there is nothing costs two or three
+microseconds and not a turn of Python. The statement gives rows while it goes on: the first comes
+at once, and who needs no more leaves it.
+
+Where branches hold only a few records each, sifting all of them is quicker than two seeks for
+each. So a scan looks at the next keys first: what the tree is like is learned from the tree, each
+time, and no index has to be told (FEATURES E2).
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+from collections.abc import Iterator
+from itertools import takewhile
+from sqlite3 import Cursor
+
+from rowcast.core.limits import SCAN_BRANCH_SAMPLE_MAX, SCAN_BRANCH_SAMPLE_ROWS
+from rowcast.core.topics import TopicFilter
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_rows import Row
+from rowcast.store.sql_tables import quoted
+
+_AFTER_SLASH = "0"
+"""The character after ``/``: what is at or beyond ``a0`` is beyond all that begins with ``a/``."""
+
+
+def is_branched(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> bool:
+    """Tell whether a filter has one free level and literal ones behind it, over a bushy tree."""
+    prefix, own = topics.prefix, part.rows.layout.prefix
+    return (
+        topics.levels.count("+") == 1
+        and bool(_literal(topics))
+        and prefix.startswith(own)
+        and _is_bushy(cursor, part, prefix[len(own) :], max(after, prefix)[len(own) :])
+    )
+
+
+def _is_bushy(cursor: Cursor, part: Part, prefix: str, start: str) -> bool:
+    """Tell whether the next keys are in few branches."""
+    key, name = part.rows.key, quoted(part.rows.name)
+    text = f"SELECT {key} FROM {name} WHERE {key}>=? ORDER BY {key} LIMIT ?"
+    at = len(prefix)
+    keys = [key for (key,) in cursor.execute(text, (start, SCAN_BRANCH_SAMPLE_ROWS))]
+    branches = {key[at:].partition("/")[0] for key in keys if key.startswith(prefix)}
+    return len(branches) <= SCAN_BRANCH_SAMPLE_MAX
+
+
+def _literal(topics: TopicFilter) -> str:
+    """Return the levels behind the free one, without a ``#`` at the end."""
+    levels = list(topics.levels)
+    behind = levels[levels.index("+") + 1 :] if "+" in levels else []
+    return "/".join(takewhile(lambda level: level != "#", behind))
+
+
+def scan_branches(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+    """Return the rows of the selected records after topic ``after``, in order of key."""
+    layout = part.rows.layout
+    prefix = topics.prefix[len(layout.prefix) :]
+    local = after[len(layout.prefix) :]
+    if prefix:
+        ranges = [(prefix, prefix[:-1] + _AFTER_SLASH)]
+    elif layout.prefix:
+        ranges = [("", "")]
+    else:  # a first level that is free is none with $ (MQTT-4.7.2-1)
+        ranges = [("", "$"), ("%", "")]
+    for start, end in ranges:
+        if end and local >= end:
+            continue
+        text, values = _statement(part, topics, prefix, max(start, _branch(local, prefix)), end)
+        for row in cursor.execute(text, {**values, "after": local}):
+            if topics.matches(layout.topic(row[0])):
+                yield row
+
+
+def _branch(local: str, prefix: str) -> str:
+    """Return where the branch of a key begins, so that what follows it there is found."""
+    if not local.startswith(prefix):
+        return ""
+    level, slash, _ = local[len(prefix) :].partition("/")
+    return f"{prefix}{level}{slash}"
+
+
+def _statement(
+    part: Part, topics: TopicFilter, prefix: str, start: str, end: str
+) -> tuple[str, dict[str, object]]:
+    name, key = quoted(part.rows.name), part.rows.key
+    before = f"AND {key}<:end" if end else ""
+    slash = "instr(substr(k,:at),'/')"
+    wanted = f"substr(k,1,:at-1+{slash})||:literal"
+    below = topics.levels[-1] == "#"
+    found = f"{key}>={wanted} AND {key}<{wanted}||'0'" if below else f"{key}={wanted}"
+    text = f"""
+        WITH RECURSIVE branch(k) AS (
+            SELECT min({key}) FROM {name} WHERE {key}>=:start {before}
+            UNION ALL
+            SELECT (
+                SELECT min({key}) FROM {name}
+                WHERE {key}>=CASE {slash} WHEN 0 THEN k||char(1)
+                    ELSE substr(k,1,:at-2+{slash})||'0' END {before}
+            ) FROM branch WHERE k IS NOT NULL
+        )
+        SELECT {",".join(part.rows.columns)} FROM branch CROSS JOIN {name}
+        WHERE k IS NOT NULL AND {slash}>0 AND {found} AND {key}>:after"""
+    values: dict[str, object] = {
+        "start": start,
+        "end": end,
+        "at": len(prefix) + 1,
+        "literal": _literal(topics),
+    }
+    return text, values

@@ -1,0 +1,229 @@
+"""The log as SQL: reading it in order, and forgetting its oldest part.
+
+A row names its table by number and its topic by the id within the table, so a table that is
+exported under another path takes its history with it. Events of a table that is no longer declared
+are shown as those of undeclared topics, at the path the table had.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from sqlite3 import Cursor
+from typing import Final, cast
+
+from rowcast.core.clock import seconds_of, version_of
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
+from rowcast.store import sql_times
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_parts import END, Plan
+from rowcast.store.sql_rows import Row, properties_of
+from rowcast.store.sql_statements import LOG_COLUMNS
+from rowcast.store.sql_tables import LOG, META, TABLES
+from rowcast.store.store import Keep
+
+_LogRow = tuple[
+    int, int, str, str, int, int, int, str, str | None, bytes | str, float | None, str | None
+]
+"""A row of LOG_COLUMNS, as the table declares them."""
+_SEQ: Final = itemgetter(0)
+_SELECT: Final = f"SELECT {LOG_COLUMNS} FROM {LOG}"
+HEAD: Final = (
+    f"SELECT max(coalesce((SELECT max(seq) FROM {LOG}),0),"
+    f"(SELECT CAST(value AS INTEGER) FROM {META} WHERE name='trimmed'))"
+)
+_ASCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
+_DESCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq DESC LIMIT ?"
+
+
+def head(cursor: Cursor) -> int:
+    """Return the greatest number committed or trimmed, as the transaction sees it."""
+    return int(cursor.execute(HEAD).fetchone()[0])
+
+
+class LogReader:
+    """Reads the log for one opening: it knows which tables the numbers stand for."""
+
+    def __init__(self, parts: Mapping[int, Part], former: Mapping[int, str]) -> None:
+        self._parts = parts
+        self._former = former
+        """Number to the first levels of the topics, of tables that are no longer declared."""
+
+    def read(self, cursor: Cursor, plan: Plan, after: int, limit: int) -> list[Event]:
+        """Return the events that a plan says after a position."""
+        rows = _page(cursor, plan, after, END, limit, back=False)
+        return [self.event(row) for row in rows]
+
+    def read_back(self, cursor: Cursor, plan: Plan, before: int, limit: int) -> list[Event]:
+        """Return the events that a plan says before a position, newest first."""
+        rows = _page(cursor, plan, 0, before - 1, limit, back=True)
+        return [self.event(row) for row in rows]
+
+    def history(
+        self, cursor: Cursor, plan: Plan, topic: str, limit: int, until: int
+    ) -> list[Event]:
+        """Return the last events at one topic of a source, oldest first.
+
+        It walks back over the source's parts of the log: one index serves all reading of the log,
+        and a second would cost every write to make this one question cheaper.
+        """
+        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? ORDER BY seq DESC LIMIT ?"
+        walks = [
+            cursor.connection.execute(text, (number, topic, min(until, upto), limit))
+            for number, upto in plan.pieces
+        ]
+        rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
+        return [self.event(row) for row in reversed(rows)]
+
+    def follow(self, cursor: Cursor, plan: Plan, topic: str, after: int, limit: int) -> list[Event]:
+        """Return the events at one topic of a source after a position."""
+        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
+        walks = [
+            cursor.connection.execute(text, (number, topic, after, upto, limit))
+            for number, upto in plan.pieces
+        ]
+        return [self.event(row) for row in islice(merge(*walks, key=_SEQ), limit)]
+
+    def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
+        """Return the last event up to a position that changed the record at a topic, or None."""
+        text = (
+            f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? AND kind<>? "
+            "ORDER BY seq DESC LIMIT 1"
+        )
+        found = [
+            cursor.execute(text, (number, topic, min(until, upto), MESSAGE)).fetchone()
+            for number, upto in plan.pieces
+        ]
+        row = max((row for row in found if row is not None), key=_SEQ, default=None)
+        return None if row is None else self.event(row)
+
+    def event(self, row: Row) -> Event:
+        """Return the event that a row of LOG_COLUMNS is."""
+        known = cast("_LogRow", row)
+        seq, table_id, local, kind, version, qos, retain, client = known[:8]
+        content_type, payload, expires, properties = known[8:]
+        part = self._parts.get(table_id)
+        if part is None:
+            table, prefix = None, self._former.get(table_id, "")
+        else:
+            layout = part.rows.layout
+            table, prefix = layout.table, layout.prefix
+        return Event(
+            prefix + local,
+            kind,
+            payload if isinstance(payload, bytes) else payload.encode(),
+            content_type,
+            qos,
+            retain == 1,
+            table,
+            client,
+            properties if properties is None else properties_of(properties),
+            expires or 0.0,
+            seq,
+            version,
+        )
+
+
+def _page(
+    cursor: Cursor, plan: Plan, after: int, upto: int, limit: int, *, back: bool
+) -> Iterable[Row]:
+    """Return rows of a plan's parts with numbers above one and up to another.
+
+    A few parts are walked side by side, each in its index, so that only their own rows are looked
+    at; of many parts, each walk would cost more than the rows between theirs.
+    """
+    order = "DESC" if back else "ASC"
+    if plan.many:
+        text = f"{_SELECT} WHERE seq>? AND seq<=?{plan.sieve} ORDER BY seq {order} LIMIT ?"
+        return cursor.execute(text, (after, upto, limit))
+    text = _DESCENDING if back else _ASCENDING
+    walks = [
+        cursor.connection.execute(text, (number, after, min(upto, until), limit))
+        for number, until in plan.pieces
+    ]
+    if len(walks) == 1:
+        return walks[0]
+    return islice(merge(*walks, key=_SEQ, reverse=back), limit)
+
+
+def note_trimmed(cursor: Cursor, seq: int) -> None:
+    """Note a number as trimmed, so that the head of a log whose end is gone is known."""
+    cursor.execute(
+        f"UPDATE {META} SET value=? WHERE name='trimmed' AND CAST(value AS INTEGER)<?",
+        (str(seq), seq),
+    )
+
+
+def trim(
+    cursor: Cursor, part: Part, keep: Keep, now_seconds: float, limit: int
+) -> tuple[int, int, int]:
+    """Delete a part's oldest events beyond ``keep``, at most ``limit``, within a transaction.
+
+    Returns how many, the bytes of their payloads, and the number of the last one. Only a beginning
+    is ever cut, so what is left is all that happened since then.
+    """
+    rows = cursor.execute(
+        f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
+        " WHERE table_id=? ORDER BY seq",
+        (part.table_id,),
+    )
+    count, size, last = 0, 0, part.trimmed
+    until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))
+    told = _Told(cursor.connection.cursor(), part.table_id, until)
+    for seq, length in islice(_beyond(rows, part, keep, now_seconds, told), limit):
+        count, size, last = count + 1, size + length, seq
+    if count:
+        cursor.execute(
+            f"DELETE FROM {LOG} WHERE table_id=? AND seq<=?",
+            (part.table_id, last),
+        )
+        cursor.execute(
+            f"UPDATE {TABLES} SET trimmed=?,events=events-?,bytes=bytes-? WHERE id=?",
+            (last, count, size, part.table_id),
+        )
+        note_trimmed(cursor, last)
+        sql_times.trim(cursor)
+    return count, size, last
+
+
+class _Told:
+    """The age of events whose version tells none, because its clock was ahead: that of the next."""
+
+    def __init__(self, cursor: Cursor, table_id: int, until: int) -> None:
+        self._cursor = cursor
+        self._place = table_id, until
+        self._until = until
+        self._next = 0, 0
+        """Up to which number it was asked, and the version there."""
+
+    def version(self, seq: int, version: int) -> int:
+        """Return the version that tells the age of an event."""
+        if version <= self._until:
+            return version
+        if seq > self._next[0]:
+            row = self._cursor.execute(
+                f"SELECT seq,version FROM {LOG} WHERE table_id=? AND version<=? AND seq>?"
+                " ORDER BY seq LIMIT 1",
+                (*self._place, seq),
+            ).fetchone()
+            self._next = row or (1 << 63, self._until)
+        return self._next[1]
+
+
+def _beyond(
+    rows: Cursor, part: Part, keep: Keep, now_seconds: float, told: _Told
+) -> Iterator[tuple[int, int]]:
+    """Return number and size of the oldest events, as long as any limit is passed."""
+    events, size = part.events, part.bytes
+    for seq, version, length in rows:
+        too_many = keep.events and events > keep.events
+        too_big = keep.bytes and size > keep.bytes
+        age = keep.seconds and told.version(seq, version)
+        too_old = keep.seconds and seconds_of(int(age)) < now_seconds - keep.seconds
+        if not (too_many or too_big or too_old):
+            return
+        yield seq, length
+        events, size = events - 1, size - length

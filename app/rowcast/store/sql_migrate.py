@@ -1,0 +1,345 @@
+"""Opening: makes the SQL tables that a schema asks for, without losing what is in those that exist.
+
+What is remembered of a table is its ``shape``: the type of each column it has ever had. A new
+attribute gets a column, and values that were undeclared so far move into it; one that does not fit
+its new type stays undeclared: it is shown, and queries see null. A dropped attribute keeps its
+column and values; the next write of a record empties it. A type may widen where every old value is
+also a new one, and one that did not fit the values may be taken back (``sql_retype.py``); any other
+change is refused, because only its author knows what the old values should become.
+
+All of it is one transaction: a schema is opened, or nothing has changed.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from sqlite3 import Cursor
+from typing import Final, cast
+
+from sqlalchemy import Connection
+from sqlalchemy.dialects import sqlite
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.limits import STORE_WORKING_ROWS_MAX
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.values import Checker
+from rowcast.store import sql_views
+from rowcast.store.records import Key, Layout
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_renaming import rename_tables
+from rowcast.store.sql_retype import retype
+from rowcast.store.sql_rows import TYPED, Cell, Row, Rows, TableRows, TopicRows
+from rowcast.store.sql_tables import (
+    EXTRA,
+    FORM,
+    META,
+    TABLES,
+    Models,
+    check_names,
+    column_type,
+    index_prefix,
+    indexes,
+    key_name,
+    key_type,
+    quoted,
+    sql_name,
+    value_attributes,
+)
+
+FORMAT: Final = "2"
+"""Version of the tables' form; one that is not known is refused rather than guessed at."""
+
+_WIDER: Final = frozenset(
+    {
+        (Type.ID, Type.STRING),
+        (Type.STRING, Type.ID),
+        (Type.INT, Type.LONG),
+        (Type.INT, Type.FLOAT),
+        (Type.OBJECT, Type.ANY),
+        (Type.LIST, Type.ANY),
+    }
+)
+"""From type, to type: every old value is one of the new type and is spelt alike in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is remembered of an SQL table: its key and every column it ever had."""
+
+    key: str
+    key_type: str
+    columns: dict[str, str]
+    declared: tuple[str, ...]
+    """The columns of the attributes that it had when it was opened last."""
+    open: bool
+    database: str | None = field(default=None, compare=False)
+    """Whose table it is; versions that had other names did not say it."""
+
+    @property
+    def text(self) -> str:
+        """The shape as JSON."""
+        return json.dumps(
+            {
+                "key": [self.key, self.key_type],
+                "columns": self.columns,
+                "declared": self.declared,
+                "open": self.open,
+                "database": self.database,
+            }
+        )
+
+
+def _shape(table: Table, old: Shape | None) -> Shape:
+    now = {item.name: item.type.value for item in value_attributes(table)}
+    columns = (old.columns if old else {}) | now
+    key, type_ = key_name(table), key_type(table).value
+    return Shape(key, type_, columns, tuple(now), table.open, table.database)
+
+
+def _read_shape(text: str) -> Shape:
+    read = json.loads(text)
+    key, type_ = read["key"]
+    declared = tuple(read["declared"])
+    return Shape(key, type_, read["columns"], declared, read["open"], read.get("database"))
+
+
+def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
+    """Make those of the store's own tables that are missing; refuse a file of another format."""
+    Models().metadata.create_all(connection)
+    known = dict(cursor.execute(f"SELECT name,value FROM {META}"))
+    if not known:
+        facts = {
+            "format": FORMAT,
+            "epoch": epoch,
+            "reserved": "0",
+            "last_version": "0",
+            "trimmed": "0",
+        }
+        cursor.executemany(
+            f"INSERT INTO {META} (name,value) VALUES (?,?)",
+            facts.items(),
+        )
+        cursor.execute(_INSERT_TABLE, (0, "", None, "{}"))
+    elif known.get("format") == "1":
+        _from_format_1(cursor)
+    elif known.get("format") != FORMAT:
+        raise Error(
+            Code.INVALID,
+            f"the database was written by another version of the store (format "
+            f"{known.get('format')}, here {FORMAT}); export it with that version",
+        )
+
+
+def _from_format_1(cursor: Cursor) -> None:
+    """Give a file of the first format what it lacks: no row of the log or of a table is touched.
+
+    Records are counted once, when their table is opened next.
+    """
+    cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN records BIGINT")
+    cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN mixed BOOLEAN")
+    cursor.execute(
+        f"INSERT INTO {META} (name,value) SELECT 'trimmed',CAST(max(trimmed) AS TEXT) FROM {TABLES}"
+    )
+    cursor.execute(f"UPDATE {META} SET value=? WHERE name='format'", (FORMAT,))
+
+
+_INSERT_TABLE: Final = (
+    f"INSERT INTO {TABLES} (id,name,path,shape,trimmed,events,bytes) VALUES (?,?,?,?,0,0,0)"
+)
+
+
+def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table]) -> list[Part]:
+    """Bring the database to this schema; return the general part and those of the tables."""
+    check_names(tables)
+    rename_tables(cursor, tables)
+    models = Models()
+    parts = [_loaded(cursor, TopicRows(), 0)]
+    for table in tables:
+        name = sql_name(table)
+        row = cursor.execute(
+            f"SELECT id,shape FROM {TABLES} WHERE name=?",
+            (name,),
+        ).fetchone()
+        if row is None:
+            table_id, old = _make(connection, cursor, models, table), None
+        else:
+            table_id, old = int(row[0]), _read_shape(row[1])
+            _change(cursor, table, old)
+        new = _shape(table, old)
+        if old is not None and new != old:  # values may have moved
+            cursor.execute(f"UPDATE {TABLES} SET records=NULL WHERE id=?", (table_id,))
+        cursor.execute(
+            f"UPDATE {TABLES} SET path=?,shape=? WHERE id=?",
+            (table.path, new.text, table_id),
+        )
+        _set_indexes(cursor, table)
+        parts.append(_loaded(cursor, _rows(table, new), table_id))
+    return parts
+
+
+def _rows(table: Table, shape: Shape) -> TableRows:
+    return TableRows(Layout(table), sorted(set(shape.columns) - set(shape.declared)))
+
+
+def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) -> int:
+    """Make a table that is not there; return its number in the log."""
+    name = sql_name(table)
+    sql_views.give_way(cursor, name)
+    taken = cursor.execute(
+        "SELECT name FROM sqlite_master WHERE lower(name)=lower(?)", (name,)
+    ).fetchone()
+    if taken is not None:
+        raise Error(
+            Code.INVALID,
+            f"the database already has {taken[0]!r}, which this server did not make as {name!r} "
+            "(SQL does not tell capitals apart); rename the one or the other",
+        )
+    models.table(table).create(connection)
+    (table_id,) = cursor.execute(f"SELECT max(id)+1 FROM {TABLES}").fetchone()
+    cursor.execute(_INSERT_TABLE, (table_id, name, table.path, "{}"))
+    return int(table_id)
+
+
+def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> Part:
+    """Return a table's part with its counts; what is not known yet is counted, once."""
+    part = Part(rows, table_id)
+    part.trimmed, part.events, part.bytes, records, mixed = cursor.execute(
+        f"SELECT trimmed,events,bytes,records,mixed FROM {TABLES} WHERE id=?",
+        (table_id,),
+    ).fetchone()
+    if records is None:
+        others = f"total({quoted(FORM)}<>{TYPED})" if rows.layout.typed else "0"
+        records, mixed = cursor.execute(
+            f"SELECT count(*),{others}>0 FROM {quoted(rows.name)}"
+        ).fetchone()
+        cursor.execute(
+            f"UPDATE {TABLES} SET records=?,mixed=? WHERE id=?", (records, mixed, table_id)
+        )
+    part.count, part.mixed = records, bool(mixed)
+    return part
+
+
+# -- changes of an existing table ------------------------------------------------------------------
+
+
+def _change(cursor: Cursor, table: Table, old: Shape) -> None:
+    """Bring an existing table to its declared attributes."""
+    _check_key(table, old)
+    name = quoted(sql_name(table))
+    retyped: set[str] = set()
+    for item in value_attributes(table):
+        if item.name in old.columns:
+            was = Type(old.columns[item.name])
+            if item.type is not was and (was, item.type) not in _WIDER:
+                retype(cursor, table, item, was)
+                retyped.add(item.name)
+        else:
+            _check_column(table, item, old.columns)
+            type_ = column_type(item.type).compile(dialect=sqlite.dialect())
+            cursor.execute(f"ALTER TABLE {name} ADD COLUMN {quoted(item.name)} {type_}")
+    known = set(old.declared) - retyped
+    new = [item for item in value_attributes(table) if item.name not in known]
+    if not table.open and (new or old.open):
+        _move(cursor, table, old, new)
+
+
+def _check_key(table: Table, old: Shape) -> None:
+    name, type_ = key_name(table), key_type(table).value
+    if (name, type_) != (old.key, old.key_type):
+        raise Error(
+            Code.INVALID,
+            f"the key of the table {table.name} was {old.key} ({old.key_type}) and is now {name} "
+            f"({type_}); ids cannot change, so keep the key, or give the table a new name and copy "
+            "its records",
+        )
+
+
+def _check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None:
+    same = next((name for name in columns if name.lower() == item.name.lower()), None)
+    if same is not None:
+        raise Error(
+            Code.INVALID,
+            f"the attribute {table.name}.{item.name} would be the same SQL column as the former "
+            f"{same!r}, because names of columns do not tell capitals apart; choose another name",
+        )
+
+
+def _move(cursor: Cursor, table: Table, old: Shape, new: Sequence[Attribute]) -> None:
+    """Move values that were undeclared into the columns that they have now, a step at a time."""
+    shape = _shape(table, old)
+    rows = _rows(table, shape)
+    key = rows.key
+    columns = ",".join(rows.columns)
+    update = ",".join(f"{column}=?" for column in rows.columns[1:])
+    beyond, after = "", list[Cell]()
+    while True:
+        found: list[Row] = cursor.execute(
+            f"SELECT {columns} FROM {quoted(rows.name)} WHERE {quoted(EXTRA)} IS NOT NULL"
+            f" {beyond} ORDER BY {key} LIMIT {STORE_WORKING_ROWS_MAX}",
+            after,
+        ).fetchall()
+        if not found:
+            return
+        changed = [moved for row in found if (moved := _moved(rows, row, new)) is not None]
+        cursor.executemany(
+            f"UPDATE {quoted(rows.name)} SET {update} WHERE {key}=?",
+            [(*row[1:], row[0]) for row in changed],
+        )
+        beyond, after = f"AND {key}>?", [found[-1][0]]
+
+
+def _moved(rows: TableRows, row: Row, new: Sequence[Attribute]) -> Row | None:
+    """Return a row with its values in the columns for them; None when nothing changes."""
+    value = rows.value(row)
+    if not isinstance(value, dict):
+        return None  # plain bytes, or a value that is no object: it stays as it came
+    misfits: dict[str, object] = {}
+    for item in new:
+        if value.get(item.name) is not None:
+            _fit(item, value, misfits)
+    record = rows.record(row)
+    event = Event(
+        record.topic,
+        record.kind,
+        b"",
+        None,
+        record.qos,
+        True,
+        record.table,
+        record.client,
+        record.properties,
+        record.expires_at,
+        record.seq,
+        record.version,
+        value,
+    )
+    return rows.row_with(cast("Key", row[0]), event, misfits)
+
+
+def _fit(item: Attribute, value: dict[str, object], misfits: dict[str, object]) -> None:
+    """Bring one value to its new type, or take it out when it does not fit."""
+    lone = replace(item, required=False, role=None)
+    checker = Checker(Table("", None, (lone,)))
+    try:
+        fitting = cast("dict[str, object]", checker.check({item.name: value[item.name]}))
+    except Error:
+        misfits[item.name] = value.pop(item.name)
+    else:
+        value.update(fitting)
+
+
+def _set_indexes(cursor: Cursor, table: Table) -> None:
+    """Make the indexes that are missing and drop those that are no longer declared."""
+    name = sql_name(table)
+    wanted = indexes(table)
+    found = cursor.execute(
+        "SELECT name FROM sqlite_master WHERE type='index' AND tbl_name=?", (name,)
+    ).fetchall()
+    present = {row[0] for row in found if row[0].startswith(index_prefix(name))}
+    for index in sorted(present - wanted.keys()):
+        cursor.execute(f"DROP INDEX {quoted(index)}")
+    for index in sorted(wanted.keys() - present):
+        cursor.execute(f"CREATE INDEX {quoted(index)} ON {quoted(name)} {wanted[index]}")

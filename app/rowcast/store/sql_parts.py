@@ -1,0 +1,239 @@
+"""Parts of the log, and which of them a source means at this moment.
+
+All of it is in memory and changed only by the writer, after the transaction that changed it on the
+disk, but for what is trimmed, which is known before it is gone. Readers on other threads take
+single looks at dictionaries; ``generation`` tells them when a topic table came or went meanwhile.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import STORE_FORMER_BRANCHES_MAX, STORE_MERGED_PARTS_MAX
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Branch, Source, TopicTable
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_tables import sql_name
+from rowcast.store.store import Figures
+
+END: Final = 2**63 - 1
+"""No number is greater."""
+
+Level = str | None
+"""The first level that a branch is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be read: the numbers of parts, and up to which position; or the whole log."""
+
+    pieces: tuple[tuple[int, int], ...]
+    whole: bool = False
+    without: tuple[int, ...] = ()
+    """What is left out where the log is read as a whole, or nearly so."""
+
+    @property
+    def name(self) -> str:
+        """The plan as a text: equal for plans that read the same."""
+        if self.whole:
+            return "#"
+        if self.without:
+            return f"# without {','.join(map(str, self.without))}"
+        return ",".join(str(n) if upto == END else f"{n}-{upto}" for n, upto in self.pieces)
+
+    @property
+    def many(self) -> bool:
+        """Whether to walk over the log and sift, rather than over each part in its index."""
+        return self.whole or len(self.pieces) > STORE_MERGED_PARTS_MAX
+
+    @property
+    def sieve(self) -> str:
+        """What to leave in of the whole log, as SQL."""
+        if self.without:
+            return f" AND table_id NOT IN ({','.join(map(str, self.without))})"
+        if self.whole:
+            return ""
+        return f" AND table_id IN ({','.join(str(number) for number, _ in self.pieces)})"
+
+
+class Parts:
+    """The parts of one opening."""
+
+    def __init__(
+        self,
+        general: Part,
+        tables: Iterable[Part] = (),
+        branches: Iterable[Part] = (),
+        former: Iterable[tuple[Level, int]] = (),
+        forgotten: int = 0,
+    ) -> None:
+        self.general = general
+        self.tables = {part.rows.name: part for part in tables}
+        self.by_level = {
+            part.topic_table.branch.level: part for part in branches if part.topic_table is not None
+        }
+        self.former = dict(former)
+        """Up to where the events of branches are gone whose tables were dropped."""
+        self.forgotten = forgotten
+        """The same, of those branches that are no longer known one by one."""
+        self.hidden: tuple[int, ...] = ()
+        """The numbers of parts that were dropped and whose events are not deleted yet."""
+        self.generation = 0
+        undeclared = [general, *self.by_level.values()]
+        self.trimmed_undeclared = max(
+            forgotten, *self.former.values(), *(part.trimmed for part in undeclared)
+        )
+
+    def of(self, table: Table | None) -> Part:
+        """Return the part that keeps the records of a table, or of all undeclared topics."""
+        if table is None:
+            return self.general
+        with suppress(KeyError):
+            return self.tables[sql_name(table)]
+        raise Error(
+            Code.NOT_FOUND,
+            f"the store was not opened with the table {table.name}; open it with the whole schema",
+        )
+
+    def own(self, source: Source) -> Part | None:
+        """Return the one part that belongs to a source: of a Branch its table's, if it has one."""
+        if isinstance(source, Branch):
+            return self.by_level.get(source.level)
+        return self.of(source)
+
+    def is_defined(self, table: TopicTable) -> bool:
+        """Tell whether a table is there; raises CONFLICT when another one is in its place."""
+        return not self.missing([table])
+
+    def missing(self, tables: Iterable[TopicTable]) -> list[TopicTable]:
+        """Return those that are not there; raises CONFLICT when another is in the place of one."""
+        by_name = {table.name: table for table in self.topic_tables()}
+        by_branch = {table.branch: table for table in by_name.values()}
+        found: list[TopicTable] = []
+        for table in tables:
+            known = by_branch.setdefault(table.branch, table)
+            if known == table and table.name not in by_name:
+                found.append(table)
+            if known == table:
+                known = by_name.setdefault(table.name, table)
+            if known != table:
+                raise Error(
+                    Code.CONFLICT,
+                    f"{table.name} for {table.branch} cannot be: there is {known.name} for "
+                    f"{known.branch}; give each branch one name that no other has",
+                )
+        return found
+
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the topic tables, in the order of their making."""
+        parts = list(self.by_level.values())
+        return [part.topic_table for part in parts if part.topic_table is not None]
+
+    def numbers(self) -> dict[str, int]:
+        """Return the names of the topic tables and the numbers of their parts."""
+        return {
+            part.topic_table.name: part.table_id
+            for part in self.by_level.values()
+            if part.topic_table is not None
+        }
+
+    # -- what is gone ------------------------------------------------------------------------------
+
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source."""
+        if source is None:
+            return self.trimmed_undeclared
+        if not isinstance(source, Branch):
+            return self.of(source).trimmed
+        part = self.by_level.get(source.level)
+        if part is not None:
+            return max(part.trimmed, min(self.general.trimmed, part.since))
+        return max(self.general.trimmed, self.gone(source.level))
+
+    def gone(self, level: Level) -> int:
+        """Return up to where the events of dropped tables of a branch are gone."""
+        return self.former.get(level, self.forgotten)
+
+    def mark(self, part: Part, trimmed: int) -> None:
+        """Note up to where a part is gone."""
+        part.trimmed = trimmed
+        if part.rows is self.general.rows:
+            self.trimmed_undeclared = max(self.trimmed_undeclared, trimmed)
+
+    # -- tables that come and go -------------------------------------------------------------------
+
+    def add(self, level: Level, part: Part, moved: int) -> None:
+        """Take in a new table's part, with some of the general part's records."""
+        self.general.count -= moved
+        part.count = moved
+        self.by_level[level] = part
+        self.former.pop(level, None)
+        self.generation += 1
+
+    def remove(self, level: Level, part: Part) -> None:
+        """Take out a table's part, and note up to where its branch's events are gone."""
+        self.general.count += part.count
+        if part.trimmed:
+            for oldest in self.too_old():
+                self.forgotten = max(self.forgotten, self.former.pop(oldest))
+            self.former[level] = part.trimmed
+        if part.events:
+            self.hidden = (*self.hidden, part.table_id)
+        del self.by_level[level]
+        self.generation += 1
+
+    def too_old(self) -> list[Level]:
+        """Return the branch that is no longer to be known by itself when another is; or none."""
+        full = len(self.former) >= STORE_FORMER_BRANCHES_MAX
+        return [next(iter(self.former))] if full else []
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source in memory."""
+        if source is None:
+            parts = [self.general, *list(self.by_level.values())]
+        else:
+            own = self.own(source)
+            parts = [] if own is None else [own]
+        return Figures(
+            sum(part.count for part in parts),
+            sum(part.events for part in parts),
+            sum(part.bytes for part in parts),
+            self.trimmed(source),
+        )
+
+    def plan(self, after: int, sources: Sequence[Source] | None) -> Plan:
+        """Return what is to be read of these sources after a position."""
+        if sources is None:
+            return Plan((), True, self.hidden)
+        pieces: dict[int, int] = {}
+        general = self.general
+        for source in sources:
+            if source is None:
+                pieces[general.table_id] = END
+                pieces |= dict.fromkeys([part.table_id for part in [*self.by_level.values()]], END)
+                continue
+            part = self.own(source)
+            if part is None:
+                pieces[general.table_id] = END
+                continue
+            pieces[part.table_id] = END
+            if max(after, general.trimmed) < part.since:
+                upto = max(part.since, pieces.get(general.table_id, 0))
+                pieces[general.table_id] = upto
+        if len(sources) < 2 and len(pieces) <= STORE_MERGED_PARTS_MAX:
+            return Plan(tuple(sorted(pieces.items())))
+        return self._widened(pieces)
+
+    def _widened(self, pieces: dict[int, int]) -> Plan:
+        """Return a plan for these parts: if they are all, or nearly so, by what they are not."""
+        known = [self.general, *self.tables.values(), *list(self.by_level.values())]
+        others = [part.table_id for part in known if part.table_id not in pieces]
+        wanted, without = tuple(sorted(pieces.items())), (*others, *self.hidden)
+        if not others and min(pieces.values()) == END:
+            return Plan(wanted, True, self.hidden)
+        nearly = STORE_MERGED_PARTS_MAX < len(pieces) > len(without)
+        return Plan(wanted, without=without if nearly else ())

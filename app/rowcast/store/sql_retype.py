@@ -1,0 +1,86 @@
+"""Another type for an attribute: where its column is empty, or was of a type that did not fit.
+
+Who declares an attribute with a type that its values do not have finds them kept beside the column,
+as they came. That mistake can be taken back: the column is made anew, all values go beside it, and
+those that fit the new type then move into it (``sql_migrate.py``); the others stay as they came, so
+none is lost. A column whose values are all of its type keeps that type.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+from sqlite3 import Cursor
+
+from sqlalchemy.dialects import sqlite
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import STORE_WORKING_ROWS_MAX
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.store.sql_rows import TYPED, cell_value, dumps, loads
+from rowcast.store.sql_tables import (
+    EXTRA,
+    FORM,
+    column_type,
+    index_prefix,
+    key_name,
+    quoted,
+    sql_name,
+)
+
+
+def retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
+    """Empty an attribute's column and give it another type; raises INVALID where that would lose.
+
+    What was in it is undeclared then.
+    """
+    name, column = quoted(sql_name(table)), quoted(item.name)
+    if not _may_change(cursor, table, item):
+        raise Error(
+            Code.INVALID,
+            f"the attribute {table.name}.{item.name} was {was} and is now {item.type}; its values "
+            f"cannot change type without loss, so keep {was}, or declare a new attribute and copy "
+            "the values",
+        )
+    _set_aside(cursor, table, item, was)
+    old, new = (column_type(type_).compile(dialect=sqlite.dialect()) for type_ in (was, item.type))
+    if old != new:
+        cursor.execute(
+            f"DROP INDEX IF EXISTS {quoted(f'{index_prefix(sql_name(table))}{item.name}')}"
+        )
+        cursor.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
+        cursor.execute(f"ALTER TABLE {name} ADD COLUMN {column} {new}")
+
+
+def _may_change(cursor: Cursor, table: Table, item: Attribute) -> bool:
+    """Tell whether the column has no value, or some record's value did not fit into it."""
+    name, column, extra = quoted(sql_name(table)), quoted(item.name), quoted(EXTRA)
+    filled = cursor.execute(f"SELECT 1 FROM {name} WHERE {column} IS NOT NULL LIMIT 1").fetchone()
+    if filled is None:
+        return True
+    beside = cursor.execute(
+        f"SELECT 1 FROM {name} WHERE {quoted(FORM)}={TYPED} AND {extra} IS NOT NULL"
+        f" AND json_extract({extra},?) IS NOT NULL LIMIT 1",
+        (f'$."{item.name}"',),
+    ).fetchone()
+    return beside is not None
+
+
+def _set_aside(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
+    """Put the values of a column beside it, a step at a time; what is there already goes before."""
+    name, column, extra = quoted(sql_name(table)), quoted(item.name), quoted(EXTRA)
+    key = quoted(key_name(table))
+    while True:
+        found = cursor.execute(
+            f"SELECT {key},{column},{extra} FROM {name} WHERE {column} IS NOT NULL"
+            f" LIMIT {STORE_WORKING_ROWS_MAX}"
+        ).fetchall()
+        if not found:
+            return
+        cursor.executemany(
+            f"UPDATE {name} SET {column}=NULL,{extra}=? WHERE {key}=?",
+            [(_beside(item.name, cell_value(was, cell), other), row) for row, cell, other in found],
+        )
+
+
+def _beside(name: str, value: object, other: str | None) -> str:
+    undeclared = loads(other) if other is not None else {}
+    return dumps({name: value} | (undeclared if isinstance(undeclared, dict) else {}))

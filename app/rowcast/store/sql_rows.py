@@ -1,0 +1,362 @@
+"""Rows: what a record is as one row of SQL values, and back.
+
+Both ways are compiled once for a table, because they run for each record written or read. A row
+says in ``_form`` what it holds:
+
+    TYPED       a value with its attributes in columns; ``_extra`` has the undeclared ones, and
+    those that
+                SQL would not tell from absent ones: an explicit null, and NaN, which SQL keeps as
+                NULL. What is in ``_extra`` goes before what is in a column.
+    JSON_TEXT   JSON that is kept as it came, in ``_extra``, where SQL can look into it
+    AS_IT_CAME  any content, in ``_payload``; ``_extra`` has its value if it has one
+
+Most rows end in a ``tail`` of columns that have nothing to say. Their rows are left short, so that
+a shorter statement can write them: binding a NULL costs as much as binding a value.
+
+This module knows columns, not statements.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final, cast
+
+from rowcast.codecs import json_text
+from rowcast.core.entry_limits import WRITERS_CACHED_MAX
+from rowcast.core.events import MISSING, PUT, Event, Record
+from rowcast.core.tables import Attribute, Type
+from rowcast.core.writers import BY
+from rowcast.store.records import JSON, Key, Layout, Value, is_json
+from rowcast.store.sql_tables import (
+    DECLARED_NAMES,
+    EXTRA,
+    FORM,
+    TOPIC_NAMES,
+    TOPICS,
+    Names,
+    key_name,
+    quoted,
+    sql_name,
+    value_attributes,
+)
+
+Cell = str | int | float | bytes | None
+"""One value as SQL keeps it."""
+Row = tuple[Cell, ...]
+Convert = Callable[[object], object]
+
+TYPED: Final = 0
+JSON_TEXT: Final = 1
+AS_IT_CAME: Final = 2
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+def dumps(value: object) -> str:
+    """Return a value as JSON text that gives it back exactly."""
+    return json_text.encode(value).decode()
+
+
+def loads(text: object) -> object:
+    """Return the value that ``dumps`` was given."""
+    return json_text.decode(cast("str", text).encode())
+
+
+def date_cell(value: object) -> str:
+    """Return a time as text of fixed width, so that the order of text is the order of time."""
+    time = cast("datetime", value)
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return f"{time.isoformat(timespec='microseconds')[:26]}Z"
+
+
+def _real(value: object) -> object:
+    return value if value == value else None  # noqa: PLR0124 - NaN is kept in _extra
+
+
+def _any_text(value: object) -> object:
+    return None if value != value else dumps(value)  # noqa: PLR0124 - NaN is kept in _extra
+
+
+def _date(text: object) -> object:
+    return datetime.fromisoformat(cast("str", text))
+
+
+def _decimal(text: object) -> object:
+    return Decimal(cast("str", text))
+
+
+def _float(number: object) -> object:
+    return float(cast("float", number))  # an Int column that became Float may hold integers
+
+
+_TO_SQL: Final[dict[Type, Convert]] = {
+    Type.FLOAT: _real,
+    Type.DECIMAL: str,
+    Type.DATE: date_cell,
+    Type.ANY: _any_text,
+    Type.OBJECT: dumps,
+    Type.LIST: dumps,
+}
+_FROM_SQL: Final[dict[Type, Convert]] = {
+    Type.FLOAT: _float,
+    Type.DECIMAL: _decimal,
+    Type.BOOLEAN: bool,
+    Type.DATE: _date,
+    Type.ANY: loads,
+    Type.OBJECT: loads,
+    Type.LIST: loads,
+}
+
+
+def cell_value(type_: Type, cell: object) -> object:
+    """Return the value that a column of a type has in a cell."""
+    convert = _FROM_SQL.get(type_)
+    return cell if cell is None or convert is None else convert(cell)
+
+
+def _converts(
+    attributes: Sequence[Attribute], by_type: dict[Type, Convert]
+) -> tuple[tuple[int, Convert], ...]:
+    """Return the positions of the attributes that need a change, and the change."""
+    return tuple(
+        (index, by_type[item.type]) for index, item in enumerate(attributes) if item.type in by_type
+    )
+
+
+def properties_cell(event: Event) -> str | None:
+    """Return the MQTT properties of an event as JSON."""
+    properties = event.properties
+    if properties is None:
+        return None
+    by = properties.get(BY) if len(properties) == 1 else None
+    return _by_cell(by) if type(by) is str else dumps(properties)
+
+
+@lru_cache(WRITERS_CACHED_MAX)
+def _by_cell(by: str) -> str:
+    """Return the cell of an event that has a writer and nothing else: the same for all of its."""
+    return dumps({BY: by})
+
+
+def properties_of(cell: object) -> dict[str, object] | None:
+    """Return the MQTT properties of a row."""
+    return None if cell is None else cast("dict[str, object]", loads(cell))
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+_TopicRow = tuple[str, int, int, str, int, bytes, str | None, float | None, str | None]
+"""A row of ``TopicRows.columns``, as the table declares them."""
+
+
+class TopicRows:
+    """Current values of undeclared topics: bytes and what came with them."""
+
+    def __init__(self) -> None:
+        self.layout = Layout(None)
+        self.name: str = TOPICS
+        self.names: Names = TOPIC_NAMES
+        self.key: str = quoted("topic")
+        self.tail: tuple[tuple[str, str], ...] = (
+            (quoted("content_type"), "NULL"),
+            (quoted("expires"), "NULL"),
+            (quoted("properties"), "NULL"),
+        )
+        """The last columns and what they are in a short row, as SQL."""
+        self.columns: tuple[str, ...] = (
+            *map(quoted, ("topic", "seq", "version", "client", "qos", "payload")),
+            *(column for column, _ in self.tail),
+        )
+        self.cleared: tuple[str, ...] = ()
+
+    def row(self, key: Key, event: Event) -> Row:
+        """Return the row that keeps the event's record."""
+        head = (key, event.seq, event.version, event.client, event.qos, event.payload)
+        if event.content_type is None and event.properties is None and not event.expires_at:
+            return head
+        tail = (event.content_type, event.expires_at or None, properties_cell(event))
+        return (*head, *tail)
+
+    def mixes(self, rows: Sequence[Row]) -> bool:  # noqa: ARG002 - the other rows' method
+        """Tell whether some rows hold values and some do not: never."""
+        return False
+
+    def value(self, row: Row) -> object:  # noqa: ARG002 - the other rows' method
+        """Return the value that a query sees: none, because nothing is decoded."""
+        return None
+
+    def record(self, row: Row) -> Record:
+        """Return the record that a row keeps."""
+        topic, seq, version, client, qos, payload, content_type, expires, properties = cast(
+            "_TopicRow", row
+        )
+        return Event(
+            topic,
+            PUT,
+            payload,
+            content_type,
+            qos,
+            True,
+            None,
+            client,
+            properties if properties is None else properties_of(properties),
+            expires or 0.0,
+            seq,
+            version,
+        )
+
+
+class TableRows:
+    """Rows of one declared table."""
+
+    def __init__(self, layout: Layout, cleared: Sequence[str] = ()) -> None:
+        table = layout.table
+        if table is None:
+            raise TypeError(layout)
+        self.layout = layout
+        self.name: str = sql_name(table)
+        self.names: Names = DECLARED_NAMES
+        self.key: str = quoted(key_name(table))
+        self._attributes = value_attributes(table)
+        self._columns = tuple(item.name for item in self._attributes)
+        self._declared = frozenset(layout.names)
+        self._to_sql = _converts(self._attributes, _TO_SQL)
+        self._from_sql = _converts(self._attributes, _FROM_SQL)
+        self._empty: tuple[None, ...] = (None,) * len(self._columns)
+        self._end = 1 + len(self._columns)
+        names = self.names
+        self.tail: tuple[tuple[str, str], ...] = (
+            (quoted(names.expires), "NULL"),
+            (quoted(names.properties), "NULL"),
+            (quoted(FORM), str(TYPED)),
+            (quoted(names.content_type), "NULL"),
+            (quoted(EXTRA), "NULL"),
+            (quoted(names.payload), "NULL"),
+        )
+        """The last columns and what they are in a short row, as SQL."""
+        system = (names.seq, names.version, names.client, names.qos)
+        self.columns: tuple[str, ...] = (
+            self.key,
+            *map(quoted, (*self._columns, *system)),
+            *(column for column, _ in self.tail),
+        )
+        self.cleared: tuple[str, ...] = tuple(map(quoted, cleared))
+        """Columns of dropped attributes: a write empties them, so that no old value returns."""
+
+    # -- in
+
+    def row(self, key: Key, event: Event) -> Row:
+        """Return the row that keeps the event's record."""
+        value = event.decoded
+        system = (event.seq, event.version, event.client, event.qos)
+        content: tuple[Cell, Cell, Cell, Cell]
+        if type(value) is dict and self.layout.typed:
+            cells, extra = self._typed(value)
+            if extra is None and event.properties is None and not event.expires_at:
+                return cast("Row", (key, *cells, *system))
+            content = (TYPED, None, extra, None)
+        else:
+            cells, content = self._empty, _as_it_came(event)
+        tail = (event.expires_at or None, properties_cell(event), *content)
+        return cast("Row", (key, *cells, *system, *tail))
+
+    def row_with(self, key: Key, event: Event, undeclared: Value) -> Row:
+        """Return the row of a value, with more that is kept as if it were undeclared."""
+        row = self.row(key, event)
+        if len(row) < len(self.columns):
+            row = (*row, None, None, TYPED, None, None, None)
+        if not undeclared:
+            return row
+        extra = cast("Value", loads(row[-2])) if row[-2] is not None else {}
+        return (*row[:-2], dumps(extra | undeclared), row[-1])
+
+    def _typed(self, value: Value) -> tuple[Sequence[object], str | None]:
+        """Return the cells of the attributes, and the rest as JSON."""
+        cells: list[object] = list(map(value.get, self._columns))
+        for index, convert in self._to_sql:
+            if cells[index] is not None:
+                cells[index] = convert(cells[index])
+        if None not in cells and self._declared.issuperset(value):
+            return cells, None
+        kept = {name for name, cell in zip(self._columns, cells, strict=True) if cell is not None}
+        if self.layout.key_name is not None:
+            kept.add(self.layout.key_name)
+        rest = {name: item for name, item in value.items() if name not in kept}
+        return cells, dumps(rest) if rest else None
+
+    def mixes(self, rows: Sequence[Row]) -> bool:
+        """Tell whether any of these rows of a typed table holds something else than a value."""
+        width = len(self.columns)
+        return self.layout.typed and any(row[-4] != TYPED for row in rows if len(row) == width)
+
+    # -- out
+
+    def value(self, row: Row) -> object:
+        """Return the value that a query sees; None when the row holds plain bytes."""
+        if row[-4] == TYPED:
+            return self._value(row)
+        extra = row[-2]
+        return None if extra is None else loads(extra)
+
+    def _value(self, row: Row) -> Value:
+        cells: list[object] = list(row[1 : self._end])
+        for index, convert in self._from_sql:
+            if cells[index] is not None:
+                cells[index] = convert(cells[index])
+        pairs = zip(self._columns, cells, strict=True)
+        value = {name: cell for name, cell in pairs if cell is not None}
+        if row[-2] is not None:
+            value |= cast("Value", loads(row[-2]))
+        return self.layout.arranged(value, cast("Key", row[0]))
+
+    def record(self, row: Row) -> Record:
+        """Return the record that a row keeps."""
+        seq, version, client, qos, expires, properties = row[self._end : self._end + 6]
+        payload, content_type, decoded = self._content(row)
+        return Event(
+            self.layout.topic(cast("Key", row[0])),
+            PUT,
+            payload,
+            content_type,
+            cast("int", qos),
+            True,
+            self.layout.table,
+            cast("str", client),
+            properties_of(properties),
+            cast("float", expires or 0.0),
+            cast("int", seq),
+            cast("int", version),
+            decoded,
+        )
+
+    def _content(self, row: Row) -> tuple[bytes, str | None, object]:
+        content_type, extra, payload = row[-3:]
+        if row[-4] == TYPED:
+            value = self._value(row)
+            return self.layout.payload(value), JSON, value
+        media_type = cast("str | None", content_type)
+        decoded = MISSING if extra is None or is_json(media_type) else loads(extra)
+        if row[-4] == JSON_TEXT:
+            return cast("str", extra).encode(), media_type, decoded
+        return cast("bytes", payload), media_type, decoded
+
+
+Rows = TopicRows | TableRows
+
+
+def _as_it_came(event: Event) -> tuple[int, str | None, str | None, bytes | None]:
+    """Return form, content type, extra and payload of content that is kept as it came."""
+    value, payload = event.decoded, event.payload
+    if value is MISSING:
+        return AS_IT_CAME, event.content_type, None, payload
+    unnamed = event.content_type is None and isinstance(value, dict | list)
+    if is_json(event.content_type) or (unnamed and payload[:1] in {b"{", b"["}):
+        try:
+            return JSON_TEXT, event.content_type, payload.decode(), None
+        except UnicodeDecodeError:  # JSON of a writer that does not use UTF-8 (RFC 8259, 8.1)
+            pass
+    return AS_IT_CAME, event.content_type, dumps(value), payload

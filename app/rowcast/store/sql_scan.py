@@ -1,0 +1,176 @@
+"""Scans: the records that a topic filter selects, by skipping over the key what it does not.
+
+Rows are stepped through in the order of the key; at the first that does not match,
+``TopicFilter.seek`` says where the next one could be, and the walk goes on from there. So a scan
+costs what it returns and one step for each gap, whatever the table holds. SQLite finds a row only
+when it is asked for the next, so a statement that is left early has cost nothing more.
+
+Where there is nothing to skip, because every topic is a branch of its own, a pattern in SQL sifts
+many rows at once before Python looks at them.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+import re
+from collections.abc import Generator, Iterator
+from sqlite3 import Cursor
+from typing import cast
+
+from rowcast.core.limits import SCAN_SIFT_MISSES, SCAN_SIFT_ROWS
+from rowcast.core.topics import TopicFilter
+from rowcast.store.records import Key, Layout, is_after
+from rowcast.store.sql_branches import is_branched, scan_branches
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_rows import Row
+from rowcast.store.sql_tables import quoted
+
+_AFTER_DOLLAR = "%"
+"""The character after ``$``: no topic that begins with ``$`` is at or beyond it."""
+
+
+def scan(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+    """Return the rows of the selected records after topic ``after``, in order of key."""
+    layout = part.rows.layout
+    if layout.integer:
+        return _scan_integers(cursor, part, topics, after)
+    if topics.exact:
+        return _scan_one(cursor, part, topics, after)
+    if is_branched(cursor, part, topics, after):
+        return scan_branches(cursor, part, topics, after)
+    return _scan_texts(cursor, part, topics, after)
+
+
+def _scan_one(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+    """Find the one topic of a filter without wildcards."""
+    layout = part.rows.layout
+    key = layout.key_or_none(topics.text)
+    if key is not None and (not after or is_after(key, layout.key(after))):
+        yield from part.statements.find.read(cursor, [key])
+
+
+def _scan_texts(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+    """Walk over the keys: step, skip what cannot match, and sift where skipping gains nothing."""
+    layout = part.rows.layout
+    comparison = ">" if after else ">="
+    start = _local(layout, after or topics.prefix)
+    if after and after < topics.prefix:
+        comparison, start = ">=", _local(layout, topics.prefix)
+    sieve = _Sieve(cursor, part, topics)
+    while start is not None:
+        start, gap = yield from _walk(cursor, part, topics, comparison, start)
+        if start is not None and not gap and sieve.useful:
+            start = yield from sieve.sift(start)
+        comparison = ">="
+
+
+def _walk(
+    cursor: Cursor, part: Part, topics: TopicFilter, comparison: str, start: str
+) -> Generator[Row, None, tuple[str | None, bool]]:
+    """Return matching rows from a key on; then where to go on, and whether that is beyond a gap.
+
+    Where to go on is None at the end. Without a gap, many looks in a row were in vain.
+    """
+    layout, key = part.rows.layout, part.rows.key
+    text = f"{part.statements.select} WHERE {key}{comparison}? ORDER BY {key}"
+    target, misses = "", 0
+    for row in cursor.execute(text, (start,)):
+        local = cast("str", row[0])
+        if local < target:
+            return target, True
+        topic = layout.topic(local)
+        if topics.matches(topic):
+            misses = 0
+            yield row
+            continue
+        misses += 1
+        sought = _next(layout, topics, topic)
+        if sought is None or misses == SCAN_SIFT_MISSES:
+            return sought, False
+        target = sought
+    return None, False
+
+
+class _Sieve:
+    """Looks at many neighbours in one statement, in C, where nearly each of them needs a look.
+
+    A tree with a million branches of one leaf has no gaps to skip, and a step of Python for each
+    branch would be slower than reading all of it.
+    """
+
+    def __init__(self, cursor: Cursor, part: Part, topics: TopicFilter) -> None:
+        name, key = quoted(part.rows.name), part.rows.key
+        self._cursor = cursor
+        self._part = part
+        self._topics = topics
+        # More wildcards, or a longer pattern, could cost GLOB more than it saves.
+        self.useful = topics.levels.count("+") <= 3 and len(topics.text) <= 1_000
+        self._pattern = _glob(topics)
+        self._within = (
+            f"{part.statements.select} WHERE {key}>=? AND {key}<? AND ?||{key} GLOB ?"
+            f" ORDER BY {key}"
+        )
+        self._end = f"SELECT {key} FROM {name} WHERE {key}>=? ORDER BY {key} LIMIT 1 OFFSET ?"
+
+    def sift(self, start: str) -> Generator[Row, None, str | None]:
+        """Return the matching rows among the next ones; then where to go on, or None at the end."""
+        layout = self._part.rows.layout
+        found = self._cursor.execute(self._end, (start, SCAN_SIFT_ROWS)).fetchone()
+        if found is None:  # fewer are left: walk
+            yield from self._rest(start)
+            return None
+        end = cast("str", found[0])
+        values = (start, end, layout.prefix, self._pattern)
+        for row in self._cursor.execute(self._within, values):
+            if self._topics.matches(layout.topic(cast("Key", row[0]))):
+                yield row
+        return end
+
+    def _rest(self, start: str) -> Generator[Row, None, None]:
+        following: str | None = start
+        while following is not None:
+            walk = _walk(self._cursor, self._part, self._topics, ">=", following)
+            following, _ = yield from walk
+
+
+def _glob(topics: TopicFilter) -> str:
+    """Return a pattern of SQL that every selected topic fits; others may."""
+    literal = [re.sub(r"[*?[]", r"[\g<0>]", level) for level in topics.levels]
+    levels = ["*" if level == "+" else level for level in literal]
+    if topics.levels[-1] == "#":
+        return "/".join(levels[:-1]) + "*"
+    return "/".join(levels)
+
+
+def _next(layout: Layout, topics: TopicFilter, topic: str) -> str | None:
+    """Return the least key that could match, beyond a topic that does not."""
+    if topic.startswith("$") and topics.levels[0] in {"+", "#"}:  # MQTT-4.7.2-1
+        return _local(layout, _AFTER_DOLLAR)
+    sought = topics.seek(topic)
+    return None if sought is None else _local(layout, sought)
+
+
+def _local(layout: Layout, text: str) -> str | None:
+    """Return where a text stands among the keys; None when it is beyond them all."""
+    prefix = layout.prefix
+    if text.startswith(prefix):
+        return text[len(prefix) :]
+    return "" if text < prefix else None
+
+
+def _scan_integers(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+    """Integer keys are one level: a filter selects all of them, one, or none."""
+    layout = part.rows.layout
+    at = layout.prefix.count("/")
+    wanted = topics.levels[at] if at < len(topics.levels) else "#"
+    if wanted not in {"+", "#"}:
+        key = layout.key_or_none(layout.prefix + wanted)
+        if key is None or not topics.matches(layout.topic(key)):
+            return iter(())
+        if after and not is_after(key, layout.key(after)):
+            return iter(())
+        return part.statements.find.read(cursor, [key])
+    if not topics.matches(layout.topic(0)):
+        return iter(())
+    key_column, select = part.rows.key, part.statements.select
+    where, values = (f"WHERE {key_column}>?", (layout.key(after),)) if after else ("", ())
+    return cursor.execute(f"{select} {where} ORDER BY {key_column}", values)

@@ -1,0 +1,104 @@
+"""Searches: one page of a query's answer, in SQL as far as it is exact, finished in Python.
+
+Two ways. When SQL can make the order, rows are stepped through in it and the page is the first
+that hold, so a page costs what it skips and returns. When it cannot, all rows that SQL could not
+rule out are looked at, and the first of them in order are kept: memory for a page, time for the
+table.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from itertools import chain, islice
+from sqlite3 import Cursor
+
+from rowcast.core.evaluation import holds, order_key, page_token, token_values
+from rowcast.core.queries import Query, Sort
+from rowcast.store.sql_commit import Part
+from rowcast.store.sql_query import Conditions, Filter, order_by, segments, sort_terms
+from rowcast.store.sql_rows import Row
+from rowcast.store.sql_tables import quoted
+
+
+def search(cursor: Cursor, part: Part, query: Query) -> tuple[list[Row], str]:
+    """Return the rows of one page and the token of the next; an empty one when there is none."""
+    found = _ordered(cursor, part, query)
+    if found is None:
+        found = _sorted(cursor, part, query)
+    if query.limit is None:
+        return list(islice(found, query.offset, None)), ""
+    rows = list(islice(found, query.offset, query.offset + query.limit + 1))
+    page = rows[: query.limit]
+    if not page or len(rows) == len(page):
+        return page, ""
+    return page, page_token(query.sort, part.rows.value(page[-1]), page[-1][0])
+
+
+def matching(cursor: Cursor, part: Part, query: Query) -> int:
+    """Return how many records the conditions select."""
+    selected = _selection(part, query)
+    if not selected.exact:
+        return sum(1 for _ in _selected(cursor, part, query, ""))
+    where = f"WHERE {selected.text}" if selected.text else ""
+    text = f"SELECT count(*) FROM {quoted(part.rows.name)} {where}"
+    return int(cursor.execute(text, selected.values).fetchone()[0])
+
+
+def _selection(part: Part, query: Query) -> Filter:
+    """Return the conditions: those on values, and that on a record's time, which is exact."""
+    selected = Conditions(part).filter(query.where)
+    if query.stale is None:
+        return selected
+    text = f"{quoted(part.rows.names.version)}{'<' if query.stale else '>='}?"
+    joined = f"({selected.text}) AND {text}" if selected.text else text
+    return Filter(joined, (*selected.values, query.stale_below), selected.exact)
+
+
+def _selected(
+    cursor: Cursor, part: Part, query: Query, order: str, beyond: Filter | None = None
+) -> Iterator[Row]:
+    """Return the rows that hold, in an order of SQL."""
+    selected = _selection(part, query)
+    both = [item for item in (selected, beyond) if item is not None and item.text]
+    where = f"WHERE {' AND '.join(item.text for item in both)}" if both else ""
+    values = [value for item in both for value in item.values]
+    rows: Iterator[Row] = cursor.execute(f"{part.statements.select} {where} {order}", values)
+    if selected.exact:
+        return rows
+    value = part.rows.value
+    return (row for row in rows if holds(query.where, value(row), row[0]))
+
+
+def _ordered(cursor: Cursor, part: Part, query: Query) -> Iterator[Row] | None:
+    """Return what comes on and after the page, in order; None when SQL cannot make the order."""
+    keys = sort_terms(part, query.sort)
+    if keys is None:
+        return None
+    order = order_by(part, keys)
+    if query.after is None:
+        return _selected(cursor, part, query, order)
+    values = token_values(query.sort, query.after)
+    ranges = segments(part, keys, values)
+    return chain.from_iterable(_selected(cursor, part, query, order, item) for item in ranges)
+
+
+def _sorted(cursor: Cursor, part: Part, query: Query) -> Iterator[Row]:
+    """Return what comes on and after the page, in order, made in Python."""
+    value, sort = part.rows.value, query.sort
+    rows = _selected(cursor, part, query, "")
+    keyed = ((order_key(sort, value(row), row[0]), row) for row in rows)
+    if query.after is not None:
+        *values, last = token_values(sort, query.after)
+        bound = _bound(sort, values, last)
+        keyed = (item for item in keyed if item[0] > bound)
+    if query.limit is None:
+        return (row for _, row in sorted(keyed, key=lambda item: item[0]))
+    count = query.offset + query.limit + 1
+    return iter([row for _, row in nsmallest(count, keyed, key=lambda item: item[0])])
+
+
+def _bound(sort: Sequence[Sort], values: Sequence[object], last: object) -> tuple[object, ...]:
+    """Return the place in the order where a token stands: that of a record of just its values."""
+    flat = tuple(Sort((str(index),), item.descending) for index, item in enumerate(sort))
+    return order_key(flat, {str(index): value for index, value in enumerate(values)}, last)

@@ -1,0 +1,155 @@
+"""Statements over many rows: their texts, and how many rows to give to each.
+
+A statement of many rows makes one trip into SQLite where ``executemany`` makes one for each row,
+and with a busy event loop each trip back waits for the interpreter lock. SQLite prepares a text
+once and the driver keeps it by its text, so the number of rows comes from a short list of sizes.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from sqlite3 import Cursor
+from typing import Final
+
+from rowcast.core.limits import STATEMENT_ROWS_MAX, STATEMENT_VARIABLES_MAX
+from rowcast.store.sql_rows import Cell, Row, Rows
+from rowcast.store.sql_tables import LOG
+
+_SIZES: Final = (STATEMENT_ROWS_MAX, 50, 10, 3, 1)
+
+
+class Statement:
+    """One statement over rows of ``width`` values, for any number of rows.
+
+    With ``pads`` a row may be given twice: that spares a statement where a few rows are missing to
+    a size, and must change nothing.
+    """
+
+    __slots__ = ("_pads", "_sizes", "_text_of", "_texts", "_width")
+
+    def __init__(self, text_of: Callable[[int], str], width: int, *, pads: bool) -> None:
+        self._text_of = text_of
+        self._width = width
+        self._pads = pads
+        self._texts: dict[int, str] = {}
+        self._sizes = tuple(size for size in _SIZES if size * width <= STATEMENT_VARIABLES_MAX)
+
+    def run(self, cursor: Cursor, cells: list[Cell]) -> Iterator[Cursor]:
+        """Carry it out for rows, given as one list of values; yield the cursor of each part."""
+        width, rows, start = self._width, len(cells) // self._width, 0
+        for size in self._sizes:
+            enough = max(1, size * 3 // 4) if self._pads else size
+            while rows >= enough:
+                text = self._texts.get(size)
+                if text is None:
+                    text = self._texts[size] = self._text_of(size)
+                if rows < size:
+                    cells += cells[-width:] * (size - rows)
+                end = start + size * width
+                yield cursor.execute(text, cells[start:end])
+                start, rows = end, rows - size
+
+    def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
+        """Carry it out for these rows."""
+        for _ in self.run(cursor, list(chain.from_iterable(rows))):
+            pass
+
+    def read(self, cursor: Cursor, cells: Sequence[Cell]) -> Iterator[Row]:
+        """Carry it out for these values, one for each row; return what it finds."""
+        for found in self.run(cursor, list(cells)):
+            yield from found
+
+
+def marks(width: int) -> str:
+    """Return the places of one row's values."""
+    return ",".join("?" * width)
+
+
+def values(width: int, rows: int) -> str:
+    """Return the places of the values of several rows."""
+    return ",".join([f"({marks(width)})"] * rows)
+
+
+class RecordStatements:
+    """The statements that change and find the rows of one record table by key."""
+
+    __slots__ = ("_full", "_short", "_width", "delete", "existing", "find", "select")
+
+    def __init__(self, rows: Rows) -> None:
+        name, key, columns = f'"{rows.name}"', rows.key, rows.columns
+        self._width = len(columns)
+        self.select = f"SELECT {','.join(columns)} FROM {name}"
+        cleared = [f"{column}=NULL" for column in rows.cleared]
+        self._full = _upsert(name, columns, cleared)
+        defaults = [f"{column}={default}" for column, default in rows.tail]
+        self._short = _upsert(name, columns[: -len(defaults)], [*defaults, *cleared])
+        self.existing = Statement(
+            # One row for all that is there: each row returned is a trip back into Python.
+            lambda size: (
+                f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({marks(size)})"
+            ),
+            1,
+            pads=True,
+        )
+        self.find = Statement(
+            lambda size: f"{self.select} WHERE {key} IN ({marks(size)})", 1, pads=True
+        )
+        self.delete = Statement(
+            lambda size: f"DELETE FROM {name} WHERE {key} IN ({marks(size)})", 1, pads=True
+        )
+
+    def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
+        """Write rows, short ones and full ones, each over what its key had."""
+        width = self._width
+        full = [row for row in rows if len(row) == width]
+        if len(full) < len(rows):
+            short = [row for row in rows if len(row) != width] if full else rows
+            self._short.write(cursor, short)
+        if full:
+            self._full.write(cursor, full)
+
+
+def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Statement:
+    """Return the statement that writes these columns and sets others."""
+    key = columns[0]
+    names = ",".join(columns)
+    changes = ",".join([*(f"{column}=excluded.{column}" for column in columns[1:]), *others])
+    width = len(columns)
+    return Statement(
+        lambda size: (
+            f"INSERT INTO {name} ({names}) VALUES {values(width, size)}"
+            f" ON CONFLICT ({key}) DO UPDATE SET {changes}"
+        ),
+        width,
+        pads=True,
+    )
+
+
+_LOG_HEAD: Final = "seq,table_id,topic,kind,version,qos,retain,client,content_type,payload"
+LOG_COLUMNS: Final = f"{_LOG_HEAD},expires,properties"
+"""The columns of the log, in the order in which rows of it are made and read."""
+
+
+class LogStatement:
+    """The statement that appends to the log: without its last two columns, where they are empty."""
+
+    __slots__ = ("_full", "_short", "_width")
+
+    def __init__(self) -> None:
+        self._full = _append(LOG_COLUMNS)
+        self._short = _append(_LOG_HEAD)
+        self._width = LOG_COLUMNS.count(",") + 1
+
+    def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
+        """Append rows that are all short or all full, so that they stay in order."""
+        (self._full if len(rows[0]) == self._width else self._short).write(cursor, rows)
+
+
+def _append(columns: str) -> Statement:
+    width = columns.count(",") + 1
+    return Statement(
+        lambda size: f"INSERT INTO {LOG} ({columns}) VALUES {values(width, size)}",
+        width,
+        pads=False,  # each number is in the log once
+    )

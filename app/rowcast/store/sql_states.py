@@ -1,0 +1,92 @@
+"""The states: small durable facts that owners keep beside the log, as SQL.
+
+A change is written in the transaction of the events it belongs to, so neither is there without the
+other. Changes of one fact in a batch collapse to the last; what an owner had before it was removed
+goes with one statement. This module knows nothing of what the facts mean.
+"""
+
+# ruff: noqa: S608 - names are ours, values are bound
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from sqlite3 import Cursor
+from typing import cast
+
+from rowcast.store.sql_rows import Row
+from rowcast.store.sql_statements import Statement, marks, values
+from rowcast.store.sql_tables import STATES
+from rowcast.store.store import Change
+
+
+class StateStatements:
+    """The statements that change the states."""
+
+    __slots__ = ("_delete", "_delete_owner", "_find", "_upsert")
+
+    def __init__(self) -> None:
+        self._upsert = Statement(
+            lambda size: (
+                f"INSERT INTO {STATES} (owner,name,value) VALUES {values(3, size)}"
+                " ON CONFLICT (owner,name) DO UPDATE SET value=excluded.value"
+            ),
+            3,
+            pads=True,
+        )
+        self._delete = Statement(
+            # As a bare list of VALUES, SQLite would look at every row of the table.
+            lambda size: (
+                f"DELETE FROM {STATES} WHERE (owner,name) IN"
+                f" (SELECT * FROM (VALUES {values(2, size)}))"
+            ),
+            2,
+            pads=True,
+        )
+        self._delete_owner = Statement(
+            lambda size: f"DELETE FROM {STATES} WHERE owner IN ({marks(size)})", 1, pads=True
+        )
+
+        self._find = Statement(
+            lambda size: (
+                f"SELECT owner,name,value FROM {STATES} WHERE (owner,name) IN"
+                f" (SELECT * FROM (VALUES {values(2, size)}))"
+            ),
+            2,
+            pads=True,
+        )
+
+    def read(
+        self, cursor: Cursor, places: Sequence[tuple[str, str]]
+    ) -> Iterator[tuple[str, str, bytes]]:
+        """Return owner, name and value of those of these facts that are there."""
+        cells = [cell for place in places for cell in place]
+        return cast("Iterator[tuple[str, str, bytes]]", self._find.read(cursor, cells))
+
+    def write(self, cursor: Cursor, changes: Sequence[Change]) -> None:
+        """Make these changes within a transaction, as if one after the other."""
+        last: dict[str, dict[str, bytes | None]] = {}
+        removed: set[str] = set()
+        for change in changes:
+            if change.value is None and not change.name:
+                removed.add(change.owner)
+                last[change.owner] = {}
+            else:
+                last.setdefault(change.owner, {})[change.name] = change.value
+        upserts: list[Row] = []
+        deletes: list[Row] = []
+        for owner in sorted(last):
+            for name, value in sorted(last[owner].items()):
+                if value is not None:
+                    upserts.append((owner, name, value))
+                elif owner not in removed:
+                    deletes.append((owner, name))
+        self._delete_owner.write(cursor, [(owner,) for owner in sorted(removed)])
+        self._delete.write(cursor, deletes)
+        self._upsert.write(cursor, upserts)
+
+
+def read_states(cursor: Cursor, prefix: str) -> list[tuple[str, str, bytes]]:
+    """Return the facts of owners that begin with ``prefix``, by owner and name."""
+    rows = cursor.execute(
+        f"SELECT owner,name,value FROM {STATES} WHERE owner>=? ORDER BY owner,name", (prefix,)
+    )
+    return list(takewhile(lambda row: row[0].startswith(prefix), rows))

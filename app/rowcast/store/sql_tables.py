@@ -1,0 +1,337 @@
+"""The SQL tables: which column keeps what, for declared tables and for the store's own.
+
+A declared table is an SQLModel with one column for each stored attribute, so any SQL tool reads it:
+
+    <key>            the declared key's name, else ``id``: INTEGER for Int and Long, TEXT otherwise
+    <attribute>      ID, String TEXT; Int, Long BIGINT; Float FLOAT; Boolean BOOLEAN; Bytes BLOB;
+                     Decimal TEXT, digits kept; Date TEXT, ISO 8601 in UTC with microseconds, so
+                     that the order of text is that of time; nested, List and Any TEXT, JSON
+    _form            what the row holds: see ``sql_rows``
+    _extra           undeclared attributes as one JSON object, with what SQL cannot tell apart from
+                     absence (an explicit null, NaN); of an open table the whole value
+    _payload, _content_type   content that is kept as it came
+    _seq, _version, _client, _qos, _expires, _properties   of the write that made the record
+
+A TEXT key clusters the table (WITHOUT ROWID), so reading in topic order is sequential. Nothing is
+NOT NULL but the key, so that a later schema can add what it likes. The models live in a registry
+of their own for each opening, because a schema can be opened again with other attributes. How rows
+are made, and how an old table becomes a new one, is for other modules.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import create_model
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    text,
+)
+from sqlalchemy import Table as SqlTable
+from sqlalchemy.orm import registry
+from sqlmodel import Field, SQLModel
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import DATABASE, Attribute, Table, Type
+
+FORMER: Final = "rowcast_former"
+LOG: Final = "rowcast_log"
+META: Final = "rowcast_meta"
+STATES: Final = "rowcast_states"
+TABLES: Final = "rowcast_tables"
+TIMES: Final = "rowcast_times"
+TOPICS: Final = "rowcast_topics"
+RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
+
+_INTEGERS: Final = frozenset({Type.INT, Type.LONG})
+_NOT_INDEXED: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
+"""Kept as JSON, whose text can differ for equal values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the columns common to all record tables are called."""
+
+    seq: str = "_seq"
+    version: str = "_version"
+    client: str = "_client"
+    qos: str = "_qos"
+    expires: str = "_expires"
+    properties: str = "_properties"
+    content_type: str = "_content_type"
+    payload: str = "_payload"
+
+
+DECLARED_NAMES: Final = Names()
+TOPIC_NAMES: Final = Names(
+    "seq", "version", "client", "qos", "expires", "properties", "content_type", "payload"
+)
+FORM: Final = "_form"
+EXTRA: Final = "_extra"
+
+
+def quoted(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_name(table: Table) -> str:
+    """Return the name of the SQL table that keeps a declared table; no other table has it.
+
+    It is ``database__Table``, or only ``Table`` in the default database, where that has no ``__``.
+    Read from the left, the first ``__`` says where the database ends; where it would say something
+    else, there is a dot between the two, which is in no name of a schema.
+    """
+    database, name = table.database, table.own_name
+    if database == DATABASE and _BETWEEN not in name:
+        return name
+    joined = f"{database}{_BETWEEN}{name}"
+    return joined if joined.partition(_BETWEEN)[::2] == (database, name) else f"{database}.{name}"
+
+
+def former_sql_name(table: Table) -> str:
+    """Return the same in files of versions that did not keep all such names apart."""
+    database, name = table.database, table.own_name
+    return name if database == DATABASE else f"{database}{_BETWEEN}{name}"
+
+
+_BETWEEN: Final = "__"
+
+
+def key_type(table: Table) -> Type:
+    """Return the type of the table's key."""
+    key = table.primary_key
+    return Type.LONG if key is not None and key.type in _INTEGERS else Type.ID
+
+
+def key_name(table: Table) -> str:
+    """Return the name of the key's column: ``_id`` when another attribute is called ``id``."""
+    key = table.primary_key
+    if key is not None:
+        return key.name
+    return "_id" if any(item.name.lower() == "id" for item in table.attributes) else "id"
+
+
+def value_attributes(table: Table) -> tuple[Attribute, ...]:
+    """Return the attributes that have a column beside the key."""
+    return tuple(item for item in table.attributes if item.stored and not item.primary_key)
+
+
+SqlType = BigInteger | Float[float] | Boolean | LargeBinary | Text
+
+
+def column_type(type_: Type) -> SqlType:
+    """Return the SQL type of a column that keeps values of a type."""
+    match type_:
+        case Type.INT | Type.LONG:
+            return BigInteger()
+        case Type.FLOAT:
+            return Float()  # REAL affinity; a value that is no number is never put into it
+        case Type.BOOLEAN:
+            return Boolean()
+        case Type.BYTES:
+            return LargeBinary()
+        case _:
+            return Text()
+
+
+def indexes(table: Table) -> dict[str, str]:
+    """Return the indexes that a table should have: name to what follows ``ON <table>``."""
+    name = sql_name(table)
+    expires = quoted(DECLARED_NAMES.expires)
+    wanted = {f"{index_prefix(name)}_expires": f"({expires}) WHERE {expires} IS NOT NULL"}
+    for item in value_attributes(table):
+        if item.indexed and item.type not in _NOT_INDEXED:
+            column = quoted(item.name)
+            # The text of a Decimal has the order of text; its rounded value finds the rows to
+            # look at.
+            term = f"CAST({column} AS REAL)" if item.type is Type.DECIMAL else column
+            wanted[f"{index_prefix(name)}{item.name}"] = f"({term})"
+    return wanted
+
+
+def index_prefix(name: str) -> str:
+    """Return what the names of all indexes made here for an SQL table begin with."""
+    return f"rowcast_by.{name}."
+
+
+def check_names(tables: Sequence[Table]) -> None:
+    """Raise INVALID when two names that differ for us are one for SQL, or one of ours is taken."""
+    seen: dict[str, str] = {}
+    for table in tables:
+        name = sql_name(table)
+        if name.lower().startswith(RESERVED_PREFIXES):
+            raise Error(
+                Code.INVALID,
+                f"the table {name} cannot be kept: names that begin with 'rowcast_' or 'sqlite_' "
+                "belong to the store; choose another name",
+            )
+        if name.lower() in seen:
+            raise Error(
+                Code.INVALID,
+                f"the tables {seen[name.lower()]} and {name} would be one SQL table, whose names "
+                "do not tell capitals apart; rename one",
+            )
+        seen[name.lower()] = name
+        _check_columns(table)
+
+
+def _check_columns(table: Table) -> None:
+    seen = {name.lower(): name for name in (*_SYSTEM, key_name(table))}
+    for item in value_attributes(table):
+        if item.name.lower() in seen:
+            raise Error(
+                Code.INVALID,
+                f"the attribute {table.name}.{item.name} would be the same SQL column as "
+                f"{seen[item.name.lower()]!r}; "
+                "names of columns do not tell capitals apart, and some that begin with '_' belong "
+                "to the store: choose another name",
+            )
+        seen[item.name.lower()] = item.name
+
+
+_SYSTEM: Final = (
+    FORM,
+    EXTRA,
+    *(getattr(DECLARED_NAMES, field) for field in Names.__dataclass_fields__),
+)
+
+
+class Models:
+    """The SQL tables of one opening, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.metadata = MetaData()
+        self._registry = registry(metadata=self.metadata)
+        _own_tables(self.metadata)
+
+    def table(self, table: Table) -> SqlTable:
+        """Make the model of a declared table; return its SQL table."""
+        columns = _declared_columns(table)
+        # Field names are ours: attributes may have names that Python or pydantic keep for
+        # themselves.
+        fields = {
+            f"column_{index}": (object, Field(default=None, sa_column=column))
+            for index, column in enumerate(columns)
+        }
+        name = sql_name(table)
+        rowid = key_type(table) in _INTEGERS
+        named = {"__module__": __name__, "__tablename__": name}
+        create_model(
+            name,
+            __base__=type("Base", (SQLModel,), named, registry=self._registry),
+            __cls_kwargs__={"table": True},
+            **fields,  # type: ignore[call-overload] # pydantic's plugin cannot see through a dict
+        )
+        made = self.metadata.tables[name]
+        made.dialect_options["sqlite"]["with_rowid"] = rowid
+        return made
+
+
+def _declared_columns(table: Table) -> list["Column[object]"]:
+    names = DECLARED_NAMES
+    integer = key_type(table) in _INTEGERS
+    key = Integer() if integer else Text()
+    return [
+        Column(key_name(table), key, primary_key=True, autoincrement=False),
+        Column(FORM, Integer(), server_default="0"),
+        *(Column(item.name, column_type(item.type)) for item in value_attributes(table)),
+        Column(names.seq, BigInteger()),
+        Column(names.version, BigInteger()),
+        Column(names.client, Text()),
+        Column(names.qos, Integer()),
+        Column(names.expires, Float()),
+        Column(names.properties, Text()),
+        Column(names.content_type, Text()),
+        Column(EXTRA, Text()),
+        Column(names.payload, LargeBinary()),
+    ]
+
+
+def _own_tables(metadata: MetaData) -> None:
+    """Define the log, the current values of undeclared topics, the states, and the accounts."""
+    SqlTable(
+        LOG,
+        metadata,
+        Column("seq", Integer(), primary_key=True, autoincrement=False),
+        Column("table_id", Integer(), nullable=False),
+        Column("topic", Text(), nullable=False),
+        Column("kind", Text(), nullable=False),
+        Column("version", BigInteger(), nullable=False),
+        Column("qos", Integer(), nullable=False),
+        Column("retain", Boolean(), nullable=False),
+        Column("client", Text(), nullable=False),
+        Column("content_type", Text()),
+        Column("expires", Float()),
+        Column("properties", Text()),
+        Column("payload", LargeBinary(), nullable=False),
+        Index("rowcast_log_table", "table_id", "seq"),
+    )
+    SqlTable(
+        TOPICS,
+        metadata,
+        Column("topic", Text(), primary_key=True),
+        Column("seq", BigInteger(), nullable=False),
+        Column("version", BigInteger(), nullable=False),
+        Column("client", Text(), nullable=False),
+        Column("qos", Integer(), nullable=False),
+        Column("expires", Float()),
+        Column("properties", Text()),
+        Column("content_type", Text()),
+        Column("payload", LargeBinary(), nullable=False),
+        Index("rowcast_topics_expires", "expires", sqlite_where=text("expires IS NOT NULL")),
+        sqlite_with_rowid=False,
+    )
+    SqlTable(
+        STATES,
+        metadata,
+        Column("owner", Text(), primary_key=True),
+        Column("name", Text(), primary_key=True),
+        Column("value", LargeBinary(), nullable=False),
+        sqlite_with_rowid=False,
+    )
+    _account_tables(metadata)
+
+
+def _account_tables(metadata: MetaData) -> None:
+    """Define the facts of the whole store, and what is known of each part of the log."""
+    SqlTable(
+        META,
+        metadata,
+        Column("name", Text(), primary_key=True),
+        Column("value", Text(), nullable=False),
+    )
+    SqlTable(
+        TABLES,
+        metadata,
+        Column("id", Integer(), primary_key=True, autoincrement=False),
+        Column("name", Text(), nullable=False, unique=True),
+        Column("path", Text()),
+        Column("shape", Text(), nullable=False),
+        Column("trimmed", BigInteger(), nullable=False, default=0),
+        Column("events", BigInteger(), nullable=False, default=0),
+        Column("bytes", BigInteger(), nullable=False, default=0),
+        Column("records", BigInteger()),
+        Column("mixed", Boolean()),
+    )
+    SqlTable(
+        TIMES,
+        metadata,
+        Column("second", Integer(), primary_key=True, autoincrement=False),
+        Column("seq", BigInteger(), nullable=False),
+    )
+    SqlTable(
+        FORMER,
+        metadata,
+        Column("branch", Text(), primary_key=True),
+        Column("trimmed", BigInteger(), nullable=False),
+        sqlite_with_rowid=False,
+    )

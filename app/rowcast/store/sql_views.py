@@ -1,0 +1,102 @@
+"""Views: what any SQL tool reads as a topic table.
+
+A topic table is a part of the log, and its view shows that part with the seven columns; that of
+METRICS shows the current records below ``$SYS/``. A view is made and dropped with its table. But
+every change of the schema makes each connection read all of it anew, so where there are many
+views, changes wait for ``tidy``, which makes them together.
+
+A name that the database has already, for a declared table of today or before, is left alone: such
+a table has no view.
+"""
+
+# ruff: noqa: S608 - names are quoted and ours, values are numbers
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from sqlite3 import Cursor
+from typing import Final
+
+from rowcast.core.limits import STORE_VIEW_CHANGES_MAX, STORE_VIEWS_AT_ONCE_MAX, STORE_VIEWS_MAX
+from rowcast.core.topic_tables import METRICS
+from rowcast.store.sql_tables import LOG, TOPICS, quoted
+
+_MARK: Final = "/* rowcast: topic table {} */"
+_MARKED: Final = re.compile(r"/\* rowcast: topic table (\d+) \*/")
+_TIME: Final = (
+    "strftime('%Y-%m-%dT%H:%M:%S',version/1000000,'unixepoch')||printf('.%06dZ',version%1000000)"
+)
+_DIGIT: Final = "substr('0123456789abcdefghijklmnopqrstuvwxyz',seq/{}%36+1,1)"
+_ID: Final = (  # as core/topic_tables.py:message_id spells it: nine digits, more if need be
+    f"printf('%013d-',version/1000)"
+    f"||ltrim({'||'.join(_DIGIT.format(36**place) for place in range(12, 8, -1))},'0')"
+    f"||{'||'.join(_DIGIT.format(36**place) for place in range(8, -1, -1))}"
+)
+_MESSAGES: Final = (
+    f"SELECT {_ID} AS id,topic,payload,qos,retain,{_TIME} AS timestamp,"
+    f"nullif(client,'') AS client_id FROM {LOG} WHERE table_id="
+)
+_METRICS: Final = (
+    f"SELECT topic AS id,topic,CAST(payload AS TEXT) AS value,{_TIME} AS timestamp FROM {TOPICS}"
+    " WHERE topic>='$SYS/' AND topic<'$SYS0'"
+)
+
+
+class Views:
+    """The views that are there, by name, and the numbers of their tables."""
+
+    def __init__(self, made: Mapping[str, int] | None = None) -> None:
+        self.made = dict(made or {})
+        self._refused: set[tuple[str, int]] = set()
+        """Those whose name something else has."""
+
+    @property
+    def few(self) -> bool:
+        """Whether a change of the schema costs little, so that it need not wait."""
+        return len(self.made) < STORE_VIEWS_AT_ONCE_MAX
+
+    def changes(self, wanted: Mapping[str, int]) -> tuple[list[str], dict[str, int]]:
+        """Return what is to be dropped, and made, at once to come nearer to what is wanted."""
+        gone = [name for name, number in self.made.items() if wanted.get(name) != number]
+        room = STORE_VIEWS_MAX - len(self.made) + len(gone)
+        new = (
+            item
+            for item in wanted.items()
+            if self.made.get(item[0]) != item[1] and item not in self._refused
+        )
+        return gone, dict(islice(new, max(0, min(room, STORE_VIEW_CHANGES_MAX))))
+
+    def change(
+        self, cursor: Cursor, gone: Iterable[str] = (), new: Mapping[str, int] | None = None
+    ) -> "Views":
+        """Drop and make views within a transaction; return what is there after it."""
+        after = Views(self.made)
+        after._refused = set(self._refused)
+        for name in gone:
+            cursor.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
+            after.made.pop(name, None)
+        for name, number in (new or {}).items():
+            taken = cursor.execute(
+                "SELECT 1 FROM sqlite_master WHERE lower(name)=lower(?)", (name,)
+            ).fetchone()
+            if taken is not None:
+                after._refused.add((name, number))
+                continue
+            select = _METRICS if name == METRICS else f"{_MESSAGES}{number}"
+            cursor.execute(f"CREATE VIEW {quoted(name)} AS {_MARK.format(number)} {select}")
+            after.made[name] = number
+        return after
+
+
+def load(cursor: Cursor) -> Views:
+    """Return the views that the database has."""
+    rows = cursor.execute("SELECT name,sql FROM sqlite_master WHERE type='view'").fetchall()
+    found = {name: _MARKED.search(text) for name, text in rows}
+    return Views({name: int(match[1]) for name, match in found.items() if match is not None})
+
+
+def give_way(cursor: Cursor, name: str) -> None:
+    """Drop the view that has a name which a declared table is to have, within a transaction."""
+    for taken in load(cursor).made:
+        if taken.lower() == name.lower():
+            cursor.execute(f"DROP VIEW {quoted(taken)}")

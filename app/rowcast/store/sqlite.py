@@ -1,0 +1,430 @@
+"""The store on SQLite: records in SQL tables, the log, and the facts, in one file.
+
+This module is the interface, put together: the file (``sql_database``), the tables
+(``sql_tables``, ``sql_migrate``), writing (``sql_commit``) and reading (``sql_log``, ``sql_scan``,
+``sql_search``). What is known in memory (counts, the head) is changed only after the transaction
+that changed it on the disk, by the one thread that writes; readers see one number or the next.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from sqlite3 import Cursor
+from typing import Final, TypeVar
+
+from rowcast.core.events import Event, Record
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Source, TopicTable, branch_of
+from rowcast.core.topics import TopicFilter
+from rowcast.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
+from rowcast.store.page_room import PageRoom
+from rowcast.store.read_limit import ReadLimit
+from rowcast.store.records import Key
+from rowcast.store.sql_commit import Part, note, split, write_batch, write_fact
+from rowcast.store.sql_database import Database
+from rowcast.store.sql_migrate import make_own_tables, open_tables
+from rowcast.store.sql_parts import END, Parts, Plan
+from rowcast.store.sql_rows import Row, TopicRows
+from rowcast.store.sql_statements import LogStatement
+from rowcast.store.sql_states import StateStatements, read_states
+from rowcast.store.sql_tables import META, TABLES, quoted
+from rowcast.store.sql_times import Times
+from rowcast.store.sql_views import Views
+from rowcast.store.store import Change, Figures, Keep, Page, Scan
+
+T = TypeVar("T")
+
+_NOWHERE: Final = "\0"
+"""An id that no record has."""
+
+
+class SqlStore:
+    """Records and the log in an SQLite file.
+
+    ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
+    that is in use by another server is refused with BUSY.
+    """
+
+    def __init__(self, url: str | Path) -> None:
+        self._database = Database(url)
+        try:
+            with self._database.defining() as cursor:
+                make_own_tables(self._database.connection, cursor, secrets.token_hex(4))
+                facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
+                self._head = sql_log.head(cursor)
+        except BaseException:
+            self._database.close()
+            raise
+        self._epoch = str(facts["epoch"])
+        self._reserved = int(facts["reserved"])
+        self._last_version = int(facts["last_version"])
+        self._parts = Parts(Part(TopicRows(), 0))
+        self._views = Views()
+        self._log = LogStatement()
+        self._times = Times(self._last_version)
+        self._states = StateStatements()
+        self._reader = sql_log.LogReader({}, {})
+
+    @property
+    def epoch(self) -> str:
+        """Eight hexadecimal digits that name this log."""
+        return self._epoch
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self._database.path
+
+    def open(self, tables: Sequence[Table]) -> None:
+        """Make what is missing for these tables, without losing anything that is there."""
+        database = self._database
+        with database.defining() as cursor:
+            parts = open_tables(database.connection, cursor, tables)
+            known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
+            self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:])
+            self._views = sql_views.load(cursor)
+        former = {number: f"{path}/" if path else "" for number, path in known}
+        self._reader = sql_log.LogReader({part.table_id: part for part in parts}, former)
+
+    def close(self) -> None:
+        """Finish and release the file; what was committed stays."""
+        self._database.close()
+
+    # -- the writer thread -------------------------------------------------------------------------
+
+    def reserve(self, seq: int) -> None:
+        """Promise durably that numbers up to ``seq`` will not be handed out again."""
+        if seq > self._reserved:
+            with self._database.writing() as cursor:
+                write_fact(cursor, "reserved", seq)
+            self._reserved = seq
+
+    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+        """Write logged events, in order, the records they make, and changes: all or none."""
+        if not events:
+            self._change(changes)
+            return []
+        shares = split(events, self._parts.of, self._parts.by_level)
+        version = max(event.version for event in events)
+        with self._database.writing() as cursor:
+            existed = write_batch(cursor, shares, events, self._log)
+            if version > self._last_version:
+                write_fact(cursor, "last_version", version)
+            second = self._times.write(cursor, version, events[0].seq)
+            if changes:
+                self._states.write(cursor, changes)
+        for share in shares:
+            note(share)
+        self._times.note(second)
+        self._head = events[-1].seq
+        self._last_version = max(self._last_version, version)
+        return existed
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        if changes:
+            with self._database.writing() as cursor:
+                self._states.write(cursor, changes)
+
+    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics, by topic; absent ones are left out."""
+        keys: dict[int, tuple[Part, list[Key]]] = {}
+        for table, topic in wanted:
+            part = self._parts.of(table)
+            key = part.rows.layout.key_or_none(topic)
+            if key is not None:
+                keys.setdefault(part.table_id, (part, []))[1].append(key)
+        found: dict[str, Record] = {}
+        with self._database.guard():
+            cursor = self._database.writer.cursor()
+            for part, some in keys.values():
+                for row in part.statements.find.read(cursor, some):
+                    record = part.rows.record(row)
+                    found[record.topic] = record
+            cursor.close()
+        return found
+
+    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget a part's oldest events beyond ``keep``, at most ``limit`` of them."""
+        part = self._parts.own(source)
+        if part is None or not (keep.seconds or keep.events or keep.bytes):
+            return 0
+        with self._known_before(part), self._database.writing() as cursor:
+            count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
+            self._parts.mark(part, last)
+        part.events -= count
+        part.bytes -= size
+        return count
+
+    @contextmanager
+    def _known_before(self, part: Part) -> Iterator[None]:
+        """What is gone is known before it is: who reads, and then asks, must not miss it.
+
+        If it stays after all, it was never said.
+        """
+        before = part.trimmed, self._parts.trimmed_undeclared
+        try:
+            yield
+        except BaseException:
+            part.trimmed, self._parts.trimmed_undeclared = before
+            raise
+
+    def define(self, *tables: TopicTable) -> None:
+        """Give branches a table: from now on the events of each are a part of their own."""
+        missing = self._parts.missing(tables)
+        if not missing:
+            return
+        views, made = self._views, list[tuple[Part, int]]()
+        with self._database.writing() as cursor:
+            for table in missing:
+                part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
+                made.append((part, moved))
+                if views.few:
+                    views = views.change(cursor, new={table.name: part.table_id})
+        self._views = views
+        for table, (part, moved) in zip(missing, made, strict=True):
+            self._parts.add(table.branch.level, part, moved)
+
+    def drop(self, table: TopicTable) -> None:
+        """End a branch's table with the events that it has."""
+        if not self._parts.is_defined(table):
+            return
+        part = self._parts.by_level[table.branch.level]
+        with self._known_before(part), self._database.writing() as cursor:
+            self._parts.mark(part, sql_topic_tables.last_number(cursor, part))
+            sql_topic_tables.drop(cursor, self._parts, part, table.branch.level)
+            views = self._views
+            if views.few and table.name in views.made:
+                views = views.change(cursor, [table.name])
+        self._views = views
+        self._parts.remove(table.branch.level, part)
+
+    def tidy(self, limit: int) -> bool:
+        """Delete up to ``limit`` events of dropped tables, or bring views up to date."""
+        parts = self._parts
+        if parts.hidden:
+            number, *rest = parts.hidden
+            with self._database.writing() as cursor:
+                done = sql_topic_tables.purge(cursor, number, limit)
+            if done < limit:
+                parts.hidden = tuple(rest)
+            return True
+        gone, new = self._views.changes(parts.numbers())
+        if gone or new:
+            with self._database.writing() as cursor:
+                views = self._views.change(cursor, gone, new)
+            self._views = views
+        return bool(gone or new)
+
+    # -- any thread --------------------------------------------------------------------------------
+
+    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
+        """Do reads on this thread that end when the limit says so; raises its Error."""
+        return self._database.limited(limit, call)
+
+    def head(self) -> int:
+        """Return the greatest number committed or trimmed; 0 for a new log."""
+        return self._head
+
+    def reserved(self) -> int:
+        """Return the number up to which ``reserve`` has promised."""
+        return self._reserved
+
+    def last_version(self) -> int:
+        """Return the greatest version committed since the last return of versions, or 0."""
+        return self._last_version
+
+    def return_versions(self, version: int) -> None:
+        """Forget durably that versions above this one were committed."""
+        if version < self._last_version:
+            with self._database.writing() as cursor:
+                write_fact(cursor, "last_version", version)
+                times = self._times.forget(cursor, version)
+            self._last_version, self._times = version, times
+
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source."""
+        return self._parts.trimmed(source)
+
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the tables that were defined and not dropped, in the order of their making."""
+        return self._parts.topic_tables()
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source at once, without asking the disk."""
+        return self._parts.figures(source)
+
+    def count(self, source: Source) -> int:
+        """Return how many records a source has, at once."""
+        return self._parts.figures(source).records
+
+    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
+        return self._parts.plan(after, sources).name
+
+    def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+        part = self._parts.of(table)
+        key = part.rows.layout.key_or_none(topic)
+        if key is None:
+            return None
+        with self._database.reading() as cursor:
+            row = next(part.statements.find.read(cursor, [key]), None)
+        return None if row is None else part.rows.record(row)
+
+    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+        """Return up to ``limit`` events with ``seq > after`` of these sources, in order."""
+        read = self._reader.read
+        return self._read(after, sources, lambda cursor, plan: read(cursor, plan, after, limit))
+
+    def read_back(
+        self, before: int, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Event]:
+        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
+        read = self._reader.read_back
+        return self._read(0, sources, lambda cursor, plan: read(cursor, plan, before, limit))
+
+    def _read(
+        self, after: int, sources: Sequence[Source] | None, ask: Callable[[Cursor, Plan], T]
+    ) -> T:
+        """Ask the log for these sources' parts; again, if one came or went meanwhile.
+
+        A part is known in memory before anything is written to it: if nothing changed until the
+        answer is there, it has all that its snapshot has.
+        """
+        parts = self._parts
+        while True:
+            generation = parts.generation
+            plan = parts.plan(after, sources)
+            with self._database.reading() as cursor:
+                found = ask(cursor, plan)
+            if generation == parts.generation:
+                return found
+
+    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return up to ``limit`` records that the filter selects, in the order of their keys."""
+        part = self._parts.of(table)
+        with self._database.reading() as cursor:
+            position = sql_log.head(cursor)
+            rows = list(islice(sql_scan.scan(cursor, part, topics, after), limit + 1))
+        records = [part.rows.record(row) for row in rows[:limit]]
+        return Page(position, records, more=len(rows) > limit)
+
+    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
+        """Return the first pages of several scans, within a bound of records and of bytes."""
+        room = PageRoom(limit, size)
+        with self._database.reading() as cursor:
+            position = sql_log.head(cursor)
+
+            def page(scan: Scan) -> Page:
+                part = self._parts.of(scan.table)
+                rows = sql_scan.scan(cursor, part, scan.topics, scan.after)
+                return room.page(position, map(part.rows.record, rows))
+
+            return room.pages(map(page, scans))
+
+    def search(self, table: Table, query: Query) -> Page:
+        """Return one page of the query's answer: at most ``query.limit`` whole records."""
+        part = self._parts.of(table)
+        with self._database.reading() as cursor:
+            position = sql_log.head(cursor)
+            rows, after = sql_search.search(cursor, part, query)
+        return Page(position, [part.rows.record(row) for row in rows], bool(after), after)
+
+    def matching(self, table: Table, query: Query) -> int:
+        """Return how many records the query's conditions select."""
+        with self._database.reading() as cursor:
+            return sql_search.matching(cursor, self._parts.of(table), query)
+
+    def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
+        """Return the last ``limit`` events at one topic that the log still has, oldest first."""
+        if limit <= 0:
+            return []
+        source, local = self._local(source, topic)
+        read, until = self._reader.history, END if before is None else before - 1
+        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit, until))
+
+    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return up to ``limit`` events at one topic after a position, in order."""
+        source, local = self._local(source, topic)
+        read = self._reader.follow
+        return self._read(
+            after, [source], lambda cursor, plan: read(cursor, plan, local, after, limit)
+        )
+
+    def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position."""
+        source, local = self._local(source, topic)
+        read = self._reader.change
+        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, until))
+
+    def _local(self, source: Source, topic: str) -> tuple[Source, str]:
+        """Return where a topic's events are, and what the topic is called there."""
+        if not isinstance(source, Table):
+            return branch_of(topic) if source is None else source, topic
+        prefix = self._parts.of(source).rows.layout.prefix
+        return source, topic[len(prefix) :] if topic.startswith(prefix) else _NOWHERE
+
+    def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
+
+        def ask(cursor: Cursor, plan: Plan) -> int:
+            seq = sql_times.since(cursor, plan, version)
+            return sql_log.head(cursor) if seq is None else seq - 1
+
+        return self._read(0, [source], ask)
+
+    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
+        """Return the facts of owners that begin with ``prefix``, by owner and name."""
+        with self._database.reading() as cursor:
+            return read_states(cursor, prefix)
+
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+        with self._database.guard():
+            cursor = self._database.writer.cursor()
+            found = {
+                (owner, name): value for owner, name, value in self._states.read(cursor, places)
+            }
+            cursor.close()
+        return found
+
+    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return up to ``limit`` records whose time is over, the longest over first."""
+        found: list[Record] = []
+        with self._database.reading() as cursor:
+            for part in (self._parts.general, *self._parts.tables.values()):
+                found += [part.rows.record(row) for row in _over(cursor, part, now_seconds, limit)]
+        return sorted(found, key=lambda record: record.expires_at)[:limit]
+
+    def next_expiry(self) -> float | None:
+        """Return when the next record's time is over, None when none's ever is."""
+        with self._database.reading() as cursor:
+            parts = (self._parts.general, *self._parts.tables.values())
+            found = [_soonest(cursor, part) for part in parts]
+        return min((item for item in found if item is not None), default=None)
+
+
+def _soonest(cursor: Cursor, part: Part) -> float | None:
+    """Return the least time at which a part's records end."""
+    expires = quoted(part.rows.names.expires)
+    table = quoted(part.rows.name)
+    row = cursor.execute(
+        f"SELECT {expires} FROM {table} WHERE {expires} IS NOT NULL ORDER BY {expires} LIMIT 1"
+    ).fetchone()
+    return None if row is None else float(row[0])
+
+
+def _over(cursor: Cursor, part: Part, now_seconds: float, limit: int) -> list[Row]:
+    """Return the rows whose time is over, the longest over first."""
+    expires = quoted(part.rows.names.expires)
+    return cursor.execute(
+        f"{part.statements.select} WHERE {expires}<=? ORDER BY {expires} LIMIT ?",
+        (now_seconds, limit),
+    ).fetchall()

@@ -1,0 +1,35 @@
+"""The ending of clients whose certificate was taken back while they were here (FEATURES L4, L8).
+
+Whoever has their key may be somebody else, so their wills are refused when they are due.
+"""
+
+import asyncio
+import ssl
+from dataclasses import replace
+
+from rowcast.broker.broker import Broker
+from rowcast.broker.client import Client
+from rowcast.core.callers import NONE
+from rowcast.mqtt.reasons import Reason
+from rowcast.net.certificates import Certificates
+
+_WORDS = "the certificate was taken back by its authority; connect with another one"
+
+
+async def end_revoked(broker: Broker, certificates: Certificates) -> None:
+    """Disconnect every client whose certificate is on a list now."""
+    shown: dict[Client, bytes] = {}
+    for client in broker.clients:
+        tls = client.transport.get_extra_info("ssl_object")
+        data = tls.getpeercert(binary_form=True) if isinstance(tls, ssl.SSLObject) else None
+        if data is not None:
+            shown[client] = data
+    known = certificates.revocations
+    gone = await asyncio.to_thread(lambda: [who for who, data in shown.items() if known.has(data)])
+    for client in gone:
+        if client.closing:
+            continue
+        if client.session is not None and client.session.will_caller is not None:
+            client.session.will_caller = replace(client.session.will_caller, grants=NONE)
+        end = client.disconnect if client.accepted else client.reject
+        end(Reason.NOT_AUTHORIZED, _WORDS)

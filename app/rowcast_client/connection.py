@@ -1,0 +1,44 @@
+"""What both faces of the client tell httpx of the server: where it is, whom to trust, who asks."""
+
+import ssl
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import CLIENT_ANSWER_SECONDS, CLIENT_CONNECTIONS_MAX
+
+LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def http_options(
+    url: str, user: str, password: str, token: str, authority: str | Path | None
+) -> dict[str, Any]:
+    """Return the arguments of an HTTP client."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise Error(Code.INVALID, f"{url!r} is no address; write it as http://127.0.0.1:9926")
+    return {
+        "auth": httpx.BasicAuth(user, password) if user and not token else None,
+        "headers": {"Authorization": f"Bearer {token}"} if token else {},
+        "timeout": CLIENT_ANSWER_SECONDS,
+        "limits": httpx.Limits(max_connections=CLIENT_CONNECTIONS_MAX),
+        # Through a proxy of the environment only when the server is elsewhere.
+        "trust_env": parts.hostname not in LOCAL,
+        "verify": _trust(authority) if parts.scheme == "https" else True,
+    }
+
+
+def _trust(authority: str | Path | None) -> ssl.SSLContext:
+    """Trust whom this machine trusts (SSL_CERT_FILE may say), and the authority of our own."""
+    trust = ssl.create_default_context()
+    if authority is not None:
+        try:
+            trust.load_verify_locations(authority)
+        except OSError as error:
+            raise Error(
+                Code.INVALID, f"the authority's certificate {authority} cannot be read: {error}"
+            ) from error
+    return trust

@@ -1,5 +1,0 @@
-"""Spark looks for sources in packages of such names: this makes the format ``rowcast`` known."""
-
-from app.pipeline.format import RowcastSource
-
-DefaultSource = RowcastSource
