@@ -33,7 +33,7 @@ FLOORS = {
     "snapshots": 4,
     "metrics": 4,
     "pipeline": 4,
-    "hooks": 4,
+    "builtin_hooks": 4,
     "api": 4,
     "wiring": 5,
 }

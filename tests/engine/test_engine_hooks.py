@@ -362,7 +362,7 @@ def test_g22_a_slow_hook_is_counted_and_named_once_in_a_while(caplog):
         return True
 
     hooks = timed(added(make("molasses", can_read=slow)), clock)
-    with caplog.at_level(logging.WARNING, "rowcast.hooks"):
+    with caplog.at_level(logging.WARNING, "rowcast.builtin_hooks"):
         for seconds in ("0.01", "0.051", "0.2", "0.1"):
             hooks.may_read(ANN, seconds)
     figures = hooks.figures()[0]
@@ -374,7 +374,7 @@ def test_g22_a_slow_hook_is_counted_and_named_once_in_a_while(caplog):
     (line,) = caplog.messages
     assert "molasses" in line
     clock.now += 10
-    with caplog.at_level(logging.WARNING, "rowcast.hooks"):
+    with caplog.at_level(logging.WARNING, "rowcast.builtin_hooks"):
         hooks.may_read(ANN, "0.1")
     assert 2 == len(caplog.messages)
 

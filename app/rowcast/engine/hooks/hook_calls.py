@@ -24,7 +24,7 @@ from rowcast.core.limits import (
     HOOK_SLOW_SECONDS,
 )
 
-log = logging.getLogger("rowcast.hooks")
+log = logging.getLogger("rowcast.builtin_hooks")
 
 
 @dataclass(slots=True)

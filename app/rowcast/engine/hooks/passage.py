@@ -28,7 +28,7 @@ from rowcast.store.store import Change
 if TYPE_CHECKING:
     from rowcast.engine.engine import Engine
 
-log = logging.getLogger("rowcast.hooks")
+log = logging.getLogger("rowcast.builtin_hooks")
 
 Step = Callable[[], Awaitable[None]]
 """What is done in a lane; it answers for itself and raises nothing."""

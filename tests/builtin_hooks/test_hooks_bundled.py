@@ -4,6 +4,9 @@ import logging
 
 import pytest
 
+from rowcast.builtin_hooks import rate_limit
+from rowcast.builtin_hooks.logger import Logger
+from rowcast.builtin_hooks.rate_limit import Allowance, RateLimit
 from rowcast.config import load_config
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
@@ -11,9 +14,6 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.engine.hooks.hooks import Hooks
 from rowcast.engine.watch.interests import Interest
-from rowcast.hooks import rate_limit
-from rowcast.hooks.logger import Logger
-from rowcast.hooks.rate_limit import Allowance, RateLimit
 from rowcast.settings.hooks import bundled
 
 ANN = Caller("ann", ALL, "mqtt", "a\nb", "10.0.0.1")

@@ -2,13 +2,13 @@
 
 import pytest
 
+from rowcast.builtin_hooks import acl
+from rowcast.builtin_hooks.acl import AccessList, AccessRule, covers
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.engine.watch.interests import Interest
-from rowcast.hooks import acl
-from rowcast.hooks.acl import AccessList, AccessRule, covers
 
 
 def rule(effect="allow", actions=("all",), topics=("#",), users=(), clients=()):
