@@ -1,6 +1,6 @@
 """A WebSocket that says again what it hears: connect to /Echo."""
 
-from rowcast.api import Resource
+from rowcast import Resource
 
 
 class Echo(Resource):

@@ -1,6 +1,6 @@
 """A stream of one's own making: connect to /Example by WebSocket or by Server-Sent Events."""
 
-from rowcast.api import Resource, every
+from rowcast import Resource, every
 
 
 class Example(Resource):

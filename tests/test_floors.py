@@ -136,11 +136,10 @@ def environment_reads(source: Source) -> Iterator[str]:
 
 
 def resource_imports(source: Source) -> Iterator[str]:
-    """Of the server, resources/ imports rowcast.api alone."""
+    """Of the server, resources/ imports rowcast alone."""
     for line, name in imports(source):
-        inside = name == "rowcast" or name.startswith("rowcast.")
-        if inside and name != "rowcast.api" and not name.startswith("rowcast.api."):
-            yield f"{source.path}:{line}: a resource imports rowcast.api only, not {name}"
+        if name.split(".")[0] == "rowcast" and room_of(name) in {*FLOORS, "wiring"}:
+            yield f"{source.path}:{line}: a resource imports rowcast only, not {name}"
 
 
 APP_CHECKS = (upward_imports, impure_imports, leaks, environment_reads)
@@ -244,7 +243,7 @@ def test_a_bad_sample_is_noticed(check, path, text):
         (impure_imports, "app/rowcast/bus/a.py", "import asyncio"),
         (leaks, "app/rowcast/store/a.py", "import sqlalchemy"),
         (environment_reads, "app/rowcast/config.py", "import os\nos.environ"),
-        (resource_imports, "resources/a.py", "import json\nfrom rowcast.api import Resource"),
+        (resource_imports, "resources/a.py", "import json\nfrom rowcast import Resource"),
     ],
 )
 def test_a_good_sample_passes(check, path, text):

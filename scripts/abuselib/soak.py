@@ -33,7 +33,7 @@ SETTLED_SECONDS = 180.0
 GAUGE = '''
 import collections, ctypes, gc, json, sys, threading, time
 from pathlib import Path
-from rowcast.api import Resource
+from rowcast import Resource
 
 class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in (

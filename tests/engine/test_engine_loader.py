@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcast.api import get_table_name_for_topic, server
+from rowcast import get_table_name_for_topic, server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -12,7 +12,7 @@ from rowcast.engine.hooks.hooks import Hooks
 from rowcast.engine.loader import load_resources
 
 GOOD = """
-from rowcast.api import Resource
+from rowcast import Resource
 from rowcast.engine.resource import Resource as Base
 
 PLAIN = 5
@@ -47,7 +47,7 @@ def test_no_folder_has_no_resources(tmp_path):
 
 
 def test_every_resource_of_every_file_by_name_or_path(tmp_path):
-    found = load(tmp_path, b_second="from rowcast.api import Resource\nclass Cat(Resource): ...",
+    found = load(tmp_path, b_second="from rowcast import Resource\nclass Cat(Resource): ...",
                  a_first=GOOD, _skipped="1 / 0")  # fmt: skip
     assert ["Dog", "places/kennel", "", "Cat"] == [path for path, _ in found]
     assert ["Dog", "Kennel", "Root", "Cat"] == [item.__name__ for _, item in found]
@@ -70,7 +70,7 @@ def test_a_mistake_stops_the_start_with_its_line(tmp_path, text, line, words):
 
 
 def test_a_path_must_be_a_topic(tmp_path):
-    text = "from rowcast.api import Resource\nclass Bad(Resource):\n    path = 'a/+'\n"
+    text = "from rowcast import Resource\nclass Bad(Resource):\n    path = 'a/+'\n"
     with pytest.raises(Error, match="the path of Bad is no topic"):
         load(tmp_path, bad=text)
 
@@ -82,7 +82,7 @@ def test_what_python_cannot_import_is_told(tmp_path, monkeypatch):
 
 
 HOOKED = """
-from rowcast.api import Hook, hooks, server
+from rowcast import Hook, hooks, server
 
 @hooks.add
 class First(Hook):
@@ -117,7 +117,7 @@ def test_g17_outside_a_loading_there_is_no_server_to_add_to():
 
 
 def test_g17_a_mistaken_event_stops_the_start_with_its_line(tmp_path):
-    text = "from rowcast.api import server\nserver.mqtt.events.on('conected', print)\n"
+    text = "from rowcast import server\nserver.mqtt.events.on('conected', print)\n"
     with pytest.raises(Error, match=r"bad.py:2: there is no event 'conected'"):
         load(tmp_path, bad=text)
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 import pytest
 from engine_room import Code, Room, refusal
 
-from rowcast.api import server
+from rowcast import server
 from rowcast.core.events import CURRENT
 from rowcast.engine.hooks.hooks import COLLECTING, Hooks
 

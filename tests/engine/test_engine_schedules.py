@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from engine_room import NOW, Code, Room, code_of, turns
 
-from rowcast.api import every, server
+from rowcast import every, server
 from rowcast.engine.hooks.hooks import COLLECTING, Hooks
 from rowcast.engine.schedules import OWNER, Schedules
 from rowcast.store.memory import MemoryStore

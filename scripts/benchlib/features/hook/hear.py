@@ -1,6 +1,6 @@
 """A hook that hears of every PUBLISH and lets it pass: what it costs to be asked."""
 
-from rowcast.api import Hook, hooks
+from rowcast import Hook, hooks
 
 
 @hooks.add
