@@ -11,7 +11,7 @@ from rowcast.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
-PARTS = ("app", "docs", "resources", "scripts", "tests", ".ci")
+PARTS = ("app", "bench", "docs", "resources", "scripts", "tests", ".ci")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchlib import frames, httpload, proc, report, retained_cli, stats
-from benchlib.case import NONE, Case, Figure, flow
-from benchlib.cases import CASES
-from benchlib.flow import make_ring, reading
-from benchlib.runner import Outcome
-from benchlib.servers import STARTERS
+from bench import frames, httpload, proc, report, retained_cli, stats
+from bench.case import NONE, Case, Figure, flow
+from bench.cases import CASES
+from bench.flow import make_ring, reading
+from bench.runner import Outcome
+from bench.servers import STARTERS
 
 PUBLISH = frames.publish("bench/00000", b"x" * 64)
 

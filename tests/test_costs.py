@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchlib.costs import FEATURES, SERVERS
-from benchlib.costs_cli import BEGIN, END, HEADINGS, PAGE, SMALLEST, table
-from benchlib.costs_run import measure
-from benchlib.proc import accepts
-
+from bench.costs import FEATURES, SERVERS
+from bench.costs_cli import BEGIN, END, HEADINGS, PAGE, SMALLEST, table
+from bench.costs_run import measure
+from bench.proc import accepts
 from serving import PATIENCE_SECONDS, ROWCAST, STARTER, environment, wait_until
 
 NAMES = [feature.name for feature in FEATURES]

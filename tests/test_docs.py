@@ -153,7 +153,7 @@ def _wrong_rowcast(words: list[str]) -> str:
     return f"{' '.join(path)} has no option {unknown[0]}" if unknown else ""
 
 
-PLACES = {"app", "docs", "tests", "scripts", "resources", ".ci"}
+PLACES = {"app", "bench", "docs", "tests", "scripts", "resources", ".ci"}
 ENDINGS = r"\.(?:py|md|graphql|toml|lock|yaml|js|json|html|csv)"
 
 

@@ -315,7 +315,7 @@ FREE_OF_TEXT_RULES = {
 """The licence and machines' work as they are, and this file, which names what it looks for."""
 
 
-CODE = ("app", "resources", "scripts")
+CODE = ("app", "bench", "resources", "scripts")
 
 
 def _complaints(rule: Rule, files: list[Source]) -> list[str]:
