@@ -315,6 +315,8 @@ FREE_OF_TEXT_RULES = {
 """The licence and machines' work as they are, and this file, which names what it looks for."""
 
 
+SAMPLE = "app/rowcast/core/a.py"
+"""Where most bad samples stand."""
 CODE = ("app", "bench", "resources", "scripts")
 
 
@@ -429,15 +431,11 @@ def test_no_unused_public_name():
         (long_lines, "app/rowcast/a.py", "x" * 101),
         (banned_words, "README.md", f"# {BANNED_WORDS[0]}: later"),
         (foreign_addresses, "README.md", "see https://registry.elsewhere.io/simple"),
-        (undocumented_names, "app/rowcast/core/a.py", "def f():\n    pass"),
-        (
-            undocumented_names,
-            "app/rowcast/core/a.py",
-            "class A:\n    '''A.'''\n    def f(self): pass",
-        ),
-        (undocumented_names, "app/rowcast/core/a.py", "def f():\n    '''Does it'''"),
-        (headless_modules, "app/rowcast/core/a.py", '"""Topics"""'),
-        (loose_types, "app/rowcast/core/a.py", "from typing import Any"),
+        (undocumented_names, SAMPLE, "def f():\n    pass"),
+        (undocumented_names, SAMPLE, "class A:\n    '''A.'''\n    def f(self): pass"),
+        (undocumented_names, SAMPLE, "def f():\n    '''Does it'''"),
+        (headless_modules, SAMPLE, '"""Topics"""'),
+        (loose_types, SAMPLE, "from typing import Any"),
         (loose_types, "app/rowcast/engine/a.py", "import typing\nx: typing.Any"),
         (bare_ignores, "app/rowcast/a.py", "x = 1  # type: " + "ignore"),
         (module_state, "app/rowcast/a.py", "_cache = {}"),
@@ -468,7 +466,7 @@ def test_a_bad_sample_is_noticed(rule, path, text):
     [
         (foreign_addresses, "a.md", "curl http://127.0.0.1:9926/Dog/1 ws://localhost:9926/"),
         (foreign_addresses, "a.py", "f'http://{host}:{port}' 'http://' + x; http://a.example/"),
-        (undocumented_names, "app/rowcast/core/a.py", "def _f(): pass\nclass A:\n    '''An A.'''"),
+        (undocumented_names, SAMPLE, "def _f(): pass\nclass A:\n    '''An A.'''"),
         (loose_types, "app/rowcast/http/a.py", "from typing import Any"),
         (module_state, "app/rowcast/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
@@ -483,14 +481,12 @@ def test_a_good_sample_passes(rule, path, text):
 
 
 def test_a_dead_module_is_noticed():
-    files = [Source(f"app/rowcast/core/{name}.py", "from rowcast.core import a") for name in "ab"]
-    assert ["app/rowcast/core/b.py: nobody imports it; remove it or use it"] == [
-        *dead_modules(files)
-    ]
+    files = [Source(f"app/rowcast/x/{name}.py", "from rowcast.x import a") for name in "ab"]
+    assert ["app/rowcast/x/b.py: nobody imports it; remove it or use it"] == [*dead_modules(files)]
 
 
 def test_an_unused_name_is_noticed():
-    files = [Source("app/rowcast/core/a.py", "def f(): pass\ndef g(): pass\nX = g()")]
+    files = [Source(SAMPLE, "def f(): pass\ndef g(): pass\nX = g()")]
     assert 2 == len(list(unused_names(files)))
 
 

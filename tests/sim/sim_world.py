@@ -395,7 +395,7 @@ class Hearer(logging.Handler):
 
 def _users(name):
     """Return the modules that work with a bound."""
-    modules = [sys.modules[item] for item in sorted(sys.modules) if item.startswith("app.")]
+    modules = [sys.modules[item] for item in sorted(sys.modules) if item.startswith("rowcast.")]
     users = [
         item for item in modules if hasattr(item, name) and item.__name__ != "rowcast.core.limits"
     ]
