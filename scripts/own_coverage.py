@@ -16,7 +16,7 @@ from coverage.exceptions import NoDataError
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
-ROOMS = ("core", "schema", "codecs", "mqtt", "auth", "bus", "store", "engine")
+ROOMS = ("core", "schema", "codecs", "mqtt", "auth", "bus", "store", "kernel")
 ENOUGH = 100.0
 SETTINGS = """
 [run]
@@ -54,7 +54,7 @@ def _run(room: str, data: Path, settings: Path) -> None:
     """Run the room's tests with coverage on; a red test is no reason not to measure."""
     command = [
         sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider",
-        f"tests/{room}", f"--cov=app.{room}", "--cov-report=", "--cov-context=test",
+        f"tests/{room}", f"--cov=rowcast.{room}", "--cov-report=", "--cov-context=test",
         f"--cov-config={settings}",
     ]  # fmt: skip
     environment = {"COVERAGE_FILE": str(data)}

@@ -25,21 +25,24 @@ FLOORS = {
     "bus": 2,
     "columns": 2,
     "store": 2,
-    "engine": 3,
-    "http": 4,
-    "broker": 4,
+    "kernel": 3,
+    "features": 4,
     "gateway": 4,
     "directory": 4,
-    "snapshots": 4,
     "metrics": 4,
+    "snapshots": 4,
     "pipeline": 4,
-    "builtin_hooks": 4,
-    "api": 4,
-    "wiring": 5,
+    "http": 5,
+    "broker": 5,
+    "api": 5,
+    "program": 6,
 }
 """Each room of ``rowcast`` and its floor (app/README.md). ``api`` is a room of one module."""
 
-WIRING = {"__main__", "main", "config", "cli", "commands", "settings", "wiring"}
+NESTED = {"features", "doors"}
+"""Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
+
+PROGRAM = {"__main__", "main", "config", "cli", "commands", "settings", "wiring"}
 """The modules and folders of the top floor: one room."""
 
 STARTED_BY_NAME = {"rowcast.cli", "rowcast.__main__", "rowcast.api", "rowcast.store.memory"} | {
@@ -53,7 +56,14 @@ def room_of(module: str) -> str:
     parts = module.split(".")
     if len(parts) < 2:
         return ""
-    return "wiring" if parts[1] in WIRING else parts[1]
+    if parts[1] in PROGRAM:
+        return "program"
+    return ".".join(parts[1:3]) if parts[1] in NESTED else parts[1]
+
+
+def floor_of(room: str) -> int | None:
+    """Return the floor of a room; None if no room is called so."""
+    return FLOORS.get(room.partition(".")[0])
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ class Source:
         """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
         if not self.path.startswith("app/rowcast/"):
             return 9
-        return FLOORS.get(self.room, 0)
+        return floor_of(self.room) or 0
 
 
 def text_files() -> list[Path]:

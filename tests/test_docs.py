@@ -23,7 +23,7 @@ from rowcast.cli import command, load_command
 from rowcast.config import config_keys, load_config
 from rowcast.core import events
 from rowcast.core.errors import Code
-from rowcast.engine.resource import OVERRIDABLE
+from rowcast.kernel.resource import OVERRIDABLE
 from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"

@@ -207,8 +207,8 @@ def thawed_values(source: Source) -> Iterator[str]:
 
 
 def global_logging(source: Source) -> Iterator[str]:
-    """Only the wiring configures logging."""
-    if source.floor >= 5:
+    """Only the program configures logging."""
+    if source.floor >= 6:
         return
     for node in source.nodes:
         name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
@@ -249,8 +249,8 @@ def endless_caches(source: Source) -> Iterator[str]:
 
 
 def second_writers(source: Source) -> Iterator[str]:
-    """Only engine/commit.py appends to the store and publishes to the bus."""
-    if source.path == "app/rowcast/engine/commit.py" or source.room in {"store", "bus"}:
+    """Only kernel/commit.py appends to the store and publishes to the bus."""
+    if source.path == "app/rowcast/kernel/commit.py" or source.room in {"store", "bus"}:
         return
     for node in source.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -258,7 +258,7 @@ def second_writers(source: Source) -> Iterator[str]:
         owner = ast.unparse(node.func.value).split(".")[-1].strip("_")
         called = (owner, node.func.attr)
         if called in {("store", "commit"), ("store", "reserve"), ("bus", "publish")}:
-            yield f"{source.path}:{node.lineno}: only engine/commit.py does {'.'.join(called)}"
+            yield f"{source.path}:{node.lineno}: only kernel/commit.py does {'.'.join(called)}"
 
 
 # -- tests ---------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_no_unused_public_name():
         (undocumented_names, SAMPLE, "def f():\n    '''Does it'''"),
         (headless_modules, SAMPLE, '"""Topics"""'),
         (loose_types, SAMPLE, "from typing import Any"),
-        (loose_types, "app/rowcast/engine/a.py", "import typing\nx: typing.Any"),
+        (loose_types, "app/rowcast/kernel/a.py", "import typing\nx: typing.Any"),
         (bare_ignores, "app/rowcast/a.py", "x = 1  # type: " + "ignore"),
         (module_state, "app/rowcast/a.py", "_cache = {}"),
         (module_state, "app/rowcast/a.py", "seen: set[str] = set()"),
@@ -449,7 +449,7 @@ def test_no_unused_public_name():
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=2 * 60)"),
         (endless_caches, "app/rowcast/a.py", "@cache\ndef f(): pass"),
         (second_writers, "app/rowcast/http/a.py", "self._store.commit(events)"),
-        (second_writers, "app/rowcast/engine/a.py", "bus.publish(event)"),
+        (second_writers, "app/rowcast/kernel/a.py", "bus.publish(event)"),
         (sleeping_tests, "tests/a.py", "time.sleep(0)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0.1)"),
         (fixed_ports, "tests/a.py", "serve(port=1883)"),
@@ -470,7 +470,7 @@ def test_a_bad_sample_is_noticed(rule, path, text):
         (loose_types, "app/rowcast/http/a.py", "from typing import Any"),
         (module_state, "app/rowcast/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
-        (second_writers, "app/rowcast/engine/commit.py", "store.commit(events)"),
+        (second_writers, "app/rowcast/kernel/commit.py", "store.commit(events)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0)"),
         (fixed_ports, "tests/a.py", "serve(port=0)"),
     ],

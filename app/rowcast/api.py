@@ -20,12 +20,12 @@ from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import table_name_for_topic
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.hooks.hook import DROP, Hook, Refusal
-from rowcast.engine.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
-from rowcast.engine.local import LocalClient
-from rowcast.engine.resource import Incoming, Resource, Stream
-from rowcast.engine.schedules import Schedule, add_schedule
-from rowcast.engine.watch.interests import Interest
+from rowcast.features.hooks.hook import DROP, Hook, Refusal
+from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
+from rowcast.features.schedules.schedules import Schedule, add_schedule
+from rowcast.kernel.local_client import LocalClient
+from rowcast.kernel.resource import Incoming, Resource, Stream
+from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.schema.durations import parse_duration
 
 __all__ = [

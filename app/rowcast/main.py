@@ -37,39 +37,39 @@ from rowcast.directory.audit import KEPT as AUDIT_KEPT
 from rowcast.directory.audit import TABLE as AUDIT_TABLE
 from rowcast.directory.refusals import KEPT as REFUSALS_KEPT
 from rowcast.directory.refusals import TABLE as REFUSALS_TABLE
-from rowcast.engine.branches.topic_table_rows import PATH as TABLES
-from rowcast.engine.branches.topic_table_rows import topic_table_rows
-from rowcast.engine.branches.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.engine.branches.topic_tables import TopicTables
-from rowcast.engine.cache import RecordCache
-from rowcast.engine.commit import Committer
-from rowcast.engine.deadlines import Deadlines
-from rowcast.engine.delayed import OWNER as DELAYED
-from rowcast.engine.engine import Engine
-from rowcast.engine.groups.group_table import OWNER as GROUPS
-from rowcast.engine.hooks.hooks import Hooks
-from rowcast.engine.idempotency import OWNER as KEYS
-from rowcast.engine.loader import load_resources
-from rowcast.engine.producers import OWNER as PRODUCERS
-from rowcast.engine.reader import Reader
-from rowcast.engine.registry import Registry
-from rowcast.engine.results.results import Results
-from rowcast.engine.results.rows import PATH as RESULTS
-from rowcast.engine.results.rows import result_rows
-from rowcast.engine.retained.expiries import EndOfRecords, Expiries
-from rowcast.engine.retained.retained_rows import PATH as RETAINED
-from rowcast.engine.retained.retained_rows import retained_rows
-from rowcast.engine.retained.retainer import Retained, clear_regularly
-from rowcast.engine.retained.retaining import Retaining
-from rowcast.engine.retained.retention import Retention, RetentionSettings
-from rowcast.engine.rights.rule_rows import OWNER as RULES
-from rowcast.engine.schedules import OWNER as SCHEDULE
-from rowcast.engine.schedules import Schedules
-from rowcast.engine.watch.backlog import Overflow
+from rowcast.features.deadlines.deadlines import Deadlines
+from rowcast.features.delayed.delayed import OWNER as DELAYED
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
+from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
+from rowcast.features.results.results import Results
+from rowcast.features.results.rows import PATH as RESULTS
+from rowcast.features.results.rows import result_rows
+from rowcast.features.retained.expiries import EndOfRecords, Expiries
+from rowcast.features.retained.retained_rows import PATH as RETAINED
+from rowcast.features.retained.retained_rows import retained_rows
+from rowcast.features.retained.retainer import Retained, clear_regularly
+from rowcast.features.retained.retaining import Retaining
+from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.rights.rule_rows import OWNER as RULES
+from rowcast.features.schedules.schedules import OWNER as SCHEDULE
+from rowcast.features.schedules.schedules import Schedules
+from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
+from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
+from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
+from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.gateway.gateway import Gateway
 from rowcast.gateway.state import OWNER as GATEWAY
 from rowcast.http.documents.fixed import make_fixed
 from rowcast.http.edge import Edge, HttpSettings
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.loader import load_resources
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.backlog import Overflow
 from rowcast.metrics.client_events import TABLE as EVENTS_TABLE
 from rowcast.metrics.client_events import ClientEvents
 from rowcast.metrics.metrics import Metrics

@@ -16,16 +16,16 @@ from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
-from rowcast.engine.branches.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
-from rowcast.engine.cache import RecordCache
-from rowcast.engine.commit import Committer
-from rowcast.engine.engine import Engine
-from rowcast.engine.reader import Reader
-from rowcast.engine.registry import Registry
-from rowcast.engine.rows.slow_rows import PATH as SLOW
-from rowcast.engine.rows.slow_rows import slow_rows
-from rowcast.engine.watch.slow import SlowSubscriptions
+from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
+from rowcast.features.slow_subscribers.slow_rows import slow_rows
+from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
+from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import (

@@ -15,7 +15,7 @@ from broker_world import (
 )
 
 from rowcast.core.events import MESSAGE, Event
-from rowcast.engine.watch.backlog import Overflow
+from rowcast.kernel.watch.backlog import Overflow
 from rowcast.mqtt.reasons import Reason
 
 OLDEST, NEWEST, ENDS = Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.DISCONNECT

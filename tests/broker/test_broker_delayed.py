@@ -3,7 +3,7 @@
 import pytest
 from broker_world import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
 
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 

@@ -8,8 +8,8 @@ from broker_world import Publish, World, payloads
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.hooks.hook import DROP, Hook, Refusal
-from rowcast.engine.hooks.hooks import HAPPENINGS
+from rowcast.features.hooks.hook import DROP, Hook, Refusal
+from rowcast.features.hooks.hooks import HAPPENINGS
 from rowcast.mqtt.packets import Disconnect, Subscribe, Subscription, Unsubscribe, Will
 from rowcast.mqtt.reasons import Reason
 

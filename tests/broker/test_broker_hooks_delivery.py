@@ -6,10 +6,10 @@ import pytest
 from broker_world import World, payloads
 
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.hooks.hook import DROP, Hook
-from rowcast.engine.registry import Registry
-from rowcast.engine.watch.interests import Interests
-from rowcast.engine.watch.subscription import Subscription as Cursor
+from rowcast.features.hooks.hook import DROP, Hook
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.subscribed_filters import Interests
+from rowcast.kernel.watch.subscription import Subscription as Cursor
 from rowcast.mqtt.packets import Puback, Subscription
 from rowcast.mqtt.window import Window
 

@@ -6,7 +6,7 @@ import pytest
 from broker_world import Publish, World, topics, user
 
 from rowcast.core.limits import SYSTEM_ROWS_SLICE
-from rowcast.engine.hooks.hook import Hook
+from rowcast.features.hooks.hook import Hook
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 

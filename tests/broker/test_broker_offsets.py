@@ -14,7 +14,7 @@ from broker_world import (
 )
 
 from rowcast.core.events import MESSAGE, Event
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Suback, Subscribe, Subscription
 from rowcast.mqtt.reasons import Reason
 from rowcast.store.store import Keep

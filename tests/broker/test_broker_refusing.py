@@ -9,7 +9,7 @@ from rowcast.broker.connections.guard import Refusal
 from rowcast.broker.connections.refusing import Refusals
 from rowcast.broker.settings import BrokerSettings
 from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
-from rowcast.engine.hooks.hooks import Hooks
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription

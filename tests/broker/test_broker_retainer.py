@@ -4,7 +4,7 @@ import pytest
 from broker_world import OTHER, Puback, Publish, World, topics
 
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.engine.retained.retaining import Retaining, RetainRules
+from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.mqtt.reasons import Reason
 
 

@@ -15,8 +15,8 @@ from broker_world import (
 
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import SESSION_REFRESH_SECONDS
-from rowcast.engine.branches.topic_tables import TopicSettings
-from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
 
 HOUR = 3600

@@ -6,7 +6,7 @@ from sharing_world import SHARE, ended, publish, returned, texts, worker
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.hooks.hook import DROP, Hook
+from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.mqtt.packets import Unsubscribe
 from rowcast.mqtt.reasons import Reason
 

@@ -9,8 +9,8 @@ from sharing_world import SHARE
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
-from rowcast.engine.rows.slow_rows import PATH
-from rowcast.engine.watch.slow import Measure, SlowSettings
+from rowcast.features.slow_subscribers.slow_rows import PATH
+from rowcast.features.slow_subscribers.slow_subscribers import Measure, SlowSettings
 
 LASTING = {"properties": {"session_expiry_interval": 1000}}
 

@@ -4,7 +4,7 @@ import pytest
 from broker_world import Puback, Pubrec, Unsubscribe
 
 from rowcast.core.topic_tables import Branch
-from rowcast.engine.branches.topic_tables import TopicSettings
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.mqtt.reasons import Reason
 
 LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 60}}

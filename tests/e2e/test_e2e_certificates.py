@@ -4,7 +4,7 @@ import json
 
 from secured import secured
 
-from rowcast.engine.rights.rights import ADMINISTERED, PRIVATE
+from rowcast.features.rights.rights import ADMINISTERED, PRIVATE
 from rowcast.mqtt.packets import Publish, Subscribe, Subscription
 
 ADMINISTRATIVE = [f"{place}x" for place in ADMINISTERED] + ["$SYS/delayed/x", "$AUDIT/x"]

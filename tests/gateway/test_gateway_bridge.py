@@ -8,8 +8,8 @@ from gateway_world import ANN, reading, server, to
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.watch.interests import Interest
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscription import Subscription
 
 pytestmark = NEEDS_MOSQUITTO
 

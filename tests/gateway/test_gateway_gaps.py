@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from rowcast.engine.watch.gaps import Gap, Why
 from rowcast.gateway.bridge import Bridge
+from rowcast.kernel.watch.gaps import Gap, Why
 
 
 def test_a_gap_counts_as_many_as_it_says():

@@ -14,14 +14,14 @@ from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
-from rowcast.engine.cache import RecordCache
-from rowcast.engine.commit import Committer
-from rowcast.engine.engine import Engine
-from rowcast.engine.reader import Reader
-from rowcast.engine.registry import Registry
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
 from rowcast.http.documents.fixed import make_fixed
 from rowcast.http.edge import Edge, HttpSettings
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
 from rowcast.schema import load_schema
 from rowcast.store.memory import MemoryStore
 

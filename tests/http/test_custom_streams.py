@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from rowcast.codecs import decode, encode
 from rowcast.core.errors import Code, Error
-from rowcast.engine.resource import Resource, Stream
+from rowcast.kernel.resource import Resource, Stream
 
 
 class Echo(Resource):

@@ -9,7 +9,7 @@ from rest_world import EPOCH, world
 
 from rowcast.codecs import CBOR, JSON, NDJSON
 from rowcast.core.callers import Grants
-from rowcast.engine.past import asof
+from rowcast.features.history import asof
 from rowcast.store.store import Keep
 
 

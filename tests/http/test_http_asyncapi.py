@@ -8,9 +8,9 @@ import pytest
 from rest_world import world
 from test_http_openapi import Lamp, references
 
-from rowcast.engine.registry import Registry
 from rowcast.http.documents.asyncapi import AsyncDocument
 from rowcast.http.documents.servers import servers_at
+from rowcast.kernel.registry import Registry
 from rowcast.schema import parse_schema
 from serving import application
 

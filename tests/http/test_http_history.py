@@ -13,8 +13,8 @@ from rest_world import EPOCH, SCHEMA, world
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
 from rowcast.core.callers import Grants
 from rowcast.core.clock import milliseconds_of
-from rowcast.engine.past import past
-from rowcast.engine.resource import Resource
+from rowcast.features.history import history as past
+from rowcast.kernel.resource import Resource
 from rowcast.store.store import Keep
 
 ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)
@@ -345,7 +345,7 @@ async def test_what_makes_no_sense_is_refused_with_a_sentence(rest, path):
 
 
 async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkeypatch):
-    monkeypatch.setattr("rowcast.engine.past.series.HISTORY_BUCKETS_MAX", 3)
+    monkeypatch.setattr("rowcast.features.history.series.HISTORY_BUCKETS_MAX", 3)
     got = await rest.get("/Dog/?from=0&every=1ms")
     assert (400, True) == (got.status, "more than 3 buckets" in got.value["detail"])
 

@@ -8,9 +8,9 @@ from websockets.exceptions import ConnectionClosed
 
 from rowcast.codecs import decode
 from rowcast.core.errors import Code, Error
-from rowcast.engine.hooks.hook import DROP, Hook, Refusal
-from rowcast.engine.hooks.hooks import HAPPENINGS, Hooks
-from rowcast.engine.resource import Resource
+from rowcast.features.hooks.hook import DROP, Hook, Refusal
+from rowcast.features.hooks.hooks import HAPPENINGS, Hooks
+from rowcast.kernel.resource import Resource
 
 
 def listening():

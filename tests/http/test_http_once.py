@@ -6,7 +6,7 @@ import pytest
 from rest_world import world
 
 from rowcast.codecs import CBOR, JSON
-from rowcast.engine.idempotency import OWNER
+from rowcast.features.idempotency.idempotency_keys import OWNER
 
 DOG = b'{"name":"Rex"}'
 LOOSE = {"content-length", "date"}

@@ -3,7 +3,7 @@
 import pytest
 from rest_world import world
 
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 
 
 class Lamp(Resource):

@@ -8,7 +8,6 @@ from rest_world import world
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
-from rowcast.engine.resource import Resource
 from rowcast.http.messages.problems import (
     FACES,
     as_error,
@@ -17,6 +16,7 @@ from rowcast.http.messages.problems import (
     problem_headers,
     status_of,
 )
+from rowcast.kernel.resource import Resource
 
 TABLE = {
     Code.INVALID: (400, 1007),

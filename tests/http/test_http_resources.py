@@ -7,7 +7,7 @@ from rest_world import EPOCH, world
 
 from rowcast.codecs import CBOR
 from rowcast.core.errors import Code, Error
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 
 
 class Lamp(Resource):

@@ -14,8 +14,8 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tries import Tries
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.engine.resource import Resource
 from rowcast.http.entrance.signing_in import basic
+from rowcast.kernel.resource import Resource
 
 
 def authorization(name, password):

@@ -8,7 +8,7 @@ from doors import Doors
 from rowcast.codecs import CBOR, MSGPACK, decode, encode
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.events import DELETE, MESSAGE, PATCH
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 
 NAMES = {"_seq", "_ts", "_version", "_origin", "_client", "_op"}
 

@@ -9,8 +9,8 @@ from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.past.past import Past
-from rowcast.engine.past.places import Place
+from rowcast.features.history.history import Past
+from rowcast.features.history.places import Place
 from rowcast.http.streams.openings import accepted, request_of
 
 CURSOR = "0badcafe:7"

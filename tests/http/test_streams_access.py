@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 
 GONE = Error(Code.UNAUTHENTICATED, "the user was removed")
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from doors import TABLES, Doors, ask, hear
 
-from rowcast.engine.deadlines import Deadlines
+from rowcast.features.deadlines.deadlines import Deadlines
 
 
 @pytest.fixture

@@ -6,7 +6,11 @@ import time
 import pytest
 from doors import Doors, hear
 
-from rowcast.engine.watch.slow import Measure, SlowSettings, SlowSubscriptions
+from rowcast.features.slow_subscribers.slow_subscribers import (
+    Measure,
+    SlowSettings,
+    SlowSubscriptions,
+)
 from rowcast.http.streams.outlet import Flusher, Outlet
 
 AHEAD_SECONDS = 10

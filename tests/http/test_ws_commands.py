@@ -9,8 +9,8 @@ from websockets.exceptions import ConnectionClosed
 from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.engine.resource import Resource
 from rowcast.http.streams import websocket
+from rowcast.kernel.resource import Resource
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.engine.watch import standing
 from rowcast.http.streams import connection, websocket
+from rowcast.kernel.watch import subscription_state as standing
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from doors import Doors, hear, say
 
-from rowcast.engine.in_hand import WriteBounds
-from rowcast.engine.resource import Resource
 from rowcast.http.streams import websocket
+from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.resource import Resource
 
 
 @pytest.fixture

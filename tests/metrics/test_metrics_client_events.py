@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from engine.engine_room import Room
+
 from metrics.metrics_world import Loop
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.event_limits import (
@@ -14,7 +15,7 @@ from rowcast.core.event_limits import (
     EVENTS_PER_SECOND_MAX,
 )
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.watch.gaps import Account, Why
+from rowcast.kernel.watch.gaps import Account, Why
 from rowcast.metrics.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
 from rowcast.mqtt.reasons import Reason
 

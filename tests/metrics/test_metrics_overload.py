@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-
 from engine.engine_room import Room
+
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
@@ -15,9 +15,9 @@ from rowcast.core.overload_limits import (
     OVERLOAD_UNFINISHED_BYTES,
 )
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.shedding import Shed
-from rowcast.engine.watch.gaps import Gap, Why
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.features.overload.shedding import Shed
+from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.metrics.overload import Overload, Queues, Watermarks
 from rowcast.metrics.process import memory_limit
 

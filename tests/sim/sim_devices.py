@@ -12,8 +12,8 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.watch.gaps import Why
-from rowcast.engine.write import Receipt
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
     Connect,

@@ -3,15 +3,15 @@
 from rowcast.bus.durable import Durable
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
-from rowcast.engine.branches import topic_tables
-from rowcast.engine.branches.topic_tables import TopicTables
-from rowcast.engine.cache import RecordCache
-from rowcast.engine.commit import Committer
-from rowcast.engine.engine import Engine
-from rowcast.engine.reader import Reader
-from rowcast.engine.watch.preludes import Snapshot
-from rowcast.engine.watch.subscription import Subscription
-from rowcast.engine.write import Keeping, Receipt
+from rowcast.features.undeclared_topics import topic_tables
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.backfill import Snapshot
+from rowcast.kernel.watch.subscription import Subscription
+from rowcast.kernel.write import Keeping, Receipt
 
 
 def announce_before_the_commit(monkeypatch):

@@ -7,7 +7,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, GAP, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import Interest, Subscription
 
 FILTERS = (
     "#", "Dog/+", "Dog/#", "Dog/1", "+/1", "Note/+", "Note/#", "u/#", "u/+/x", "+/+", "Counter/#",

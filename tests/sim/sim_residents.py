@@ -19,7 +19,7 @@ from sim_writers import TOPICS, choose_kind, make_payload
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
-from rowcast.engine.write import Receipt
+from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
     Connect,

@@ -15,18 +15,18 @@ from rowcast.core.clock import HybridClock
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.branches.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.engine.branches.topic_tables import TopicSettings, TopicTables
-from rowcast.engine.cache import RecordCache
-from rowcast.engine.commit import Committer
-from rowcast.engine.engine import Engine
-from rowcast.engine.groups.group_table import OWNER as GROUPS
-from rowcast.engine.in_hand import WriteBounds
-from rowcast.engine.read_queue import ReadQueue
-from rowcast.engine.reader import Reader
-from rowcast.engine.registry import Registry
-from rowcast.engine.retained.expiries import EndOfRecords, Expiries
-from rowcast.engine.retained.retention import Retention, RetentionSettings
+from rowcast.features.retained.expiries import EndOfRecords, Expiries
+from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
+from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
+from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.read_queue import ReadQueue
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
 from rowcast.store.store import Keep
 
 KEY = Attribute("id", Type.ID, primary_key=True)

@@ -9,7 +9,7 @@ from rowcast.broker.sessions import wills
 from rowcast.broker.sessions.keeper import Keeper
 from rowcast.broker.sessions.recall import OWNER
 from rowcast.broker.sessions.session import Sessions
-from rowcast.engine.groups.groups import Group
+from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.mqtt.window import PACKET_ID_MAX, Window
 from rowcast.store.store import Change
 

@@ -39,7 +39,7 @@ from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.write import Receipt
+from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import Disconnect
 from rowcast.store.store import Keep
 

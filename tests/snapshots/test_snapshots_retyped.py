@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from rowcast.cli import command
 from rowcast.codecs import JSON, encode
-from rowcast.engine.shape import Shape
+from rowcast.kernel.compiled_table import Shape
 from rowcast.snapshots import compaction
 from rowcast.snapshots.catalogue import Catalogue
 from rowcast.snapshots.changes import export_changes

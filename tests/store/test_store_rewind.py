@@ -3,16 +3,16 @@
 import random
 
 import pytest
-
 from engine.engine_room import COUNTER, DOG, NOW, TABLES, Room
+
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.branches.topic_tables import TopicSettings
-from rowcast.engine.contents import Contents
-from rowcast.engine.shape import Shape
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.transcoder import Contents
 from rowcast.store.backup import copy_database, look_at
 from rowcast.store.rewind import position_of_time, rewind
 from rowcast.store.sqlite import SqlStore

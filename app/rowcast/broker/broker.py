@@ -36,11 +36,11 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.engine import Engine
-from rowcast.engine.watch.backlog import Loss, Overflow
-from rowcast.engine.watch.gaps import Why
-from rowcast.engine.watch.subscription import Interest
-from rowcast.engine.write import Unheard
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.backlog import Loss, Overflow
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.write import Unheard
 from rowcast.mqtt.reasons import Reason
 
 if TYPE_CHECKING:

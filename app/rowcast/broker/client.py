@@ -34,7 +34,7 @@ from rowcast.core.limits import (
     MQTT_PROGRESS_BYTES,
     MQTT_REASON_CHARS_MAX,
 )
-from rowcast.engine.write import Outcome, Unheard
+from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish

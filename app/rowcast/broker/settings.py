@@ -12,7 +12,7 @@ from rowcast.core.limits import (
     MQTT_RECEIVE_MAXIMUM,
     MQTT_SUBSCRIPTIONS_MAX,
 )
-from rowcast.engine.watch.backlog import Overflow
+from rowcast.kernel.watch.backlog import Overflow
 from rowcast.mqtt.window import PACKET_ID_MAX
 
 

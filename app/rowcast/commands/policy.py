@@ -7,7 +7,7 @@ import typer
 
 from rowcast.commands.server import UrlOption, client_of
 from rowcast.core.errors import Code, Error
-from rowcast.engine.rights.explain import ACTIONS, PATH, is_filter
+from rowcast.features.rights.explain import ACTIONS, PATH, is_filter
 from rowcast_client.calls import topic_path
 
 REFUSED: Final = 3

@@ -82,7 +82,7 @@ def check(
 
 def _check(chosen: Config, *, run_resources: bool = False) -> None:
     """Print what a server would have, or raise INVALID with each problem; nothing is started."""
-    from rowcast.engine.loader import check_resources, load_resources  # noqa: PLC0415
+    from rowcast.kernel.loader import check_resources, load_resources  # noqa: PLC0415
     from rowcast.schema import load_schema  # noqa: PLC0415
     from rowcast.wiring.doors import certificates_of  # noqa: PLC0415 - not for every command
 

@@ -21,10 +21,10 @@ from rowcast.core.entry_limits import (
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, Branch, TopicTable
-from rowcast.engine.engine import Engine
-from rowcast.engine.rights.rights import BROUGHT
-from rowcast.engine.rows.system_rows import time_text
-from rowcast.engine.write import Unheard, Write
+from rowcast.features.rights.rights import BROUGHT
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.system_rows import time_text
+from rowcast.kernel.write import Unheard, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.audit")

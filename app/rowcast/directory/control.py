@@ -19,7 +19,7 @@ from rowcast.core.queries import Query
 from rowcast.directory.control_acls import ACLS
 from rowcast.directory.control_people import PEOPLE
 from rowcast.directory.control_rows import Asked, Rows
-from rowcast.engine.resource import Resource
+from rowcast.kernel.resource import Resource
 
 PATH: Final = "$CONTROL/dynamic-security"
 TOPIC: Final = f"{PATH}/v1"

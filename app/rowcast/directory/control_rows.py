@@ -10,10 +10,10 @@ from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.limits import SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
 from rowcast.directory.directory import ROLES, USERS
-from rowcast.engine.rights.rule_rows import PATH as RULES
+from rowcast.features.rights.rule_rows import PATH as RULES
 
 if TYPE_CHECKING:
-    from rowcast.engine.engine import Engine
+    from rowcast.kernel.kernel import Engine
 
 __all__ = ["ROLES", "RULES", "USERS", "Asked", "Row", "Rows"]
 

@@ -24,8 +24,8 @@ from rowcast.core.clock import WallClock
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.errors import Code, Error
 from rowcast.directory.forms import Said, checked, role_edit, user_members
-from rowcast.engine.engine import Engine
-from rowcast.engine.rows.system_rows import time_text
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.system_rows import time_text
 
 USERS = "$SYS/users"
 ROLES = "$SYS/roles"

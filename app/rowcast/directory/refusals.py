@@ -30,9 +30,9 @@ from rowcast.core.refusal_limits import (
     REFUSALS_RATED_MAX,
 )
 from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, Branch, TopicTable
-from rowcast.engine.engine import Engine
-from rowcast.engine.rows.system_rows import time_text
-from rowcast.engine.write import Unheard, Write
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.system_rows import time_text
+from rowcast.kernel.write import Unheard, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.refused")

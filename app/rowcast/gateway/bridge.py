@@ -30,11 +30,7 @@ from rowcast.core.gateway_limits import (
     GATEWAY_TAKE_EVENTS,
 )
 from rowcast.core.topics import GATEWAY_PREFIX, check_topic
-from rowcast.engine.branches.topic_rows import Row
-from rowcast.engine.engine import Engine
-from rowcast.engine.watch.gaps import Gap
-from rowcast.engine.watch.interests import Interest
-from rowcast.engine.write import Outcome
+from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.gateway.backlog import Backlog, Held, Policy
 from rowcast.gateway.counted import Counted, waiting
 from rowcast.gateway.feed import Feed
@@ -47,6 +43,10 @@ from rowcast.gateway.plan import Mode, Plan, Route, direct
 from rowcast.gateway.remote import Remote
 from rowcast.gateway.state import Saved, change_of, kept_of
 from rowcast.gateway.wake import Wake
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.gaps import Gap
+from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.write import Outcome
 
 log = logging.getLogger("rowcast.gateway")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from rowcast.core.events import Event
 from rowcast.core.gateway_limits import GATEWAY_QUEUE_EVENTS
 from rowcast.core.limits import LOG_PAGE_EVENTS
-from rowcast.engine.branches.topic_rows import Row
-from rowcast.engine.reader import Reader
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.gateway.backlog import NOTHING, Backlog, Waiting
 from rowcast.gateway.outbox import Outbox
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.subscription import Subscription
 
 
 class Counted(Subscription):

@@ -17,13 +17,13 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source, branch_of, table_name_for_topic
-from rowcast.engine.branches.topic_rows import Row
-from rowcast.engine.together import place_of
+from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.gateway.outbox import Item, Outbox
 from rowcast.gateway.plan import Route
+from rowcast.kernel.atomic_batch import place_of
 
 if TYPE_CHECKING:
-    from rowcast.engine.engine import Engine
+    from rowcast.kernel.kernel import Engine
 
 ROW: Final = "row"
 STATEMENT: Final = "statement"

@@ -16,7 +16,6 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.gateway_limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
-from rowcast.engine.engine import Engine
 from rowcast.gateway.bridge import Bridge
 from rowcast.gateway.letters import (
     ROOT,
@@ -31,6 +30,7 @@ from rowcast.gateway.plan import Plan
 from rowcast.gateway.rows import broker_rows, letter_rows
 from rowcast.gateway.state import OWNER, SETTINGS, saved_in
 from rowcast.gateway.summaries import summaries
+from rowcast.kernel.kernel import Engine
 from rowcast.store.store import Change
 
 log = logging.getLogger("rowcast.gateway")

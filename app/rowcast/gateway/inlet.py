@@ -16,11 +16,11 @@ from typing import Any, Final
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_SESSION_SECONDS
-from rowcast.engine.engine import Engine
 from rowcast.gateway.link import Link
 from rowcast.gateway.messages import event_of
 from rowcast.gateway.plan import Plan
 from rowcast.gateway.remote import Remote
+from rowcast.kernel.kernel import Engine
 
 _OURS: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Refusals that are the server's, not the message's: sent again, it may be taken."""

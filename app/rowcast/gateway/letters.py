@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.gateway_limits import GATEWAY_LETTER_PAYLOAD_BYTES_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.retained.retaining import EXPIRY
+from rowcast.features.retained.retaining import EXPIRY
 from rowcast.gateway.outbox import Item
 
 ROOT: Final = "$SYS/gateway"

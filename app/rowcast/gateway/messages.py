@@ -11,10 +11,10 @@ from typing import Any, Final, cast
 from rowcast.codecs import JSON
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
-from rowcast.engine.contents import Contents
-from rowcast.engine.producers import put_mark
-from rowcast.engine.retained.retaining import EXPIRY
-from rowcast.engine.stamps import put_stamp, stamp_of
+from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.features.late_writes.write_version import put_stamp, stamp_of
+from rowcast.features.retained.retaining import EXPIRY
+from rowcast.kernel.transcoder import Contents
 
 ID: Final = "rowcast-id"
 """The cursor of the event: the same for each copy of it."""

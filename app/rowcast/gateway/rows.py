@@ -15,11 +15,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import Row, answer, holds, project
 from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
-from rowcast.engine.local import BROKERS
-from rowcast.engine.reader import Reader
-from rowcast.engine.resource import Resource
-from rowcast.engine.rows.system_rows import SystemRows
 from rowcast.gateway.letters import Facts, facts_of, letters_of
+from rowcast.kernel.local_client import BROKERS
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.rows.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.gateway.gateway import Gateway

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import answer, holds, project
 from rowcast.core.queries import Query
-from rowcast.engine.resource import Resource
 from rowcast.gateway.letters import Facts
 from rowcast.gateway.rows import dead_letters
+from rowcast.kernel.resource import Resource
 
 if TYPE_CHECKING:
     from rowcast.gateway.gateway import Gateway

@@ -15,7 +15,6 @@ from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import TOKEN_SECONDS
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
-from rowcast.engine.engine import Engine
 from rowcast.http.documents import pages
 from rowcast.http.documents.health import Readiness
 from rowcast.http.entrance import door as entrance
@@ -38,6 +37,7 @@ from rowcast.http.streams import sse, websocket
 from rowcast.http.streams.outlet import Flusher
 from rowcast.http.streams.rows import STREAMS, stream_rows
 from rowcast.http.streams.watch import Watch
+from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.http")
 

@@ -30,10 +30,10 @@ from rowcast.core.event_limits import (
 )
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, Branch, TopicTable
-from rowcast.engine.engine import Engine
-from rowcast.engine.rows.system_rows import time_text
-from rowcast.engine.watch.gaps import Account
-from rowcast.engine.write import Unheard, Write
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.system_rows import time_text
+from rowcast.kernel.watch.gaps import Account
+from rowcast.kernel.write import Unheard, Write
 
 log = logging.getLogger("rowcast.events")
 

@@ -6,7 +6,7 @@ that their number, which strangers decide, is bounded by how many are asked for 
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rowcast.engine.rows.system_rows import SystemRows
+from rowcast.kernel.rows.system_rows import SystemRows
 
 Facts = dict[str, object]
 

@@ -16,7 +16,7 @@ from rowcast.codecs import decode
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.tables import Table
-from rowcast.engine.shape import Shape
+from rowcast.kernel.compiled_table import Shape
 from rowcast.metrics.fields import Field, Fields
 from rowcast.schema.read import parse_schema
 

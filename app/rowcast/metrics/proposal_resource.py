@@ -9,8 +9,8 @@ from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.core.metric_limits import PROPOSAL_EVENTS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.topic_tables import Branch
-from rowcast.engine.engine import Engine
-from rowcast.engine.resource import Resource
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.resource import Resource
 from rowcast.metrics.proposal import propose
 
 PATH: Final = "$SYS/proposal"

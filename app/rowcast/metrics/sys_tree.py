@@ -13,8 +13,8 @@ from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HISTORY_SECONDS
 from rowcast.core.topic_tables import METRICS, Branch, TopicTable
-from rowcast.engine.engine import Engine
-from rowcast.engine.write import Outcome
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Outcome
 from rowcast.metrics.exposition import exposition
 from rowcast.metrics.metrics import Metrics
 from rowcast.metrics.reporter import Reporter, Written

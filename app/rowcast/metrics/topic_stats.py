@@ -11,7 +11,7 @@ from math import exp
 
 from rowcast.core.events import Event
 from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
-from rowcast.engine.rows.system_rows import time_text
+from rowcast.kernel.rows.system_rows import time_text
 from rowcast.metrics.top import Counted, Top
 
 Facts = dict[str, object]

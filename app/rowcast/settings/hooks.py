@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from rowcast.builtin_hooks.acl import AccessList, AccessRule, Action, Effect
-from rowcast.builtin_hooks.logger import Logger
-from rowcast.builtin_hooks.rate_limit import Allowance, RateLimit
 from rowcast.core.errors import Error
-from rowcast.engine.hooks.hook import Hook
+from rowcast.features.hooks.acl import AccessList, AccessRule, Action, Effect
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.logger import Logger
+from rowcast.features.hooks.rate_limit import Allowance, RateLimit
 from rowcast.settings.sections import Count, Section
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rowcast.core.slow_limits import SLOW_EXPIRE_SECONDS, SLOW_THRESHOLD_MS, SLOW_TOP, SLOW_TOP_MAX
-from rowcast.engine.watch.slow import Measure, SlowSettings
+from rowcast.features.slow_subscribers.slow_subscribers import Measure, SlowSettings
 from rowcast.settings.sections import Number, Seconds, Section
 
 

@@ -18,11 +18,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MISSING, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.engine.contents import Contents
-from rowcast.engine.rights.policy import Policy
-from rowcast.engine.rights.sight import Sight, Subject
-from rowcast.engine.rights.topic_rules import TopicRule, rule_of
-from rowcast.engine.shape import Shape
+from rowcast.features.rights.compiled_policy import Sight, Subject
+from rowcast.features.rights.policy import Policy
+from rowcast.features.rights.topic_rules import TopicRule, rule_of
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.transcoder import Contents
 from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
 from rowcast.store.cut import Cut

@@ -18,8 +18,8 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Branch
-from rowcast.engine.shape import Shape
-from rowcast.engine.stamps import ORIGIN
+from rowcast.features.late_writes.write_version import ORIGIN
+from rowcast.kernel.compiled_table import Shape
 from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.sheets import CellRow, MessageSheet, RetainedSheet, TableSheet
 from rowcast.snapshots.written import written

@@ -22,14 +22,14 @@ from rowcast.core.export_limits import (
     SNAPSHOT_LOOK_SECONDS,
     SNAPSHOT_PINNED_SECONDS,
 )
-from rowcast.engine.download import Download
+from rowcast.kernel.download import Download
 from rowcast.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from rowcast.snapshots.rows import PATH, snapshot_rows
 from rowcast.snapshots.shelf import NEWEST, keep_private
 
 if TYPE_CHECKING:
-    from rowcast.engine.engine import Engine
+    from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.snapshots")
 

@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_TABLES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.suggestions import did_you_mean
-from rowcast.engine.rows.system_rows import SystemRows
+from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.snapshots.catalogue import Item
 from rowcast.snapshots.jobs import Order
 from rowcast.snapshots.shelf import NEWEST

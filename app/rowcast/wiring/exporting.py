@@ -10,7 +10,7 @@ from rowcast.snapshots.exports import Exports
 from rowcast.snapshots.jobs import Order
 
 if TYPE_CHECKING:
-    from rowcast.engine.engine import Engine
+    from rowcast.kernel.kernel import Engine
 
 
 def exports_of(config: Config, engine: "Engine", now: Callable[[], float]) -> Exports:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 from rowcast.broker.broker import Broker
 from rowcast.broker.delivery.sharing import filter_of
 from rowcast.broker.sessions.rows import connection_facts
-from rowcast.engine.engine import Engine
-from rowcast.engine.rows.system_rows import time_text
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.system_rows import time_text
 from rowcast.metrics.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.schema.schema import Schema
 from rowcast.wiring.doors import Doors

@@ -19,7 +19,7 @@ from rowcast.directory.control import control_rows
 from rowcast.directory.directory import ROLES, USERS, Directory
 from rowcast.directory.people_rows import role_rows, user_rows
 from rowcast.directory.refusals import Refusals
-from rowcast.engine.engine import Engine
+from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.auth")
 

@@ -13,15 +13,15 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicTable
 from rowcast.directory.audit import TABLE as AUDIT
 from rowcast.directory.refusals import TABLE as REFUSALS
-from rowcast.engine.branches.topic_table_rows import PATH as TABLES
-from rowcast.engine.branches.topic_tables import TopicTables
-from rowcast.engine.engine import Engine
-from rowcast.engine.rows.slow_rows import PATH as SLOW
-from rowcast.engine.rows.slow_rows import slow_rows
-from rowcast.engine.stamps import is_stamped
-from rowcast.engine.watch.gaps import Why
-from rowcast.engine.watch.slow import SlowSettings, SlowSubscriptions
-from rowcast.engine.write import Outcome, Receipt
+from rowcast.features.late_writes.write_version import is_stamped
+from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
+from rowcast.features.slow_subscribers.slow_rows import slow_rows
+from rowcast.features.slow_subscribers.slow_subscribers import SlowSettings, SlowSubscriptions
+from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.write import Outcome, Receipt
 from rowcast.metrics.client_events import TABLE as EVENTS
 from rowcast.metrics.metrics import Metrics
 from rowcast.metrics.sys_tree import TABLE

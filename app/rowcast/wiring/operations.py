@@ -15,11 +15,11 @@ from typing import Final
 from rowcast.broker.broker import Broker
 from rowcast.broker.connections.unfinished import cut_unfinished
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
-from rowcast.engine.engine import Engine
-from rowcast.engine.shedding import Shed
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.features.overload.shedding import Shed
 from rowcast.http.documents.health import Readiness, ReadProbe, StoreProbe
 from rowcast.http.edge import Edge
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.subscription import Subscription
 from rowcast.metrics.client_events import ClientEvents
 from rowcast.metrics.figure_rows import listed_rows
 from rowcast.metrics.overload import Facts, Overload, Queues, Watermarks

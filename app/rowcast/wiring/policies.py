@@ -5,9 +5,9 @@ Rules must count before the first caller is let in, so they are read before any 
 
 from collections.abc import Sequence
 
-from rowcast.engine.engine import Engine
-from rowcast.engine.rights import explain, rule_rows
-from rowcast.engine.rights.explain import Person
+from rowcast.features.rights import explain, rule_rows
+from rowcast.features.rights.explain import Person
+from rowcast.kernel.kernel import Engine
 
 
 async def set_policy(engine: Engine, person: Person, facts: Sequence[object]) -> None:

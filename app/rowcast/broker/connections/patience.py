@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, MQTT_KEEP_ALIVE_FACTOR, MQTT_STALL_SECONDS
-from rowcast.engine.commit import Committer
+from rowcast.kernel.commit import Committer
 from rowcast.mqtt.reasons import Reason
 
 if TYPE_CHECKING:

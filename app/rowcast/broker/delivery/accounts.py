@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rowcast.broker.delivery.telling import Mark
 from rowcast.broker.sessions.session import Session
-from rowcast.engine.watch.gaps import Gap, Why, together
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.kernel.watch.gaps import Gap, Why, together
+from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.broker.broker import Broker

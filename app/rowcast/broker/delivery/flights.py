@@ -18,11 +18,11 @@ from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import PREFIX
-from rowcast.engine.branches.topic_rows import Row, row_again
-from rowcast.engine.groups.deals import Deal
-from rowcast.engine.watch.gaps import Why
-from rowcast.engine.watch.interests import Interest
-from rowcast.engine.watch.preludes import snapshot_of
+from rowcast.features.shared_subscriptions.assignments import Deal
+from rowcast.features.undeclared_topics.topic_rows import Row, row_again
+from rowcast.kernel.watch.backfill import snapshot_of
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight

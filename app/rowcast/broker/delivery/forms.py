@@ -17,8 +17,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
-from rowcast.engine.branches.topic_rows import Row
-from rowcast.engine.contents import Contents
+from rowcast.features.undeclared_topics.topic_rows import Row
+from rowcast.kernel.transcoder import Contents
 from rowcast.mqtt.aliases import alias_frame, alias_parts
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5

@@ -16,8 +16,8 @@ from rowcast.broker.delivery.telling import is_large, mark, tell, tell_all
 from rowcast.broker.sessions.session import Session
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
-from rowcast.engine.watch.gaps import Gap, Why
-from rowcast.engine.watch.subscription import Interest, Pair
+from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.subscription import Interest, Pair
 
 if TYPE_CHECKING:
     from rowcast.broker.client import Client

@@ -17,10 +17,10 @@ from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.core.topics import SHARE_PREFIX, TopicFilter
-from rowcast.engine.groups.deals import Deal
-from rowcast.engine.groups.groups import Group
-from rowcast.engine.hooks.gate import Gate
-from rowcast.engine.watch.interests import Interest
+from rowcast.features.hooks.delivery_filter import Gate
+from rowcast.features.shared_subscriptions.assignments import Deal
+from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
 

@@ -13,8 +13,8 @@ from rowcast.broker.delivery.forms import Form, Frame
 from rowcast.broker.sessions.session import Session
 from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
-from rowcast.engine.watch.gaps import Gap
-from rowcast.engine.watch.subscription import Interest
+from rowcast.kernel.watch.gaps import Gap
+from rowcast.kernel.watch.subscription import Interest
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event
 from rowcast.core.slow_limits import SLOW_TIMED_MAX
-from rowcast.engine.watch.interests import Interest
+from rowcast.kernel.watch.subscribed_filters import Interest
 
 if TYPE_CHECKING:
     from rowcast.broker.client import Client
     from rowcast.broker.sessions.session import Session
-    from rowcast.engine.groups.deals import Deal
+    from rowcast.features.shared_subscriptions.assignments import Deal
 
 Timed = tuple[Event, Interest, float]
 """A message on its way to a client, for which interest, and from when it counts, as a version."""

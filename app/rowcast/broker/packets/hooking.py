@@ -11,8 +11,8 @@ from rowcast.broker.sessions.rows import tell
 from rowcast.broker.sessions.subscription_rows import tell_subscription
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.engine.hooks.hook import Refusal
-from rowcast.engine.watch.interests import Interest
+from rowcast.features.hooks.hook import Refusal
+from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.mqtt.packets import Connect
 from rowcast.mqtt.reasons import REASONS, PacketType, Reason
 

@@ -9,9 +9,9 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
-from rowcast.engine.producers import put_mark, put_path
-from rowcast.engine.stamps import put_stamp
-from rowcast.engine.write import Condition
+from rowcast.features.idempotency.idempotent_writes import put_mark, put_path
+from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.properties import Properties
 

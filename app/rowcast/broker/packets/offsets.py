@@ -13,10 +13,10 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.engine import Engine
-from rowcast.engine.past.places import FROM, Place
-from rowcast.engine.past.places import LAST as PREVIOUS
-from rowcast.engine.past.positions import before, before_first, before_last, before_time
+from rowcast.features.history.places import FROM, Place
+from rowcast.features.history.places import LAST as PREVIOUS
+from rowcast.features.history.positions import before, before_first, before_last, before_time
+from rowcast.kernel.kernel import Engine
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"

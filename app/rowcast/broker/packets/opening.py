@@ -29,8 +29,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
-from rowcast.engine.watch.backlog import Bound, BoundedSubscription
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.kernel.watch.backlog import Bound, BoundedSubscription
+from rowcast.kernel.watch.subscription import Subscription
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason

@@ -16,7 +16,7 @@ from rowcast.broker.packets.messages import condition_of, describe, mark_from, s
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.engine.write import Done, Outcome, Receipt
+from rowcast.kernel.write import Done, Outcome, Receipt
 from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error

@@ -30,7 +30,7 @@ from rowcast.core.limits import (
     REWRITE_TOPIC_CHARS_MAX,
 )
 from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_filter, check_topic
-from rowcast.engine.write import Done
+from rowcast.kernel.write import Done
 from rowcast.mqtt.packets import Subscription
 
 log = logging.getLogger("rowcast.mqtt")

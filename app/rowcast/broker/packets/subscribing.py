@@ -30,9 +30,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
 from rowcast.core.topics import TopicFilter, check_wildcards
-from rowcast.engine.past.places import Place
-from rowcast.engine.watch.subscription import Interest
-from rowcast.engine.watch.subscription import Subscription as LiveCursor
+from rowcast.features.history.places import Place
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import Subscription as LiveCursor
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error

@@ -27,8 +27,8 @@ from rowcast.broker.sessions.session import Session
 from rowcast.codecs import CBOR, encode
 from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
-from rowcast.engine.groups.groups import Group
-from rowcast.engine.watch.subscription import Interest
+from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.watch.subscription import Interest
 from rowcast.mqtt.window import Flight
 from rowcast.store.store import Change
 

@@ -18,8 +18,8 @@ from rowcast.broker.sessions import wills
 from rowcast.broker.sessions.session import Session
 from rowcast.codecs import CBOR, decode
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.watch.marks import Hole
-from rowcast.engine.watch.subscription import Interest
+from rowcast.kernel.watch.skipped_ranges import Hole
+from rowcast.kernel.watch.subscription import Interest
 from rowcast.mqtt.window import Flight, Window
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from rowcast.core.limits import (
     SYSTEM_ROW_ITEMS_LISTED_MAX,
     SYSTEM_ROW_ITEMS_MAX,
 )
-from rowcast.engine.rows.system_rows import SystemRows, time_text
-from rowcast.engine.watch.gaps import Why
-from rowcast.engine.watch.subscription import Interest
+from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.subscription import Interest
 from rowcast.mqtt.reasons import Reason
 
 if TYPE_CHECKING:

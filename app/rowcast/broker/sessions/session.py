@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from rowcast.bus.absences import Away
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
-from rowcast.engine.watch.gaps import Gaps
-from rowcast.engine.watch.marks import Hole
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.gaps import Gaps
+from rowcast.kernel.watch.skipped_ranges import Hole
+from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.window import Window
 from rowcast.store.store import Change

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from rowcast.broker.sessions.rows import subscription_facts, subscriptions_of
 from rowcast.core.errors import Code, Error
-from rowcast.engine.rows.system_rows import SystemRows
+from rowcast.kernel.rows.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.broker.broker import Broker

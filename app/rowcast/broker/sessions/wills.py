@@ -20,7 +20,7 @@ from rowcast.codecs import CBOR, encode
 from rowcast.core.callers import Caller, caller_facts, caller_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import WILL_RETRY_SECONDS
-from rowcast.engine.write import Outcome
+from rowcast.kernel.write import Outcome
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
 

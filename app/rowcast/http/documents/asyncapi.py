@@ -12,11 +12,11 @@ from typing import Final
 
 from rowcast.codecs import JSON
 from rowcast.core.tables import Table
-from rowcast.engine.branches.topic_rows import LogView
-from rowcast.engine.registry import Entry, Registry
+from rowcast.features.undeclared_topics.topic_rows import LogView
 from rowcast.http.documents.messages import COMMON, SCHEMAS, SECURITY, messages_of
 from rowcast.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas
 from rowcast.http.documents.servers import MQTT, SSE, WS
+from rowcast.kernel.registry import Entry, Registry
 
 ASYNCAPI_PATH: Final = "/asyncapi.json"
 _ABOUT: Final = (

@@ -9,13 +9,13 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from rowcast.core.overload_limits import READY_RETRY_SECONDS
-from rowcast.engine.engine import Engine
 from rowcast.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
 from rowcast.http.documents.entrance import ENTRANCE
 from rowcast.http.documents.openapi import openapi_document
 from rowcast.http.documents.schemas import Document
 from rowcast.http.documents.servers import servers_at
 from rowcast.http.edge import HttpSettings
+from rowcast.kernel.kernel import Engine
 
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"

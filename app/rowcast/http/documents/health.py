@@ -16,8 +16,8 @@ from rowcast.core.overload_limits import (
     READY_PROBE_SECONDS,
     READY_WAIT_SECONDS,
 )
-from rowcast.engine.commit import Committer
-from rowcast.engine.reader import Reader
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.reader import Reader
 from rowcast.store.store import Change
 
 Check = Callable[[], Awaitable[str]]

@@ -4,11 +4,11 @@ from typing import Final, cast
 
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.tables import Table
-from rowcast.engine.branches.topic_rows import LogView
-from rowcast.engine.idempotency import KEY_CHARS_MAX
-from rowcast.engine.registry import Entry, Registry
+from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
+from rowcast.features.undeclared_topics.topic_rows import LogView
 from rowcast.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from rowcast.http.messages.asgi import path_of
+from rowcast.kernel.registry import Entry, Registry
 
 _OUTCOMES: Final[Document] = {
     "type": "array",

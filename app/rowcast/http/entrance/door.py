@@ -18,7 +18,6 @@ from rowcast.codecs import JSON, decode, encode
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.entry_limits import LOGIN_BODY_BYTES_MAX, LOGIN_BODY_SECONDS_MAX
 from rowcast.core.errors import Code, Error
-from rowcast.engine.rows.system_rows import time_text
 from rowcast.http.entrance.questions import answered
 from rowcast.http.entrance.signing_in import (
     COOKIE,
@@ -33,6 +32,7 @@ from rowcast.http.entrance.signing_in import (
 from rowcast.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send
 from rowcast.http.messages.bodies import read_body
 from rowcast.http.messages.replies import send_bytes, send_empty
+from rowcast.kernel.rows.system_rows import time_text
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

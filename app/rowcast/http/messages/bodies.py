@@ -10,9 +10,9 @@ from typing import Final
 
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
 from rowcast.core.errors import Code, Error
-from rowcast.engine.shape import Shape
 from rowcast.http.messages.asgi import Headers, Receive, text_of
 from rowcast.http.messages.direct import has_arrived
+from rowcast.kernel.compiled_table import Shape
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"

@@ -21,7 +21,7 @@ from rowcast.core.limits import (
     QUERY_LIMIT_RECORDS_MAX,
 )
 from rowcast.core.suggestions import did_you_mean
-from rowcast.engine.past.series import FUNCTIONS
+from rowcast.features.history.series import FUNCTIONS
 from rowcast.schema.durations import parse_duration
 
 OPENING: Final = ("from", "to", "last", "every", "asof")

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.engine.engine import Engine
 from rowcast.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.http.messages.problems import problem, problem_body, problem_headers, status_of
+from rowcast.kernel.kernel import Engine
 
 EMPTY: Final = {"type": "http.response.body", "body": b""}
 VARY: Final = (b"vary", b"Accept")

@@ -13,11 +13,11 @@ from rowcast.core.events import Record, local_id
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.values import parse_id
-from rowcast.engine.past.moments import Moment
-from rowcast.engine.read_queue import asker_now
+from rowcast.features.history.moments import Moment
 from rowcast.http.messages.replies import send_headers
 from rowcast.http.rest.listings import Listing, within
 from rowcast.http.rest.request import ROW_TYPES, Request
+from rowcast.kernel.read_queue import asker_now
 from rowcast.store.store import Page
 
 

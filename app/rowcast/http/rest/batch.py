@@ -17,12 +17,12 @@ from rowcast.core.events import PUT, Event, local_id
 from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import id_text, parse_id
-from rowcast.engine.write import Outcome, Receipt
 from rowcast.http.messages.asgi import path_of
 from rowcast.http.messages.bodies import content_type_of
 from rowcast.http.messages.problems import as_error, problem, status_of
 from rowcast.http.rest.offers import not_offered
 from rowcast.http.rest.request import Request, new_event
+from rowcast.kernel.write import Outcome, Receipt
 
 _TOGETHER: Final = "nothing was written, because: "
 _SINGLE: Final = {NDJSON: JSON, CBOR_SEQ: CBOR}

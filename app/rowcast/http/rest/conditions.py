@@ -13,9 +13,9 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
-from rowcast.engine.engine import Engine
-from rowcast.engine.write import Condition
 from rowcast.http.messages.asgi import Headers
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Condition
 
 _TAGS: Final = re.compile(
     r'[ \t,]*(?:(W/)?"([\x21\x23-\x7e\x80-\xff]*)"|([0-9a-f]{8}:[0-9]{1,19}))[ \t]*(?=,|\Z)'

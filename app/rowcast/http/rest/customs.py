@@ -14,14 +14,14 @@ from rowcast.core.events import MESSAGE
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
-from rowcast.engine.download import Download
-from rowcast.engine.resource import Resource
 from rowcast.http.messages.asgi import HeaderList, path_of
 from rowcast.http.messages.bodies import content_type_of
 from rowcast.http.messages.problems import as_error
 from rowcast.http.messages.replies import send_bytes, send_empty
 from rowcast.http.rest.downloads import send_download
 from rowcast.http.rest.request import VALUE_TYPES, Request, new_event, position_headers
+from rowcast.kernel.download import Download
+from rowcast.kernel.resource import Resource
 
 
 async def get(request: Request) -> None:

@@ -5,10 +5,10 @@ from typing import Final
 from rowcast.codecs import JSON
 from rowcast.core.queries import Query
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.engine.engine import Engine
 from rowcast.http.messages.asgi import path_of
 from rowcast.http.rest.offers import not_offered, offered
 from rowcast.http.rest.request import Request
+from rowcast.kernel.kernel import Engine
 
 SYSTEM: Final = "$SYS/"
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.engine.registry import Registry, Route
 from rowcast.http.messages.asgi import Headers, Receive, Scope, Send, topic_of
 from rowcast.http.messages.cors import preflight
 from rowcast.http.messages.direct import Outlet
@@ -27,6 +26,7 @@ from rowcast.http.rest.representations import (
     send_representation,
 )
 from rowcast.http.rest.request import Request
+from rowcast.kernel.registry import Registry, Route
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

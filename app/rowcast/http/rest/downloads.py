@@ -10,11 +10,11 @@ from http import HTTPStatus
 from typing import Final
 
 from rowcast.core.export_limits import DOWNLOAD_PIECE_BYTES
-from rowcast.engine.download import Download
 from rowcast.http.messages.asgi import HeaderList
 from rowcast.http.messages.replies import send_headers
 from rowcast.http.rest.conditions import check_read_condition, tags_of
 from rowcast.http.rest.request import Request
+from rowcast.kernel.download import Download
 
 _RANGE: Final = re.compile(rb"bytes=\s*([0-9]{0,19})-([0-9]{0,19})\s*", re.IGNORECASE)
 

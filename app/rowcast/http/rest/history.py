@@ -29,16 +29,16 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
-from rowcast.engine.branches.topic_rows import Row
-from rowcast.engine.past.past import Window, bytes_of
-from rowcast.engine.past.series import Series
-from rowcast.engine.read_queue import asker_now
+from rowcast.features.history.history import Window, bytes_of
+from rowcast.features.history.series import Series
+from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.http.messages.asgi import HeaderList
 from rowcast.http.messages.periods import Period
 from rowcast.http.messages.replies import VARY, send_bytes, send_headers
 from rowcast.http.rest.offers import not_offered
 from rowcast.http.rest.readings import Reading, readings
 from rowcast.http.rest.request import ROW_TYPES, Request
+from rowcast.kernel.read_queue import asker_now
 
 _ENTRY: Final = ("topic", "value")
 _BUCKET: Final = ("topic", "from", "to", "events")

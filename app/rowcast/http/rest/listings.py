@@ -35,10 +35,10 @@ from rowcast.core.queries import Condition, Group, Operator, Query, Shape
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
-from rowcast.engine.read_queue import asker_now
 from rowcast.http.messages.asgi import HeaderList, path_of
 from rowcast.http.messages.replies import VARY, send_bytes
 from rowcast.http.rest.request import ROW_TYPES, Request
+from rowcast.kernel.read_queue import asker_now
 from rowcast.store.store import Page
 
 _AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")

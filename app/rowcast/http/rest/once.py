@@ -1,8 +1,9 @@
 """Requests with an ``Idempotency-Key``: sent again, one has one effect and the same answer (B17).
 
 The header is that of draft-ietf-httpapi-idempotency-key-header: a string, with or without quotes.
-What is remembered of a key, and for how long, is for ``engine/idempotency.py``; here is only what a
-request consists of, so that another one with the same key is told from the same one.
+What is remembered of a key, and for how long, is for ``features/idempotency/idempotency_keys.py``;
+here is only what a request consists of, so that another one with the same key is told from the same
+one.
 """
 
 from collections.abc import Awaitable, Callable

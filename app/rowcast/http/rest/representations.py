@@ -12,13 +12,13 @@ from rowcast.codecs.media_range import parse
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import HTTP_DIRECT_BYTES_MAX, HTTP_REPRESENTATIONS_MAX
-from rowcast.engine.contents import Contents, structured_type
-from rowcast.engine.engine import Engine
 from rowcast.http.messages.asgi import HeaderList, Headers, Message, Send
 from rowcast.http.messages.direct import whole_answer, write_whole
 from rowcast.http.messages.replies import EMPTY, VARY
 from rowcast.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.http.rest.request import RECORD_TYPES
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.transcoder import Contents, structured_type
 
 _HARMLESS: Final = (
     # A stored page must not run with the rights of this server's own pages.

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
-from rowcast.engine.engine import Engine
-from rowcast.engine.idempotency import Claim
-from rowcast.engine.producers import numbered, put_mark
-from rowcast.engine.registry import Route
-from rowcast.engine.stamps import put_stamp
-from rowcast.engine.write import Receipt
+from rowcast.features.idempotency.idempotency_keys import Claim
+from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
+from rowcast.features.late_writes.write_version import put_stamp
 from rowcast.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.http.messages.bodies import read_body
 from rowcast.http.messages.direct import has_arrived
 from rowcast.http.messages.parameters import Parameters
 from rowcast.http.messages.replies import send_bytes
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.registry import Route
+from rowcast.kernel.write import Receipt
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

@@ -5,7 +5,6 @@ from http import HTTPStatus
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from rowcast.core.values import parse_id
-from rowcast.engine.write import A_RECORD, Condition
 from rowcast.http.messages.asgi import path_of
 from rowcast.http.messages.bodies import content_type_of, is_batch, patch_type_of
 from rowcast.http.messages.direct import whole_answer, write_whole
@@ -14,6 +13,7 @@ from rowcast.http.rest import batch, customs
 from rowcast.http.rest.conditions import is_conditional, write_condition
 from rowcast.http.rest.offers import is_collection, not_offered
 from rowcast.http.rest.request import Request, outcome_headers, position_headers
+from rowcast.kernel.write import A_RECORD, Condition
 
 
 async def put(request: Request) -> None:

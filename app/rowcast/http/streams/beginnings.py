@@ -15,13 +15,13 @@ from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.engine import Engine
-from rowcast.engine.past.places import Place
-from rowcast.engine.past.positions import before
-from rowcast.engine.reader import Reader
-from rowcast.engine.resource import Resource
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.features.history.places import Place
+from rowcast.features.history.positions import before
 from rowcast.http.streams.openings import Request
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.watch.subscription import Interest, Subscription
 
 
 @dataclass(frozen=True, slots=True)

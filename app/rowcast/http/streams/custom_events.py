@@ -17,15 +17,15 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_SEND_SECONDS
-from rowcast.engine.resource import Resource
-from rowcast.engine.rights.access import judge_resource
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.features.rights.access import judge_resource
 from rowcast.http.messages.asgi import Receive, Scope, Send
 from rowcast.http.messages.problems import as_error
 from rowcast.http.messages.wire import cut
 from rowcast.http.streams.blocks import headers_for, problem_block, retry_block
 from rowcast.http.streams.frames import Frames
 from rowcast.http.streams.outgoing import event_in, items_of
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

@@ -13,15 +13,15 @@ from rowcast.core.callers import Caller
 from rowcast.core.limits import (
     STREAM_END_SECONDS,
 )
-from rowcast.engine.resource import Incoming, Resource, Stream
-from rowcast.engine.rights.access import judge_resource, subscription_of
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.features.rights.access import judge_resource, subscription_of
 from rowcast.http.messages.asgi import Receive, Send
 from rowcast.http.messages.problems import as_error
 from rowcast.http.messages.wire import Gone, SocketLane
 from rowcast.http.streams.connection import Connection, farewell
 from rowcast.http.streams.frames import Frames
 from rowcast.http.streams.outgoing import event_in, items_of
+from rowcast.kernel.resource import Incoming, Resource, Stream
+from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

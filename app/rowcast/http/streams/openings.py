@@ -18,8 +18,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.past.past import Past
-from rowcast.engine.past.places import PLACES, Place
+from rowcast.features.history.history import Past
+from rowcast.features.history.places import PLACES, Place
 from rowcast.http.messages.asgi import Scope, topic_of
 from rowcast.http.messages.parameters import is_switched_on
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SYSTEM_ROW_ITEMS_LISTED_MAX, SYSTEM_ROW_ITEMS_MAX
-from rowcast.engine.rows.system_rows import SystemRows, time_text
 from rowcast.http.streams.watch import Open, Watch
+from rowcast.kernel.rows.system_rows import SystemRows, time_text
 
 STREAMS: Final = "$SYS/streams"
 

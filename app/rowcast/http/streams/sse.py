@@ -21,9 +21,8 @@ from rowcast.core.limits import (
     STREAM_LEAVE_SECONDS,
     STREAM_SEND_SECONDS,
 )
-from rowcast.engine.hooks.hooks import Hooks
-from rowcast.engine.rights.access import stay
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.rights.access import stay
 from rowcast.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
 from rowcast.http.messages.problems import FACES, as_error
 from rowcast.http.messages.replies import send_problem
@@ -34,6 +33,7 @@ from rowcast.http.streams.custom_events import serve_resource
 from rowcast.http.streams.frames import Frames, Once
 from rowcast.http.streams.openings import Request, accepted, request_of
 from rowcast.http.streams.outlet import Outlet
+from rowcast.kernel.watch.subscription import Interest, Subscription
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

@@ -13,7 +13,7 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
-from rowcast.engine.watch.subscription import Subscription
+from rowcast.kernel.watch.subscription import Subscription
 
 
 class Watched(Protocol):

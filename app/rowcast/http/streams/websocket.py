@@ -24,9 +24,8 @@ from rowcast.core.limits import (
 )
 from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.topics import TopicFilter
-from rowcast.engine.past.places import Place
-from rowcast.engine.rights.access import stay
-from rowcast.engine.watch.subscription import Interest, Subscription
+from rowcast.features.history.places import Place
+from rowcast.features.rights.access import stay
 from rowcast.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from rowcast.http.messages.problems import FACES, as_error
 from rowcast.http.messages.wire import Gone, SocketLane, socket_lane_of
@@ -37,6 +36,7 @@ from rowcast.http.streams.frames import Frames, Once
 from rowcast.http.streams.openings import FORMATS, request_of
 from rowcast.http.streams.outlet import Outlet
 from rowcast.http.streams.ws_protocol import obey
+from rowcast.kernel.watch.subscription import Interest, Subscription
 
 if TYPE_CHECKING:
     from rowcast.http.edge import Edge

@@ -33,13 +33,13 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import COMMAND_ID_CHARS_MAX
 from rowcast.core.meta import meta_of
 from rowcast.core.suggestions import did_you_mean
-from rowcast.engine.download import Download
-from rowcast.engine.past.places import PLACES
-from rowcast.engine.producers import put_mark
-from rowcast.engine.stamps import put_stamp
-from rowcast.engine.write import Condition, Outcome
+from rowcast.features.history.places import PLACES
+from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.features.late_writes.write_version import put_stamp
 from rowcast.http.messages.asgi import path_of
 from rowcast.http.messages.problems import as_error, problem
+from rowcast.kernel.download import Download
+from rowcast.kernel.write import Condition, Outcome
 
 if TYPE_CHECKING:
     from rowcast.http.streams.websocket import Socket

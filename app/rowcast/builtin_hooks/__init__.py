@@ -1,1 +1,0 @@
-"""Hooks that come with the server; each is switched on by its settings."""

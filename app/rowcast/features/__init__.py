@@ -1,0 +1,4 @@
+"""Floor 4: features.
+
+Each folder attaches one behaviour to the kernel; it imports the kernel and below.
+"""

@@ -1,0 +1,1 @@
+"""Deadlines: records that have been silent for too long are stale."""

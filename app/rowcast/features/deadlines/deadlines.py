@@ -1,0 +1,230 @@
+"""Deadlines: a record that is not written in time becomes stale, and fresh when it returns (M4).
+
+It listens on the bus like any subscriber. Each record that is awaited is in a heap once: a write
+only notes its time, and whether the record is late is asked when its turn comes. So a write costs
+a dictionary entry, and each record one look for each deadline. What becomes stale is put as a
+record of its own at ``$stale/<topic>``, and deleted there when the other is written: events of the
+log like all others, because only so a reader that was away, or begins, learns the truth on every
+door; and they are few, at most two for each deadline that is missed.
+
+At the start, all is worked out from what is stored, a page at a time, while writes go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, PUT, RETAINED, Event
+from rowcast.core.freshness import STALE_PREFIX, seen_at
+from rowcast.core.limits import (
+    DEADLINE_LOOKS_PER_TURN,
+    DEADLINE_RECORDS_MAX,
+    DEADLINE_RETRY_SECONDS,
+    DEADLINE_TIMER_SECONDS_MAX,
+    SCAN_PAGE_RECORDS,
+)
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Outcome
+
+log = logging.getLogger("rowcast.deadlines")
+
+_WRITER = Caller(user="$server", grants=ALL)
+_GONE = 0.0
+
+
+class Deadlines:
+    """The records of tables with a deadline: when each was seen, and which are late."""
+
+    def __init__(self, engine: Engine, tables: Sequence[Table], now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._tables = [item for item in tables if item.deadline_seconds and item.path is not None]
+        self._seen: dict[str, float] = {}
+        """When each awaited record was written, in seconds since 1970; those in the heap."""
+        self._due: list[tuple[float, str, float]] = []
+        """A heap of when to look, at what, and the deadline in seconds."""
+        self._stale: set[str] = set()
+        self._returned: list[str] = []
+        """What is fresh again and to be told at the end of this turn."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking = False
+        """Whether what is due is not looked at to its end: ``_look`` comes again."""
+        self._starting = True
+        self._full = False
+        for table in self._tables:
+            engine.bus.add(TopicFilter(f"{table.path}/#" if table.path else "#"), self)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for table in self._tables:
+            topics = TopicFilter(f"{table.path}/#" if table.path else "#")
+            self._engine.bus.remove(topics, self)
+        self._tables.clear()
+
+    # -- the bus's side ----------------------------------------------------------------------------
+
+    def offer(self, event: Event) -> None:
+        """Note that a record was written, or is gone."""
+        table = event.table
+        if table is None or not table.deadline_seconds or event.kind not in RETAINED:
+            return
+        if event.kind == DELETE:
+            self._remove(event.topic, table.deadline_seconds)
+        else:
+            self._write(event.topic, seen_at(event.version), table.deadline_seconds)
+
+    def _remove(self, topic: str, after: float) -> None:
+        if topic in self._stale:
+            self._return(topic)
+        if topic not in self._seen and self._starting:  # it may be in a page that is being read
+            heappush(self._due, (self._now() + after, topic, after))
+            self._seen[topic] = _GONE
+        elif topic in self._seen:
+            self._seen[topic] = _GONE
+
+    def _write(self, topic: str, seen: float, after: float) -> None:
+        if topic in self._stale:
+            self._return(topic)
+        if topic not in self._seen:
+            if len(self._seen) >= DEADLINE_RECORDS_MAX:
+                self._overflow()
+                return
+            heappush(self._due, (seen + after, topic, after))
+            self._arm()
+        self._seen[topic] = seen
+
+    def _overflow(self) -> None:
+        if not self._full:
+            self._full = True
+            log.error("more than %d records have a deadline; not all are told of", len(self._seen))
+
+    def _return(self, topic: str) -> None:
+        """Tell soon that a record is fresh: nothing is written while the bus announces."""
+        self._stale.discard(topic)
+        if not self._returned:
+            self._loop.call_soon(self._tell_returned)
+        self._returned.append(topic)
+
+    def _tell_returned(self) -> None:
+        returned, self._returned = self._returned, []
+        for topic in returned:
+            if topic not in self._stale:
+                self._tell_fresh(topic)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Look when the next record is due."""
+        if self._looking or not self._due:
+            return
+        seconds = min(max(0.0, self._due[0][0] - self._now()), DEADLINE_TIMER_SECONDS_MAX)
+        when = self._loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        """Look at what is due, so much in one turn, and not ahead of a disk that is behind."""
+        self._timer = None
+        now, due = self._now(), self._due
+        self._looking = True
+        if self._engine.committer.crowded:
+            self._engine.committer.when_relieved(self._look)
+            return
+        for _ in range(DEADLINE_LOOKS_PER_TURN):
+            if not due or due[0][0] > now:
+                self._looking = False
+                self._arm()
+                return
+            _, topic, after = heappop(due)
+            seen = self._seen[topic]
+            if seen == _GONE:
+                del self._seen[topic]
+            elif seen + after > now:
+                heappush(due, (seen + after, topic, after))
+            else:
+                del self._seen[topic]
+                self._stale.add(topic)
+                self._tell_stale(topic, seen, after)
+        self._loop.call_soon(self._look)
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def _tell_stale(self, topic: str, seen: float, after: float) -> None:
+        last_seen = datetime.fromtimestamp(seen, UTC).isoformat(timespec="milliseconds")
+        facts = {"last_seen": last_seen.replace("+00:00", "Z"), "deadline_seconds": after}
+
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, Error) and topic in self._stale:
+                self._stale.discard(topic)
+                self._seen[topic] = seen
+                heappush(self._due, (self._now() + DEADLINE_RETRY_SECONDS, topic, after))
+                self._arm()
+
+        event = Event(STALE_PREFIX + topic, PUT, encode(facts, JSON), JSON, 1, True)
+        self._engine.submit(event, _WRITER, done)
+
+    def _tell_fresh(self, topic: str) -> None:
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, Error):
+                self._loop.call_later(DEADLINE_RETRY_SECONDS, self._return, topic)
+
+        event = Event(STALE_PREFIX + topic, DELETE, b"", None, 1, True)
+        self._engine.submit(event, _WRITER, done)
+
+    # -- the start ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Work out from what is stored who is late, and correct what is told of it."""
+        try:
+            told = await self._told()
+            for table in self._tables:
+                await self._read(table, told)
+            for topic in told - self._stale:  # gone, or fresh, or without a deadline now
+                self._return(topic)
+        except Error:
+            log.exception("deadlines could not be worked out; only what is written counts")
+        self._starting = False
+
+    async def _told(self) -> set[str]:
+        """Return the topics of which it is told that they are stale."""
+        topics, after = TopicFilter(STALE_PREFIX + "#"), ""
+        told: set[str] = set()
+        while True:
+            page = await self._engine.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
+            told.update(record.topic.removeprefix(STALE_PREFIX) for record in page.records)
+            if not page.more or not page.records:
+                return told
+            after = page.records[-1].topic
+
+    async def _read(self, table: Table, told: set[str]) -> None:
+        """Note when the records of a table were written; late ones of which is told stay so."""
+        topics, after = TopicFilter(f"{table.path}/#" if table.path else "#"), ""
+        while True:
+            page = await self._engine.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
+            now = self._now()
+            for record in page.records:
+                if record.topic in self._seen or record.topic in self._stale:  # written meanwhile
+                    continue
+                seen = seen_at(record.version)
+                if record.topic in told and seen + table.deadline_seconds <= now:
+                    told.discard(record.topic)
+                    self._stale.add(record.topic)
+                else:
+                    self._write(record.topic, seen, table.deadline_seconds)
+            if not page.more or not page.records:
+                return
+            after = page.records[-1].topic

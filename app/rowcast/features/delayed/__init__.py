@@ -1,0 +1,1 @@
+"""Delayed publish: writes that are kept now and submitted when they are due."""

@@ -1,0 +1,391 @@
+"""Delayed writes: ``$delayed/<seconds>/<topic>`` is ``<topic>``, published later (FEATURES D52).
+
+Whatever the door, such a write is judged at once as what it will be, kept as a fact, and answered
+when that is on disk. When it is due, it is submitted as if it came then; the fact goes in the same
+transaction, so a kill of the server neither loses nor doubles it. Writes that are due at the same
+time keep their order. What is waiting is bounded in number and bytes, is in memory as the bytes of
+its fact, and can be seen, cancelled and given another time at ``$SYS/delayed``.
+
+It knows no protocol; what the write means is the engine's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, cast
+
+from rowcast.codecs import CBOR, decode, encode
+from rowcast.core.callers import ALL, Caller, caller_facts, caller_of
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.limits import (
+    DELAY_SECONDS_MAX,
+    DELAYED_BYTES_MAX,
+    DELAYED_EVENTS_MAX,
+    DELAYED_RETRY_SECONDS,
+    DELAYED_TIMER_SECONDS_MAX,
+    DELAYED_TURN_EVENTS,
+)
+from rowcast.core.scalars import Mismatch, to_date
+from rowcast.core.topics import DELAYED_PREFIX, split_delayed
+from rowcast.core.writers import note_writer
+from rowcast.kernel.registry import VERB_OF_KIND
+from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.kernel.write import Condition, Done, Outcome, Receipt
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.delayed")
+
+DELAYED: Final = DELAYED_PREFIX.rstrip("/")
+"""The path that is kept for delayed writes."""
+OWNER: Final = "delayed"
+"""The owner of their facts."""
+ROWS: Final = "$SYS/delayed"
+
+Facts = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A delayed write: when it is due, in seconds since 1970, and the bytes of its fact."""
+
+    due: float
+    number: int
+    fact: bytes
+
+    @property
+    def id(self) -> str:
+        """Its id, whenever it is due."""
+        return str(self.number)
+
+    @property
+    def name(self) -> str:
+        """The name of its fact: those of all are in the order in which they are due."""
+        return f"{int(self.due * 1000):014d}-{self.number:06d}"
+
+    @property
+    def facts(self) -> Facts:
+        """What it is."""
+        return cast("Facts", decode(self.fact, CBOR))
+
+
+class Delayed:
+    """All delayed writes of one engine."""
+
+    def __init__(self, engine: "Engine", now: WallClock) -> None:
+        self._engine = engine
+        self._now = now
+        self.loop = asyncio.get_running_loop()
+        self._waiting: dict[str, Waiting] = {}
+        """By their ids."""
+        self._heap: list[tuple[float, int]] = []
+        """When, and which number; what was cancelled or is due at another time is skipped."""
+        self._number = 0
+        self._count = self._bytes = 0
+        """What is bounded: also what is on its way to the disk."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        engine.registry.reserve(DELAYED, VERB_OF_KIND.values())
+        engine.registry.add(ROWS, _rows(self))
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None,
+        changes: Sequence[Change],
+    ) -> None:
+        """Keep a write for later; ``done`` is called when it is on disk, with what came with it.
+
+        Raises what the write would be refused with now.
+        """
+        delay, topic = split_delayed(event.topic)
+        self._judge(event, topic, caller, condition)
+        due = self._now() + int(delay.split("/")[1])
+        self._number += 1
+        note_writer(event, caller)
+        waiting = Waiting(due, self._number, encode(_facts(event, topic, due, caller), CBOR))
+        self._make_room(len(waiting.fact))
+
+        def kept(error: Error | None) -> None:
+            if error is not None:
+                self._forget(waiting)
+                done(error)
+                return
+            self._add(waiting)
+            done(Receipt(event))
+
+        change = Change(OWNER, waiting.name, waiting.fact)
+        self._engine.committer.keep((change, *changes), kept)
+
+    def _judge(self, event: Event, topic: str, caller: Caller, condition: Condition | None) -> None:
+        if condition is not None and (condition.seqs is not None or condition.exists is False):
+            raise Error(
+                Code.INVALID,
+                "a delayed write meets no conditions: nobody is there to hear how it ended",
+            )
+        if event.kind == PUT and not event.payload:
+            raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
+        route = self._engine.registry.route(topic)
+        if not route.overrides(VERB_OF_KIND[event.kind]):  # else the class decides, in time
+            judged = _event(_facts(event, topic, 0.0, caller))
+            self._engine.admission.admit(route, judged, caller, _nobody)
+
+    def _make_room(self, size: int) -> None:
+        if self._count >= DELAYED_EVENTS_MAX or self._bytes + size > DELAYED_BYTES_MAX:
+            raise Error(
+                Code.BUSY,
+                f"{self._count} delayed messages of {self._bytes} bytes are waiting, and no more "
+                "are taken; try again when some were published",
+            )
+        self._count += 1
+        self._bytes += size
+
+    def _forget(self, waiting: Waiting) -> None:
+        """Note that it waits no more; who watches is told, unless it never did."""
+        self._engine.live.changed(ROWS, waiting.id, "over")
+        self._count -= 1
+        self._bytes -= len(waiting.fact)
+
+    def _add(self, waiting: Waiting) -> None:
+        self._waiting[waiting.id] = waiting
+        self._engine.live.changed(ROWS, waiting.id, "waiting")
+        heappush(self._heap, (waiting.due, waiting.number))
+        self._arm()
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Go on with what an earlier run kept; what is overdue is published soon."""
+        for owner, name, fact in facts:
+            if owner != OWNER:
+                continue
+            due = cast("float", cast("Facts", decode(fact, CBOR))["due"])
+            waiting = Waiting(due, int(name.partition("-")[2]), fact)
+            self._number = max(self._number, waiting.number)
+            self._count += 1
+            self._bytes += len(fact)
+            self._add(waiting)
+
+    # -- publishing --------------------------------------------------------------------------------
+
+    def _arm(self, seconds: float = 0.0) -> None:
+        """Look again when the next one is due, not before ``seconds`` have passed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._heap and not self._stopped:
+            wait = max(seconds, self._heap[0][0] - self._now())
+            self._timer = self.loop.call_later(
+                min(wait, DELAYED_TIMER_SECONDS_MAX), self._publish_due
+            )
+
+    def stop(self) -> None:
+        """Publish no more; what waits is on disk."""
+        self._stopped = True
+        self._arm()
+
+    def _publish_due(self) -> None:
+        """Publish what is due, as much as is one turn's share."""
+        now, left = self._now(), DELAYED_TURN_EVENTS
+        committer = self._engine.committer
+        while self._heap and self._heap[0][0] <= now and left and not committer.crowded:
+            due, number = heappop(self._heap)
+            waiting = self._waiting.get(str(number))
+            if waiting is not None and waiting.due == due:
+                left -= 1
+                self._publish(self._waiting.pop(waiting.id))
+        self._arm(DELAYED_RETRY_SECONDS if committer.crowded else 0.0)
+
+    def _publish(self, waiting: Waiting) -> None:
+        facts = waiting.facts
+        event = _event(facts)
+        gone = Change(OWNER, waiting.name, None)
+        ended = partial(self._ended, waiting)
+        if "may" in facts:
+            caller = caller_of(facts, "delayed", event.client)
+            try:
+                caller = self._as_now(caller)
+            except Error as error:
+                ended(error)
+                return
+        else:  # an earlier version kept no rights, for it had judged by them
+            caller = Caller(str(facts["user"]), ALL, "server", event.client)
+        self._engine.submit(event, caller, ended, None, (gone,), passed=True)
+
+    def _as_now(self, caller: Caller) -> Caller:
+        """Return who wrote it, with what it may do now (FEATURES L8).
+
+        Raises for a user who was removed or disabled; who has to sign in anew, as with another
+        password, need not do so for what was taken before. The server's own are no users.
+        """
+        access = self._engine.access
+        if caller.user.startswith("$"):
+            return caller
+        try:
+            return access.current(caller)
+        except Error as error:
+            if error.code is Code.DENIED or access.removed(caller.user):
+                raise
+            return caller
+
+    def _ended(self, waiting: Waiting, outcome: Outcome) -> None:
+        """Hear what became of a write; one that the disk refused is tried again."""
+        self._forget(waiting)
+        if not isinstance(outcome, Error):
+            return
+        if outcome.code is Code.BUSY:
+            self._count += 1
+            self._bytes += len(waiting.fact)
+            self._add(waiting)
+            self._arm(DELAYED_RETRY_SECONDS)
+            return
+        log.warning("the delayed %s was refused: %s", waiting.name, outcome.message)
+        self._engine.committer.keep((Change(OWNER, waiting.name, None),))
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Return the ids of all that wait."""
+        return list(self._waiting)
+
+    def get(self, number: str) -> Waiting | None:
+        """Return what waits under an id."""
+        return self._waiting.get(number)
+
+    def cancel(self, number: str) -> bool:
+        """Forget a write before it is due; return whether it waited still."""
+        waiting = self._waiting.pop(number, None)
+        if waiting is None:
+            return False
+        self._forget(waiting)
+        self._tidy()
+        self._engine.committer.keep((Change(OWNER, waiting.name, None),))
+        return True
+
+    def move(self, number: str, due: float) -> bool:
+        """Have a write published at another time; return whether it waited still.
+
+        One transaction takes the old fact and brings the new, so a kill leaves one of the two.
+        """
+        old = self._waiting.get(number)
+        if old is None:
+            return False
+        due = max(due, 0.0)  # the name of its fact has no sign
+        if due - self._now() > DELAY_SECONDS_MAX:
+            raise Error(
+                Code.UNPROCESSABLE, f"a delay has at most {DELAY_SECONDS_MAX} seconds; take less"
+            )
+        new = Waiting(due, old.number, encode(old.facts | {"due": due}, CBOR))
+        self._bytes += len(new.fact) - len(old.fact)
+        self._add(new)
+        self._tidy()
+        gone = () if old.name == new.name else (Change(OWNER, old.name, None),)
+        self._engine.committer.keep((*gone, Change(OWNER, new.name, new.fact)))
+        return True
+
+    def _tidy(self) -> None:
+        """Keep what is skipped from outgrowing what waits."""
+        if len(self._heap) > 2 * len(self._waiting) + DELAYED_TURN_EVENTS:
+            self._heap = sorted((item.due, item.number) for item in self._waiting.values())
+
+
+def _nobody(_outcome: Outcome) -> None:
+    """Hear of nothing: the write is only judged."""
+
+
+def _facts(event: Event, topic: str, due: float, caller: Caller) -> Facts:
+    return {
+        "due": due,
+        "topic": topic,
+        "kind": event.kind,
+        "payload": event.payload,
+        "type": event.content_type,
+        "qos": event.qos,
+        "retain": event.retain,
+        "client": event.client,
+        "properties": event.properties,
+        **caller_facts(caller),
+        "version": event.version,
+    }
+
+
+def _event(facts: Facts) -> Event:
+    """Return a new event of what was kept of one."""
+    return Event(
+        cast("str", facts["topic"]),
+        cast("str", facts["kind"]),
+        cast("bytes", facts["payload"]),
+        cast("str | None", facts["type"]),
+        cast("int", facts["qos"]),
+        cast("bool", facts["retain"]),
+        client=cast("str", facts["client"]),
+        properties=cast("Facts | None", facts["properties"]),
+        version=cast("int", facts.get("version", 0)),
+    )
+
+
+def _rows(delayed: Delayed) -> type[SystemRows]:
+    """Return the resource class that shows what waits, cancels it or gives it another time."""
+
+    class DelayedRows(SystemRows):
+        """One row for each delayed write."""
+
+        path = ROWS
+
+        def names(self) -> Sequence[str]:
+            return delayed.names()
+
+        def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - it is short
+            waiting = delayed.get(name)
+            return None if waiting is None else _row(waiting)
+
+        async def patch(self, value: object) -> None:
+            """Give a write another time."""
+            if not delayed.move(self.id, _due_of(value)):
+                raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
+            await self.durable()
+
+        async def delete(self) -> None:
+            """Cancel a write."""
+            if not delayed.cancel(self.id):
+                raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
+            await self.durable()
+
+    return DelayedRows
+
+
+def _due_of(value: object) -> float:
+    """Return the time that a patch asks for, in seconds since 1970."""
+    if not isinstance(value, dict) or set(value) != {"due"}:
+        raise Error(
+            Code.UNPROCESSABLE,
+            'only the time of a delayed write can be changed: {"due": "2026-01-31T12:00:00Z"}',
+        )
+    try:
+        return cast("datetime", to_date(value["due"])).timestamp()
+    except Mismatch as mismatch:
+        hint = str(mismatch) or 'write it as "2026-01-31T12:00:00Z"'
+        raise Error(Code.UNPROCESSABLE, f"due is no time; {hint}") from None
+
+
+def _row(waiting: Waiting) -> Facts:
+    facts = waiting.facts
+    told = ("topic", "kind", "qos", "retain", "user", "client")
+    payload = cast("bytes", facts["payload"])
+    return {
+        "id": waiting.id,
+        "due": time_text(waiting.due),
+        **{name: facts[name] for name in told},
+        "content_type": facts["type"],
+        "payload_bytes": len(payload),
+    }

@@ -1,0 +1,208 @@
+"""Records as they were: read out of the log as of one position (FEATURES B14).
+
+A record that has not changed since is the current one; any other is its last change before. The
+answer is exact or it is refused: where the log no longer has that change, and nothing shows that
+there was no record, it is GONE. A table is read in the order of its ids, a page at a time, while
+writes go on: what changes meanwhile is taken from the log like what changed before.
+
+It knows no protocol, and asks nobody whether a caller may: ``past`` does.
+"""
+
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Final
+
+from rowcast.core.clock import seconds_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
+from rowcast.core.limits import (
+    HISTORY_CHANGED_RECORDS_MAX,
+    HISTORY_PAGE_EVENTS,
+    SCAN_PAGE_RECORDS,
+)
+from rowcast.core.tables import Role, Table
+from rowcast.core.topic_tables import Source, branch_of
+from rowcast.core.topics import TopicFilter
+from rowcast.features.history.moments import forgotten
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.transcoder import Contents
+from rowcast.store.records import Key, Layout
+
+_NOT_THERE: Final = -1
+
+Rank = tuple[int, str]
+"""A key's place in the order of keys, which are numbers or text, one kind in a table."""
+
+
+class AsOf:
+    """Reads records as of a position."""
+
+    def __init__(self, reader: Reader, contents: Contents, shapes: Mapping[str, Shape]) -> None:
+        self._reader = reader
+        self._contents = contents
+        self._shapes = shapes
+
+    # -- one record ------------------------------------------------------------------------------
+
+    async def record(self, table: Table | None, topic: str, position: int) -> Record | None:
+        """Return what was at a topic; raises GONE where the log does not reach."""
+        reader = self._reader
+        source: Source = table if table is not None else branch_of(topic)
+        current = await reader.get(table, topic)
+        if current is not None and current.seq <= position:
+            return current
+        change = await reader.change(source, topic, position)
+        if change is not None:
+            return None if change.kind == DELETE else change
+        later = await self._began_later(source, topic, position)
+        trimmed = reader.trimmed([source])  # asked last: it only grows
+        if trimmed > position or (trimmed and not later):
+            raise forgotten(reader, f"what {topic!r} was before", trimmed)
+        return None
+
+    async def _began_later(self, source: Source, topic: str, position: int) -> bool:
+        """Tell whether it is certain that there was no record, by what changed first after it."""
+        after = position
+        while True:
+            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [source])
+            for event in page:
+                if event.topic == topic and event.kind in RETAINED:
+                    return self._began(event)
+            if len(page) < HISTORY_PAGE_EVENTS:
+                return True  # nothing changed since, and now there is none
+            after = page[-1].seq
+
+    def _began(self, event: Event) -> bool:
+        """Tell whether a change made its record, by the time of creation that the server keeps."""
+        shape = self._shapes[event.table.name] if event.table is not None else None
+        if shape is None or event.kind != PUT or not self._contents.structured(event):
+            return False
+        made = next((i for i in shape.table.attributes if i.role is Role.CREATED_TIME), None)
+        value = event.decoded
+        if made is None or not isinstance(value, dict):
+            return False
+        return bool(value.get(made.name) == shape.time_value(made, seconds_of(event.version)))
+
+    # -- a table ---------------------------------------------------------------------------------
+
+    async def records(self, table: Table, position: int) -> AsyncIterator[list[Record]]:
+        """Give the records of a table, by id, a page at a time; raises GONE, TOO_LARGE."""
+        then = _Then(self, table, position)
+        await then.catch_up(self._reader.announced())
+        topics, after = TopicFilter(f"{table.path}/#" if table.path else "#"), ""
+        while True:
+            page = await self._reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
+            await then.catch_up(page.position)
+            more = page.more and bool(page.records)
+            after = page.records[-1].topic if more else ""
+            trimmed = self._reader.trimmed([table])  # what ended before that is not known
+            if trimmed > position:
+                raise forgotten(self._reader, f"what {table.name} was then", trimmed)
+            async for records in then.merged(page.records, after):
+                yield records
+            if not more:
+                return
+
+    async def changed(
+        self, table: Table, after: int, until: int, known: dict[str, int]
+    ) -> dict[str, bool]:
+        """Return which records changed between two positions, and whether they began with that."""
+        found: dict[str, bool] = {}
+        while after < until:
+            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [table])
+            for event in page:
+                new = event.topic not in found and event.topic not in known
+                if new and event.seq <= until and event.kind in RETAINED:
+                    found[event.topic] = self._began(event)
+            if len(found) + len(known) > HISTORY_CHANGED_RECORDS_MAX:
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"more than {HISTORY_CHANGED_RECORDS_MAX} records changed since; ask for a "
+                    "later moment, or for single records",
+                )
+            if len(page) < HISTORY_PAGE_EVENTS:
+                break
+            after = page[-1].seq
+        return found
+
+    async def numbers(
+        self, table: Table, position: int, began: Mapping[str, bool]
+    ) -> dict[str, int]:
+        """Return the numbers of the last changes up to a position; raises GONE.
+
+        Of a record that was not there it is less than 0.
+        """
+        numbers = {topic: _NOT_THERE for topic, later in began.items() if later}
+        wanted = {topic for topic, later in began.items() if not later}
+        before = position + 1
+        while wanted:
+            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [table])
+            for event in page:
+                if event.topic in wanted and event.kind in RETAINED:
+                    wanted.discard(event.topic)
+                    numbers[event.topic] = event.seq if event.kind != DELETE else _NOT_THERE
+            if len(page) < HISTORY_PAGE_EVENTS:
+                break
+            before = page[-1].seq
+        trimmed = self._reader.trimmed([table])  # asked last: it only grows
+        if wanted and trimmed:
+            raise forgotten(self._reader, f"what {min(wanted)!r} was before", trimmed)
+        return numbers | dict.fromkeys(wanted, _NOT_THERE)
+
+    async def pick(self, seqs: list[int]) -> dict[int, Event]:
+        """Return events by their numbers; raises GONE when one was trimmed meanwhile."""
+        found = await self._reader.pick(seqs)
+        if len(found) != len(seqs):
+            raise Error(Code.GONE, "the log was trimmed while it was read; ask for a later moment")
+        return found
+
+
+class _Then:
+    """One table as of a position, while it is read."""
+
+    def __init__(self, asof: AsOf, table: Table, position: int) -> None:
+        self._asof = asof
+        self._table = table
+        self._position = position
+        self._layout = Layout(table)
+        self._numbers: dict[str, int] = {}
+        """What changed since: the number of each record then."""
+        self._waiting: list[tuple[Rank, int]] = []
+        """Rank and number of these records, as long as they are to be given, by rank."""
+        self._last: Rank | None = None
+        """The rank up to which all were given."""
+        self._upto = position
+
+    async def catch_up(self, upto: int) -> None:
+        """Take in what changed up to a position at which current records were read."""
+        if upto <= self._upto:
+            return
+        asof, table, last = self._asof, self._table, self._last
+        began = await asof.changed(table, self._upto, upto, self._numbers)
+        numbers = await asof.numbers(table, self._position, began)
+        there = [(self._rank(topic), seq) for topic, seq in numbers.items() if seq > 0]
+        self._waiting += [pair for pair in there if last is None or pair[0] > last]
+        self._waiting.sort()
+        self._numbers |= numbers
+        self._upto = upto
+
+    async def merged(self, page: Sequence[Record], after: str) -> AsyncIterator[list[Record]]:
+        """Give the records up to the end of a page of current ones, by rank."""
+        cut = len(self._waiting)
+        if after:
+            self._last = self._rank(after)
+            cut = bisect_right(self._waiting, self._last, key=itemgetter(0))
+        found: list[tuple[Rank, Record | int]] = [*self._waiting[:cut]]
+        self._waiting = self._waiting[cut:]
+        found += [(self._rank(item.topic), item) for item in page if item.seq <= self._position]
+        found.sort(key=itemgetter(0))
+        for start in range(0, len(found), SCAN_PAGE_RECORDS):
+            part = [item for _, item in found[start : start + SCAN_PAGE_RECORDS]]
+            events = await self._asof.pick([item for item in part if isinstance(item, int)])
+            yield [events[item] if isinstance(item, int) else item for item in part]
+
+    def _rank(self, topic: str) -> Rank:
+        key: Key = self._layout.key(topic)
+        return (key, "") if isinstance(key, int) else (0, key)

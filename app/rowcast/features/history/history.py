@@ -1,0 +1,260 @@
+"""The past: windows of the log, read as an answer and not as a stream.
+
+A window is what happened after one position and up to another, at the topics of one filter. It is
+read a page at a time, so it costs the memory of a page, and it ends where the log was when it was
+asked for. What a caller may not read is left out, as in any other read (FEATURES G6).
+
+It knows no protocol and no format.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rowcast.core.callers import Caller
+from rowcast.core.clock import WallClock, seconds_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event, Record
+from rowcast.core.limits import (
+    HISTORY_FIRST_EVENTS,
+    HISTORY_PAGE_BYTES,
+    HISTORY_PAGE_EVENTS,
+    HISTORY_WHOLE_BYTES_MAX,
+)
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Source, branch_of
+from rowcast.core.topics import TopicFilter
+from rowcast.features.history.asof import AsOf
+from rowcast.features.history.moments import Moment, bygone_of, forgotten, moment_of, position_of
+from rowcast.features.history.places import Place, place_of
+from rowcast.features.rights.rights import Rights
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.rows.row_reads import find_row
+
+Wanted = Callable[[Event], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of the past: what the filter selects after one position, up to another."""
+
+    topics: TopicFilter
+    source: Source
+    after: int
+    until: int
+    trimmed: int = 0
+    """Up to where the log was trimmed, if what is gone may have been a part of this."""
+
+
+class Past:
+    """Reads windows of the log."""
+
+    def __init__(self, reader: Reader, rights: Rights, asof: AsOf, now: WallClock) -> None:
+        self._reader = reader
+        self._asof = asof
+        self._rights = rights
+        self._now = now
+
+    def moment(self, value: object, name: str) -> Moment:
+        """Read a moment as a caller writes it; ``name`` says what it is for. Raises INVALID."""
+        return moment_of(value, name, self._now())
+
+    def bygone(self, value: object, name: str) -> Moment:
+        """Read a moment of the past: one that is to come is refused, for nobody knows it."""
+        return bygone_of(value, name, self._now())
+
+    def place(self, fields: Mapping[str, object]) -> Place:
+        """Read where a subscription begins, which may be so long ago; raises INVALID."""
+        return place_of(fields, self._now())
+
+    async def window(
+        self,
+        topics: TopicFilter,
+        table: Table | None,
+        caller: Caller,
+        start: Moment | None = None,
+        end: Moment | None = None,
+    ) -> Window:
+        """Return what happened from one moment to another; raises INVALID, DENIED, GONE."""
+        self.authorise(topics, caller)
+        reader, source = self._reader, self._source(topics, table)
+        until = await position_of(reader, source, end) if end else reader.announced()
+        after = await position_of(reader, source, start) if start else 0
+        if start and end and _is_reversed(start, end, after, until):
+            raise Error(Code.INVALID, "from is after to; a window begins before it ends")
+        trimmed = reader.trimmed([source])
+        by_cursor = start is not None and start.cursor is not None  # of which nothing is gone
+        gone = trimmed if not by_cursor and await self._reaches_beyond(source, after) else 0
+        if end and gone and gone >= until:
+            raise forgotten(reader, "what was before that", trimmed)
+        return Window(topics, source, max(after, trimmed), until, gone)
+
+    def authorise(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise unless the caller may read what the filter selects."""
+        self._rights.check_watch(topics, caller)
+        if topics.exact and not self._rights.may_read(caller, topics.text):
+            raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
+
+    async def _reaches_beyond(self, source: Source, after: int) -> bool:
+        """Tell whether what was trimmed may have been after a position that a time gave."""
+        trimmed = self._reader.trimmed([source])
+        if not trimmed or trimmed > after:
+            return bool(trimmed)
+        first = await self._reader.read(trimmed, 1, [source])
+        return bool(first) and after < first[0].seq
+
+    async def pages(self, window: Window, caller: Caller) -> AsyncIterator[list[Event]]:
+        """Give the events of a window, oldest first; a page may be empty.
+
+        Raises GONE if the log is trimmed meanwhile beyond what was read.
+        """
+        after, limit = window.after, HISTORY_FIRST_EVENTS
+        while after < window.until:
+            page = await self._page(window, after, limit)
+            trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
+            if trimmed > after:
+                raise forgotten(self._reader, "what was asked for", trimmed)
+            yield self._selected(window, page, caller)
+            if len(page) < limit:
+                return
+            after, limit = page[-1].seq, _next_limit(page)
+
+    def _source(self, topics: TopicFilter, table: Table | None) -> Source:
+        rows = self._reader.rows(topics)
+        return source_of(topics, table) if rows is None else rows.view.branch
+
+    def _names_a_topic(self, topics: TopicFilter) -> bool:
+        """Tell whether a filter is one topic, of which the log can be asked by name."""
+        return topics.exact and self._reader.rows(topics) is None
+
+    async def _page(self, window: Window, after: int, limit: int) -> list[Event]:
+        """Return events after a position, oldest first."""
+        if self._names_a_topic(window.topics):
+            return await self._reader.follow(window.source, window.topics.text, after, limit)
+        return await self._reader.read(after, limit, [window.source])
+
+    async def _page_back(self, window: Window, before: int, limit: int) -> list[Event]:
+        """Return events before a position, newest first."""
+        if self._names_a_topic(window.topics):
+            topic = window.topics.text
+            return (await self._reader.history(window.source, topic, limit, before))[::-1]
+        return await self._reader.read_back(before, limit, [window.source])
+
+    def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
+        topics, after, until = window.topics, window.after, window.until
+        inside = [event for event in page if after < event.seq <= until]
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            seen = [row for event in inside if (row := rows.row(event)) is not None]
+            return self._rights.events(caller, seen)
+        if topics.exact:
+            of_it = [event for event in inside if event.topic == topics.text]
+            return self._rights.events(caller, of_it)
+        parent = topics.prefix  # which "home/#" selects too, and which is of another branch
+        found = [e for e in inside if topics.matches(e.topic) and e.topic != parent]
+        return self._rights.events(caller, found)
+
+    async def known(self, topics: TopicFilter, table: Table | None, caller: Caller) -> bool:
+        """Tell whether the caller could see anything at a topic, as far as the log reaches."""
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            return await find_row(self._reader, rows.view, rows.row_id) is not None
+        record = await self._reader.get(table, topics.text)
+        if record is not None and self._rights.record(caller, record) is not None:
+            return True
+        last = await self._reader.history(source_of(topics, table), topics.text, 1)
+        return bool(self._rights.events(caller, last))
+
+    async def last(
+        self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
+    ) -> list[Event]:
+        """Return the last events of a window that are wanted, oldest first.
+
+        Raises TOO_LARGE when they are too large to be in memory together.
+        """
+        found: list[Event] = []
+        before, limit, size = window.until + 1, min(count, HISTORY_FIRST_EVENTS), 0
+        while before > window.after + 1 and len(found) < count:
+            page = await self._page_back(window, before, limit)
+            part = self._selected(window, page, caller)
+            part = [event for event in part if wanted is None or wanted(event)]
+            part = part[: count - len(found)]
+            found += part
+            size += bytes_of(part)
+            if size > HISTORY_WHOLE_BYTES_MAX:
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"the last {count} have more than {HISTORY_WHOLE_BYTES_MAX} bytes; ask for "
+                    "fewer, or for all from a time on with from",
+                )
+            if len(page) < limit:
+                break
+            before, limit = page[-1].seq, _next_limit(page)
+        trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
+        if trimmed > window.after and len(found) < count:
+            raise forgotten(self._reader, "what was asked for", trimmed)
+        return found[::-1]
+
+    async def record(
+        self, topic: str, table: Table | None, moment: Moment, caller: Caller
+    ) -> Record:
+        """Return the record that was at a topic; raises NOT_FOUND, DENIED, GONE."""
+        topics = TopicFilter(topic)
+        self.authorise(topics, caller)
+        self._check_changes(topics)
+        source = source_of(topics, table)
+        position = await position_of(self._reader, source, moment.later(1), kept=False)
+        record = await self._asof.record(table, topic, position)
+        if record is not None:
+            record = self._rights.record(caller, record)
+        over = record is not None and 0 < record.expires_at <= seconds_of(moment.version)
+        if record is None or over:
+            raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
+        return record
+
+    def _check_changes(self, topics: TopicFilter) -> None:
+        """Raise where there is nothing but rows: they are as they always were."""
+        rows = self._reader.rows(topics)
+        if rows is not None:
+            raise Error(
+                Code.INVALID,
+                f"the rows of {rows.view.table.name} do not change; ask for those up to a time with"
+                " to=, or for the retained message at its own topic",
+            )
+
+    async def position(self, table: Table, moment: Moment) -> int:
+        """Return the position that a table is read at, as of a moment; all of it is before."""
+        self._check_changes(TopicFilter(table.topic("#")))
+        return await position_of(self._reader, table, moment.later(1), kept=False)
+
+    async def records(
+        self, table: Table, position: int, caller: Caller
+    ) -> AsyncIterator[list[Record]]:
+        """Give a table's records as they were, by id; raises DENIED, GONE, TOO_LARGE."""
+        self._rights.check_table(table, caller)
+        async for page in self._asof.records(table, position):
+            yield self._rights.records(caller, page)
+
+
+def source_of(topics: TopicFilter, table: Table | None) -> Source:
+    """Return the part of the log where a table's topics are, or undeclared ones of a branch."""
+    if table is not None:
+        return table
+    return branch_of(topics.text) if topics.prefix else None
+
+
+def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:
+    """Tell whether a window ends before it begins: by its times if it has two, else by position."""
+    if start.cursor or end.cursor:
+        return after > until
+    return start.version > end.version
+
+
+def bytes_of(events: Sequence[Event]) -> int:
+    """Return the bytes of the payloads of events."""
+    return sum(len(event.payload) for event in events)
+
+
+def _next_limit(page: Sequence[Event]) -> int:
+    """Return how many events the page after this one is to have, by how large these are."""
+    fitting = HISTORY_PAGE_BYTES * len(page) // max(1, bytes_of(page))
+    return max(1, min(HISTORY_PAGE_EVENTS, 4 * len(page), fitting))

@@ -1,0 +1,193 @@
+"""Calls of hooks: measured, bounded in time, and their mistakes kept from everybody else.
+
+A hook is other people's code on the event loop. So each call is timed, and one that takes long is
+shown by name (FEATURES G22); what is raised but an Error is a mistake of the hook: it is logged
+under an incident id, of which the caller is told, and counted. What only listens can refuse
+nothing.
+It does not know what the points mean: ``hooks.py`` does.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from uuid import uuid4
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    HOOK_LOG_SECONDS,
+    HOOK_NOTICES_MAX,
+    HOOK_SECONDS_MAX,
+    HOOK_SLOW_SECONDS,
+)
+
+log = logging.getLogger("rowcast.features.hooks")
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a hook has cost: ``slow`` calls took longer than HOOK_SLOW_SECONDS."""
+
+    id: str
+    calls: int = 0
+    failures: int = 0
+    slow: int = 0
+    total_seconds: float = 0.0
+    max_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Attached:
+    """A hook, or one listener, as the server knows it."""
+
+    figures: Figures
+    clock: Callable[[], float] = perf_counter
+    notices: "deque[tuple[Call, tuple[object, ...]]]" = field(default_factory=deque)
+    worker: asyncio.Task[None] | None = None
+    _incident: str = ""
+    _quiet_until: float = float("-inf")
+    _slow_quiet_until: float = float("-inf")
+
+    def note(self, point: str, started: float) -> None:
+        """Count a call that began at ``started``, and complain of it if it was slow."""
+        now = self.clock()
+        seconds = now - started
+        figures = self.figures
+        figures.calls += 1
+        figures.total_seconds += seconds
+        figures.max_seconds = max(figures.max_seconds, seconds)
+        if seconds <= HOOK_SLOW_SECONDS:
+            return
+        figures.slow += 1
+        if now >= self._slow_quiet_until:
+            self._slow_quiet_until = now + HOOK_LOG_SECONDS
+            log.warning(
+                "the hook %r took %.0f ms in %s; %d of its %d calls took more than %.0f ms",
+                figures.id,
+                seconds * 1000,
+                point,
+                figures.slow,
+                figures.calls,
+                HOOK_SLOW_SECONDS * 1000,
+            )
+
+    def failed(self, point: str, failure: BaseException | str) -> Error:
+        """Count a mistake and log it, those that follow at once under the same incident."""
+        self.figures.failures += 1
+        now = self.clock()
+        if now >= self._quiet_until:
+            self._incident = uuid4().hex[:8]
+            self._quiet_until = now + HOOK_LOG_SECONDS
+            words = "incident %s: %s of the hook %r failed: %s"
+            raised = failure if isinstance(failure, BaseException) else None
+            log.error(words, self._incident, point, self.figures.id, failure, exc_info=raised)
+        return Error(
+            Code.INTERNAL,
+            f"a hook failed; the server's log says why at incident {self._incident}",
+            incident=self._incident,
+        )
+
+    # -- what need not be waited for ---------------------------------------------------------------
+
+    def later(self, call: "Call", arguments: tuple[object, ...]) -> None:
+        """Let an asynchronous listener hear of something after what it was told before."""
+        if len(self.notices) >= HOOK_NOTICES_MAX:
+            self.failed(call.point, f"{HOOK_NOTICES_MAX} notices wait for it; this one is lost")
+            return
+        self.notices.append((call, arguments))
+        if self.worker is None:
+            self.worker = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        try:
+            while self.notices:
+                call, arguments = self.notices.popleft()
+                try:
+                    await call.answer(*arguments)
+                except Error as error:
+                    call.complain(error)
+        finally:
+            self.worker = None
+
+    async def settle(self) -> None:
+        """Wait, but not for long, until it has heard everything; forget the rest."""
+        if self.worker is not None:
+            await asyncio.wait((self.worker,), timeout=HOOK_SECONDS_MAX)
+        if self.worker is not None:
+            self.worker.cancel()
+        self.notices.clear()
+
+
+class Call:
+    """One method of a hook, or one listener, at one point."""
+
+    __slots__ = ("attached", "function", "point", "waits")
+
+    def __init__(self, attached: Attached, point: str, function: Callable[..., object]) -> None:
+        self.attached = attached
+        self.point = point
+        self.function = function
+        self.waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object with async __call__
+        )
+        """Whether its answer must be awaited."""
+
+    def __call__(self, *arguments: object) -> object:
+        """Return what a plain function answers; raises its refusal, or INTERNAL for a mistake."""
+        attached = self.attached
+        started = attached.clock()
+        try:
+            result = self.function(*arguments)
+        except Error:
+            raise
+        except Exception as failure:  # noqa: BLE001 - any mistake of user code
+            raise attached.failed(self.point, failure) from None
+        finally:
+            attached.note(self.point, started)
+        if result is None or result is True:  # as nearly always: looking closer takes a microsecond
+            return result
+        if inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise attached.failed(
+                self.point, "it returned something to await; define it with async def"
+            )
+        return result
+
+    async def answer(self, *arguments: object) -> object:
+        """Return what it answers, plain or not, within HOOK_SECONDS_MAX; raises likewise."""
+        if not self.waits:
+            return self(*arguments)
+        attached = self.attached
+        started = attached.clock()
+        try:
+            async with asyncio.timeout(HOOK_SECONDS_MAX):
+                result = self.function(*arguments)
+                return await result if inspect.isawaitable(result) else result
+        except Error:
+            raise
+        except TimeoutError as failure:
+            late = f"no answer within {HOOK_SECONDS_MAX} s ({failure})"
+            raise attached.failed(self.point, late) from None
+        except Exception as failure:  # noqa: BLE001 - any mistake of user code
+            raise attached.failed(self.point, failure) from None
+        finally:
+            attached.note(self.point, started)
+
+    def notify(self, *arguments: object) -> None:
+        """Tell a listener; whatever it does about it is its own affair."""
+        if self.waits:
+            self.attached.later(self, arguments)
+            return
+        try:
+            self(*arguments)
+        except Error as error:
+            self.complain(error)
+
+    def complain(self, error: Error) -> None:
+        """Note that a listener raised; a mistake has been noted where it was made."""
+        if "incident" not in error.detail:
+            self.attached.failed(self.point, f"it can refuse nothing: {error.message}")

@@ -1,0 +1,273 @@
+"""The passage of a write through the hooks: may it, what becomes of it, and who hears of it.
+
+It is used only where somebody listens (``Hooks.writing``). Plain hooks are asked at once. Where one
+of them must be awaited, the writes of each caller go through a lane of their own, one after the
+other, so that they reach the log in the order in which they came; callers do not wait for each
+other. A message that a hook drops is acknowledged and not announced (FEATURES G7).
+
+It knows neither protocols nor the store; the engine carries out what comes out of it.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
+from rowcast.core.limits import HOOK_WRITES_MAX
+from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
+from rowcast.core.topics import TopicFilter, split_delayed
+from rowcast.kernel.commit import stopping
+from rowcast.kernel.decide import check_condition
+from rowcast.kernel.write import Condition, Done, Outcome, Receipt
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.features.hooks")
+
+Step = Callable[[], Awaitable[None]]
+"""What is done in a lane; it answers for itself and raises nothing."""
+
+
+class Lane:
+    """The writes of one caller that wait for a hook."""
+
+    __slots__ = ("size", "steps", "task")
+
+    def __init__(self) -> None:
+        self.steps: deque[tuple[Step, Callable[[Error], None], int]] = deque()
+        self.size = 0
+        """Bytes of their payloads."""
+        self.task: asyncio.Task[None] | None = None
+
+
+class Passage:
+    """Every write on its way through the hooks of one engine."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._hooks = engine.hooks
+        self._lanes: dict[Caller, Lane] = {}
+
+    def submit(
+        self,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None,
+        changes: Sequence[Change],
+    ) -> None:
+        """Ask the hooks, then have the engine carry out what they leave of a write."""
+        if self._hooks.write_waits:
+
+            async def step() -> None:
+                try:
+                    became, left = await self.one(event, caller, condition)
+                except Error as error:
+                    done(error)
+                else:
+                    self._go_on(event, became, caller, done, left, changes)
+
+            self._queue(caller, step, done, len(event.payload))
+            return
+        try:
+            became = self._ask(event, caller)
+        except Error as error:
+            done(error)
+        else:
+            self._go_on(event, became, caller, done, condition, changes)
+
+    def _go_on(
+        self,
+        event: Event,
+        became: Event | None,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None,
+        changes: Sequence[Change],
+    ) -> None:
+        if became is not None:
+            done = self.telling(caller, done)
+            self._engine.submit(became, caller, done, condition, changes, passed=True)
+        elif changes:
+            receipt = Receipt(event)
+            self._engine.committer.keep(changes, lambda error: done(error or receipt))
+        else:
+            done(Receipt(event))
+
+    async def one(
+        self, event: Event, caller: Caller, condition: Condition | None
+    ) -> tuple[Event | None, Condition | None]:
+        """Ask the hooks about one write; return what it became, and what is still to be checked.
+
+        None for an event is one that was dropped.
+        """
+        if not self._hooks.write_waits:
+            return self._ask(event, caller), condition
+        became = await self._ask_waiting(event, caller)
+        if became is None or not self._hooks.storing or became.kind not in RETAINED:
+            return became, condition
+        return await self._store(became, condition)
+
+    async def _store(
+        self, event: Event, condition: Condition | None
+    ) -> tuple[Event, Condition | None]:
+        """Offer a retained value to the hooks that keep them (FEATURES G10, X20).
+
+        One that was taken goes on as a message: it is announced, and no record is made of it.
+        """
+        topic = event.topic
+        if self._engine.registry.route(topic).entry is not None:
+            return event, condition
+        self._engine.admission.check_size(event)
+        if condition is not None or event.kind == PATCH:
+            kept = await self._hooks.supply(TopicFilter(topic))
+            if kept is None:  # this topic is the table's
+                return event, condition
+            if event.kind == PATCH:
+                raise Error(
+                    Code.NOT_ALLOWED, f"the value at {topic!r} is kept by a hook; put the whole"
+                )
+            if condition is not None:
+                check_condition(condition, next(iter(kept), None), topic)
+        if not await self._hooks.store(topic, event):
+            return event, condition
+        return event.changed(kind=MESSAGE), None
+
+    async def together(
+        self, events: Sequence[Event], caller: Caller, go_on: Callable[[list[Event | None]], None]
+    ) -> None:
+        """Ask the hooks about writes that stand or fall together; raises the first refusal.
+
+        ``go_on`` gets what became of each, in its turn among the caller's writes.
+        """
+        if not self._hooks.write_waits:
+            go_on([self._ask(event, caller) for event in events])
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def refuse(error: Error) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        async def step() -> None:
+            try:
+                go_on([await self._ask_waiting(event, caller) for event in events])
+            except Error as error:
+                refuse(error)
+            else:
+                if not future.done():
+                    future.set_result(None)
+
+        self._queue(caller, step, refuse, sum(len(event.payload) for event in events))
+        await future
+
+    def telling(self, caller: Caller, done: Done) -> Done:
+        """Return a ``done`` that tells listeners of the write when it was carried out."""
+        if not self._hooks.told_of_writes:
+            return done
+
+        def told(outcome: Outcome) -> None:
+            if isinstance(outcome, Receipt):
+                self._hooks.published(caller, outcome.event)
+            done(outcome)
+
+        return told
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def _ask(self, event: Event, caller: Caller) -> Event | None:
+        delay = self._check(event, caller)
+        return _as_sent(event, self._hooks.publish(caller, event), delay)
+
+    async def _ask_waiting(self, event: Event, caller: Caller) -> Event | None:
+        delay = self._check(event, caller)
+        return _as_sent(event, await self._hooks.publish_waiting(caller, event), delay)
+
+    def _check(self, event: Event, caller: Caller) -> str:
+        """Raise what the write is refused with anyway, before a hook is bothered with it.
+
+        A hook sees a delayed write as what it will be; return what goes before its topic again.
+        """
+        topic = self._engine.registry.route(event.topic).topic
+        self._engine.rights.check_write(topic, caller, event.kind)
+        delay, event.topic = split_delayed(event.topic)
+        return delay
+
+    def __contains__(self, caller: object) -> bool:
+        return caller in self._lanes
+
+    def after(
+        self, caller: Caller, call: Callable[[], None], refuse: Callable[[Error], None]
+    ) -> None:
+        """Call when the caller's writes that wait for hooks have gone on; now if none does."""
+        if caller not in self._lanes:
+            call()
+            return
+
+        async def step() -> None:
+            call()
+
+        self._queue(caller, step, refuse)
+
+    # -- lanes -------------------------------------------------------------------------------------
+
+    def _queue(
+        self, caller: Caller, step: Step, refuse: Callable[[Error], None], size: int = 0
+    ) -> None:
+        lane = self._lanes.get(caller)
+        if lane is None:
+            lane = self._lanes[caller] = Lane()
+        too_large = lane.size and lane.size + size > HOOK_WRITES_BYTES_MAX
+        if len(lane.steps) >= HOOK_WRITES_MAX or too_large:
+            waits = f"{len(lane.steps)} of your writes with {lane.size} bytes"
+            refuse(
+                Error(
+                    Code.BUSY,
+                    f"{waits} wait for a hook; try again in a second",
+                    retry_after_seconds=1,
+                )
+            )
+            return
+        lane.steps.append((step, refuse, size))
+        lane.size += size
+        if lane.task is None:
+            lane.task = asyncio.get_running_loop().create_task(self._walk(caller, lane))
+
+    async def _walk(self, caller: Caller, lane: Lane) -> None:
+        """Take the writes of a caller one after the other."""
+        while lane.steps:
+            # it stays there meanwhile, so that it is answered at a stop
+            step, _, size = lane.steps[0]
+            try:
+                await step()
+            except Exception:
+                log.exception("a write of %s failed on its way through the hooks", caller.user)
+            lane.steps.popleft()
+            lane.size -= size
+        self._lanes.pop(caller, None)
+
+    async def stop(self) -> None:
+        """End what waits for hooks: it is refused."""
+        lanes = list(self._lanes.values())
+        for lane in lanes:
+            if lane.task is not None:
+                lane.task.cancel()
+                await asyncio.wait((lane.task,))
+            for _, refuse, _ in lane.steps:
+                refuse(stopping())
+        self._lanes.clear()
+
+
+def _as_sent(event: Event, became: Event | None, delay: str) -> Event | None:
+    """Return what became of a write; who wrote it, and when it is due, a hook does not change."""
+    if became is not None and became is not event:
+        became.client = event.client
+    if became is not None and delay:
+        became.topic = delay + became.topic
+    return became

@@ -1,0 +1,245 @@
+"""Idempotency keys: a request that is sent again has one effect and the same answer (B17).
+
+A caller names a request with a key of its own choice (the header ``Idempotency-Key`` of HTTP).
+Each write of the request carries a mark: the key, and which of its writes it is. Mark, receipt and
+event are one transaction; when the request comes again, each write that was done is answered with
+its receipt, and only what was refused, or never came to the disk, is tried. What the door answers
+follows from receipts alone, so it is the same answer.
+
+A key belongs to its user and to the request it was first sent with, of which a digest is kept:
+another request with that key is refused, and so is the same one while the first is on its way. Keys
+are forgotten after a time, and the oldest before, when there are too many.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from math import inf
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from rowcast.core.callers import Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.features.idempotency.remembered_receipts import pack, receipt_of
+from rowcast.kernel.write import Done, Outcome, Receipt
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+KEY: Final = "idempotency"
+"""The property that carries the mark of a write to its admission; it is not stored with it."""
+OWNER: Final = "once/"
+"""What the owners of keys begin with; the user follows."""
+KEY_CHARS_MAX: Final = 255
+"""A key: the longest that other services take; UUIDs have 36."""
+_PREFIX: Final = 8 + 16
+"""Bytes before the receipt in a fact: when the key was first sent, and what it was sent with."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one key: since when in milliseconds, of what request, and its receipts."""
+
+    at: int
+    request: bytes
+    done: dict[int, bytes] = field(default_factory=dict)
+    running: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Claim:
+    """A request with a key that is being carried out: it marks its writes."""
+
+    mark_prefix: str
+
+    def mark(self, event: Event, index: int) -> None:
+        """Give an event the mark of being the request's write of this number."""
+        properties = event.properties or {}
+        event.properties = {**properties, KEY: f"{self.mark_prefix}:{index}"}
+
+
+class Keys:
+    """All idempotency keys of one engine; the loop's own.
+
+    ``keep_seconds`` is how long a key is known. ``receipts_max`` is how many receipts of all users
+    are, some 200 bytes each with what holds them, and ``user_receipts_max`` of one user, so that
+    none uses up what is there for others; a batch has one for each record. The oldest go first.
+    """
+
+    def __init__(
+        self,
+        engine: "Engine",
+        now: WallClock,
+        keep_seconds: float = 86_400,
+        receipts_max: int = 200_000,
+        user_receipts_max: int = 50_000,
+    ) -> None:
+        self._engine = engine
+        self._now = now
+        self.keep_seconds = keep_seconds
+        self._receipts_max = receipts_max
+        self._user_receipts_max = user_receipts_max
+        self._entries: dict[tuple[str, str], Entry] = {}
+        """By owner and digest of the key; the oldest is the first."""
+        self._counts: Counter[str] = Counter()
+        """Receipts of each owner."""
+        self.ends: Callable[[float], None] | None = None
+        """Hears when a key will be over."""
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Take up what was known before a restart; ``facts`` are those of owners ``once/``."""
+        found: dict[tuple[str, str], Entry] = {}
+        for owner, name, value in facts:
+            digest, _, index = name.partition(":")
+            at, request = int.from_bytes(value[:8], "big"), value[8:_PREFIX]
+            entry = found.setdefault((owner, digest), Entry(at, request))
+            entry.done[int(index)] = value[_PREFIX:]
+            self._counts[owner] += 1
+        self._entries = dict(sorted(found.items(), key=lambda item: item[1].at))
+        if self._entries:
+            self._tell_end(next(iter(self._entries.values())))
+
+    # -- a request ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def claim(self, caller: Caller, key: str, request: bytes) -> Iterator[Claim]:
+        """Carry out a request that has a key; ``request`` is the digest of all that it asks for.
+
+        Raises INVALID for what is no key, CONFLICT while the same one is being carried out, and
+        UNPROCESSABLE for a key that another request was sent with.
+        """
+        if not key or len(key) > KEY_CHARS_MAX:
+            raise Error(
+                Code.INVALID, f"an idempotency key has between 1 and {KEY_CHARS_MAX} characters"
+            )
+        place = _owner(caller), sha256(key.encode()).hexdigest()[:32]
+        entry = self._entries.get(place)
+        if entry is not None and not entry.running and self._end(entry) <= self._now():
+            self._forget([place])
+            entry = None
+        if entry is None:
+            entry = self._entries[place] = Entry(int(self._now() * 1000), request[:16])
+            self._tell_end(entry)
+        elif entry.request != request[:16]:
+            raise _other(key)
+        elif entry.running:
+            raise _running(key)
+        entry.running = True
+        try:
+            yield Claim(f"{place[1]}:{entry.at}:{entry.request.hex()}")
+        finally:
+            entry.running = False
+            if not entry.done:  # nothing was written: as if it had not come
+                del self._entries[place]
+            self._make_room(place[0])
+
+    # -- its writes --------------------------------------------------------------------------------
+
+    def hear(self, mark: str, event: Event, caller: Caller, done: Done) -> Done | None:
+        """Return what is to hear of a marked write; None when it came before: it was answered."""
+        digest, _, _, index = mark.split(":")
+        owner, number = _owner(caller), int(index)
+        entry = self._entries.get((owner, digest))
+        if entry is None:
+            return done
+        known = entry.done.get(number)
+        if known is not None:
+            self._engine.producers.repeats += 1
+            done(receipt_of(known, event, self._engine))
+            return None
+
+        def hear(outcome: Outcome) -> None:
+            if isinstance(outcome, Receipt) and number not in entry.done:
+                late, existed = outcome.late, outcome.existed
+                entry.done[number] = pack(outcome.event, existed=existed, late=late)
+                self._counts[owner] += 1
+            done(outcome)
+
+        return hear
+
+    def knows(self, mark: str, caller: Caller) -> bool:
+        """Tell whether the write with this mark was done before."""
+        digest, _, _, index = mark.split(":")
+        entry = self._entries.get((_owner(caller), digest))
+        return entry is not None and int(index) in entry.done
+
+    # -- forgetting --------------------------------------------------------------------------------
+
+    async def end_due(self) -> float:
+        """Forget the keys whose time is over; return when the next one's is."""
+        now, over = self._now(), []
+        soonest = inf
+        for place, entry in self._entries.items():
+            if self._end(entry) > now:
+                soonest = self._end(entry)
+                break
+            if not entry.running:
+                over.append(place)
+        self._forget(over)
+        return soonest
+
+    def _tell_end(self, entry: Entry) -> None:
+        if self.ends is not None:
+            self.ends(self._end(entry))
+
+    def _end(self, entry: Entry) -> float:
+        return entry.at / 1000 + self.keep_seconds
+
+    def _make_room(self, owner: str) -> None:
+        """Forget the oldest keys when there are too many, a tenth at once: it takes a walk."""
+        if self._counts[owner] > self._user_receipts_max:
+            self._forget_oldest(self._user_receipts_max * 9 // 10, owner)
+        if self._counts.total() > self._receipts_max:
+            self._forget_oldest(self._receipts_max * 9 // 10, None)
+
+    def _forget_oldest(self, left: int, owner: str | None) -> None:
+        count = self._counts.total() if owner is None else self._counts[owner]
+        gone: list[tuple[str, str]] = []
+        for place, entry in self._entries.items():
+            if count <= left:
+                break
+            if not entry.running and owner in {None, place[0]}:
+                gone.append(place)
+                count -= len(entry.done)
+        self._forget(gone)
+
+    def _forget(self, places: Iterable[tuple[str, str]]) -> None:
+        changes: list[Change] = []
+        for owner, digest in places:
+            entry = self._entries.pop((owner, digest))
+            self._counts[owner] -= len(entry.done)
+            if not self._counts[owner]:
+                del self._counts[owner]
+            changes += [Change(owner, f"{digest}:{index}", None) for index in entry.done]
+        if changes:
+            self._engine.committer.keep(changes)
+
+
+def fact_of_key(mark: str, caller: Caller) -> tuple[str, str, bytes]:
+    """Return owner and name of the fact that a write with this mark was done, and its beginning."""
+    digest, at, request, index = mark.split(":")
+    return _owner(caller), f"{digest}:{index}", int(at).to_bytes(8, "big") + bytes.fromhex(request)
+
+
+def _owner(caller: Caller) -> str:
+    return f"{OWNER}{quote(caller.user, safe='')}"
+
+
+def _other(key: str) -> Error:
+    return Error(
+        Code.UNPROCESSABLE,
+        f"the idempotency key {key[:80]!r} was sent with another request; take a new key for each",
+    )
+
+
+def _running(key: str) -> Error:
+    return Error(
+        Code.CONFLICT,
+        f"the request with the idempotency key {key[:80]!r} is being carried out; send it again "
+        "when it had time to end",
+    )

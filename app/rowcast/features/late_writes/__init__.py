@@ -1,0 +1,1 @@
+"""Late writes: versions that writes bring along, last-writer-wins, tombstones."""

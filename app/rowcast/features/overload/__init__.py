@@ -1,0 +1,1 @@
+"""Overload protection: what is refused while the server is short of memory."""

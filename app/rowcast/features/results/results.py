@@ -1,0 +1,290 @@
+"""Results of jobs, committed as one transaction: subscribers see the old one or the new one whole.
+
+A result comes in parts (``stage``), whose rows are checked as any write of a record is, and is then
+committed: every row becomes the record of its key, but those that are as they were make no event.
+A result that replaces takes away what the same job had written before and does not write any more.
+The same result again (the same job and cut) changes nothing and gets the same receipt.
+
+It knows no protocol, and nothing of Spark.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.lineage import client_of
+from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_ROWS_MAX, RESULT_SLICE_ROWS
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.core.values import id_text
+from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
+from rowcast.features.results.staged_rows import Upload, Uploads
+from rowcast.kernel.registry import VERB_OF_KIND
+from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+Facts = Callable[[str], Awaitable[Iterable[tuple[str, str, bytes]]]]
+"""Returns the facts of owners that begin so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be committed, as whom, and how."""
+
+    upload: str
+    table: str
+    job: str
+    cut: str
+    parts: tuple[str, ...]
+    rows: int
+    replace: bool
+    again: bool
+
+
+class Results:
+    """The results of one engine."""
+
+    def __init__(self, engine: "Engine", facts: Facts, now: WallClock) -> None:
+        self._engine = engine
+        self._facts = facts
+        self.uploads = Uploads(now)
+        self._committing: set[str] = set()
+        """The owners of jobs whose result is being committed: one after the other."""
+
+    # -- staging ---------------------------------------------------------------------------------
+
+    async def stage(
+        self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
+    ) -> None:
+        """Take a part of a result; a part that came before is replaced. Raises for a bad row."""
+        shape = self._engine.registry.shapes.get(table)
+        if shape is None or shape.table.path is None:
+            shapes = self._engine.registry.shapes.values()
+            known = [item.table.name for item in shapes if item.table.path is not None]
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no exported table {table!r} to write to{did_you_mean(table, known)}",
+            )
+        upload = self.uploads.opened(name, caller.user, table, self._engine.rights.policy)
+        upload.drop(part)
+        for start in range(0, len(rows), RESULT_SLICE_ROWS):
+            some = rows[start : start + RESULT_SLICE_ROWS]
+            events = [_event(shape.table, row, start + at) for at, row in enumerate(some)]
+            for write in await self._admitted(events, caller, start):
+                upload.add(part, write)
+            self.uploads.check(upload, part)
+            await asyncio.sleep(0)  # others get their turn of the loop
+        upload.parts.setdefault(part, [])
+        self.uploads.check(upload, part)  # a part without rows is a part too
+
+    async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
+        """Return the writes that rows ask for, after the hooks have had their say."""
+        became: list[Event | None] = list(events)
+        if self._engine.hooks.writing:
+            await self._engine.passage.together(events, caller, _into(became))
+        writes: list[Write] = []
+        for at, event in enumerate(became):
+            if event is None:
+                continue
+            try:
+                writes.append(self._admit(event, caller))
+            except Error as error:
+                words = f"row {start + at} ({event.topic}): {error.message}"
+                raise Error(error.code, words, **error.detail) from error
+        return writes
+
+    def _admit(self, event: Event, caller: Caller) -> Write:
+        engine = self._engine
+        route = engine.registry.route(event.topic)
+        engine.rights.check_write(route.topic, caller, event.kind)
+        if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which "
+                "cannot be part of a result",
+            )
+        done = engine.passage.telling(caller, UNHEARD)
+        return engine.admission.admit(route, event, caller, done)
+
+    # -- committing ------------------------------------------------------------------------------
+
+    async def commit(self, order: Order, caller: Caller) -> ResultReceipt:
+        """Commit a result that was brought; return when it is durable and announced."""
+        _check_name(order.job)
+        owner = owner_of(caller, order.job)
+        if owner in self._committing:
+            raise Error(
+                Code.BUSY,
+                f"a result of the job {order.job} is being committed; try again in a moment",
+                retry_after_seconds=1,
+            )
+        self._committing.add(owner)
+        try:
+            receipt = await self._commit(order, owner, caller)
+        except Error as error:
+            if error.code is not Code.BUSY:  # then it may be committed later, as it is
+                self.uploads.close(order.upload)
+            raise
+        finally:
+            self._committing.discard(owner)
+        self.uploads.close(order.upload)
+        return receipt
+
+    async def _commit(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
+        memory = Memory.of(owner, await self._facts(owner))
+        if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
+            return known
+        writes = self._chosen(order, caller)
+        topics = _topics(writes)
+        client = client_of(order.job, order.cut)
+        for write in writes:
+            write.event.client, write.job = client, order.job
+            self._engine.rights.check_write(write.event.topic, caller, PUT)
+        gone = sorted(memory.topics - topics) if order.replace else []
+        for topic in gone:
+            event = Event(topic, DELETE, b"", None, 1, True, client=client)
+            removal = self._admit(event, caller)
+            removal.job = order.job
+            writes.append(removal)
+        future: asyncio.Future[ResultReceipt | Error] = asyncio.get_running_loop().create_future()
+        commit = _Commit(order, memory, topics, self._engine.cursor, resolver(future))
+        if not writes:
+            receipt, changes = commit.concluded([])
+            self._engine.committer.keep(changes, lambda error: commit.tell(error or receipt))
+        else:
+            commit.bind(writes)
+            self._engine.committer.submit(writes, RESULT_ROWS_MAX * 3)
+        outcome = await future
+        if isinstance(outcome, Error):
+            raise outcome
+        return outcome
+
+    def _chosen(self, order: Order, caller: Caller) -> list[Write]:
+        """Return the writes of the parts that an order names."""
+        if not order.rows and not order.parts:
+            return []
+        upload: Upload = self.uploads.find(order.upload, caller.user)
+        if upload.policy is not self._engine.rights.policy:
+            raise Error(Code.CONFLICT, "the rules of who may write have changed; bring it again")
+        missing = [part for part in order.parts if part not in upload.parts]
+        writes = [write for part in order.parts for write in upload.parts.get(part, ())]
+        if missing or upload.table != order.table or len(writes) > order.rows:
+            raise Error(
+                Code.CONFLICT,
+                f"the upload {order.upload} is not what is to be committed: it has {upload.rows} "
+                f"rows for {upload.table}, and lacks {', '.join(missing[:5]) or 'no part'}",
+            )
+        return writes
+
+
+class _Commit:
+    """One result on its way: told by the writer thread what became of it, tells who waits."""
+
+    def __init__(
+        self,
+        order: Order,
+        memory: Memory,
+        topics: frozenset[str],
+        cursor: Callable[[int], str],
+        tell: Callable[[ResultReceipt | Error], None],
+    ) -> None:
+        self._order = order
+        self._memory = memory
+        self._topics = topics
+        self._cursor = cursor
+        self.tell = tell
+        self._receipt: ResultReceipt | None = None
+
+    def bind(self, writes: list[Write]) -> None:
+        """Make writes one group, whose last one tells how it ended."""
+        group = Group(writes, self._conclude)
+        for write in writes:
+            write.group = group
+        writes[-1].done = self._ending(writes[-1].done)
+
+    def _ending(self, done: Done) -> Done:
+        def ended(outcome: Outcome) -> None:
+            done(outcome)
+            told = outcome if isinstance(outcome, Error) else self._receipt
+            self.tell(cast("ResultReceipt | Error", told))
+
+        return ended
+
+    def _conclude(self, receipts: Sequence[Outcome]) -> list[Change]:
+        """Return what is to be remembered; called by the writer thread, within the commit."""
+        self._receipt, changes = self.concluded([cast("Receipt", item) for item in receipts])
+        return changes
+
+    def concluded(self, receipts: Sequence[Receipt]) -> tuple[ResultReceipt, list[Change]]:
+        """Return the receipt of the whole, and what is to be remembered."""
+        order = self._order
+        done = [item.event for item in receipts if not item.late]
+        removed = sum(event.kind == DELETE for event in done)
+        receipt = ResultReceipt(
+            job=order.job,
+            cut=order.cut,
+            upload=order.upload,
+            table=order.table,
+            rows=len(self._topics),
+            written=len(done) - removed,
+            unchanged=len(self._topics) - (len(done) - removed),
+            removed=removed,
+            position=self._cursor(done[-1].seq) if done else "",
+            number=self._memory.next,
+        )
+        changes = self._memory.changes(receipt)
+        if order.replace:
+            changes += self._memory.owning(self._topics)
+        return receipt, changes
+
+
+def _event(table: Table, row: object, at: int) -> Event:
+    """Return the write that a row is."""
+    name = table.primary_key.name if table.primary_key else "_id"
+    if not isinstance(row, dict) or row.get(name) is None:
+        raise Error(
+            Code.UNPROCESSABLE,
+            f"row {at} has no {name!r}, which says which record of {table.name} it is",
+        )
+    topic = table.topic(id_text(row[name]))
+    if table.primary_key is None:
+        row = {key: item for key, item in row.items() if key != name}
+    return Event(topic, PUT, encode(row, JSON), JSON, 1, True)
+
+
+def _topics(writes: Sequence[Write]) -> frozenset[str]:
+    """Return the topics of a result; raises CONFLICT when two rows are for one."""
+    topics = frozenset(write.event.topic for write in writes)
+    if len(topics) != len(writes):
+        (twice, _) = Counter(write.event.topic for write in writes).most_common(1)[0]
+        raise Error(
+            Code.CONFLICT,
+            f"two rows of the result are for {twice}; a result has one row for each key",
+        )
+    return topics
+
+
+def _into(became: list[Event | None]) -> Callable[[list[Event | None]], None]:
+    def take(events: list[Event | None]) -> None:
+        became[:] = events
+
+    return take
+
+
+def _check_name(job: str) -> None:
+    if not job or len(job) > RESULT_NAME_CHARS_MAX or "@" in job:
+        raise Error(
+            Code.INVALID,
+            f"job: {job[:40]!r} is no name of a job; it has 1 to {RESULT_NAME_CHARS_MAX} "
+            "characters and no @",
+        )

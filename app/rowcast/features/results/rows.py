@@ -1,0 +1,97 @@
+"""``$SYS/results``: how a job's result comes in over any door.
+
+    PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}
+    POST   $SYS/results/                  {"upload", "table", "job", "cut", "parts", "rows",
+                                           "replace", "again"}: commits, answers with the receipt
+    DELETE $SYS/results/<upload>          forgets what was brought
+    GET    $SYS/results/                  what is being brought
+
+Whoever may write a record may bring it: each row is judged like a write of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final, cast
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.suggestions import did_you_mean
+from rowcast.features.results.results import Order, Results
+from rowcast.kernel.rows.system_rows import SystemRows, time_text
+
+PATH: Final = "$SYS/results"
+_HOW: Final = (
+    'commit with {"upload": "...", "table": "HourlyAvg", "job": "hourly", "cut": "...", '
+    '"parts": ["0"], "rows": 24}'
+)
+_WORDS: Final = frozenset({"upload", "table", "job", "cut", "parts", "rows", "replace", "again"})
+
+
+def result_rows(results: Results) -> type[SystemRows]:
+    """Return the resource class that takes results."""
+
+    class ResultRows(SystemRows):
+        """One row for each result that is being brought."""
+
+        path = PATH
+
+        def names(self) -> Sequence[str]:
+            return [upload.name for upload in results.uploads if upload.user == self.caller.user]
+
+        def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
+            for upload in results.uploads:
+                if upload.name == name and upload.user == self.caller.user:
+                    return {
+                        "id": name,
+                        "table": upload.table,
+                        "parts": len(upload.parts),
+                        "rows": upload.rows,
+                        "bytes": upload.bytes,
+                        "touched": time_text(upload.touched),
+                    }
+            return None
+
+        async def put(self, value: object) -> None:
+            """Take a part."""
+            name, _, part = self.id.partition("/")
+            facts = value if isinstance(value, dict) else {}
+            table, rows = facts.get("table"), facts.get("rows")
+            if not part or not isinstance(table, str) or not isinstance(rows, list):
+                raise Error(
+                    Code.INVALID,
+                    f'a part is {{"table": "HourlyAvg", "rows": [...]}} at {PATH}/<upload>/<part>',
+                )
+            await results.stage(name, part, table, rows, self.caller)
+
+        async def delete(self) -> None:
+            """Forget what was brought."""
+            results.uploads.find(self.id, self.caller.user)
+            results.uploads.close(self.id)
+
+        async def post(self, value: object) -> object:
+            """Commit what was brought."""
+            return asdict(await results.commit(_order(value), self.caller))
+
+    return ResultRows
+
+
+def _order(value: object) -> Order:
+    facts = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    unknown = next((name for name in facts if name not in _WORDS), None)
+    if unknown is not None:
+        raise Error(
+            Code.INVALID, f"{unknown!r} is not known{did_you_mean(unknown, sorted(_WORDS))}; {_HOW}"
+        )
+    parts, rows = facts.get("parts", []), facts.get("rows", 0)
+    texts = [facts.get(name, "") for name in ("upload", "table", "job", "cut")]
+    flags = [facts.get(name, False) for name in ("replace", "again")]
+    if (
+        not all(isinstance(item, str) for item in texts)
+        or not all(isinstance(item, bool) for item in flags)
+        or not isinstance(rows, int)
+        or not isinstance(parts, list)
+        or not all(isinstance(part, str) for part in parts)
+        or not texts[1]
+    ):
+        raise Error(Code.INVALID, _HOW)
+    upload, table, job, cut = map(str, texts)
+    return Order(upload, table, job, cut, tuple(parts), rows, bool(flags[0]), bool(flags[1]))

@@ -1,0 +1,150 @@
+"""Uploads: the parts of results that were brought and are not committed.
+
+They are in memory only, bounded in rows, bytes, number and time, for each user and for all: who
+brings too much is refused, and nobody else. Whoever dies before the commit leaves nothing: an
+upload that nobody adds to is forgotten, and a restart forgets all of them.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import (
+    RESULT_BYTES_MAX,
+    RESULT_IDLE_SECONDS,
+    RESULT_NAME_CHARS_MAX,
+    RESULT_PARTS_MAX,
+    RESULT_ROWS_MAX,
+    RESULTS_BYTES_MAX,
+    RESULTS_MAX,
+    RESULTS_OF_USER_MAX,
+    RESULTS_ROWS_MAX,
+)
+from rowcast.kernel.write import Write
+
+
+@dataclass(slots=True)
+class Upload:
+    """What was brought of one result, by whom, and when last."""
+
+    name: str
+    user: str
+    table: str
+    policy: object
+    """The rules by which its rows were judged."""
+    touched: float
+    parts: dict[str, list[Write]] = field(default_factory=dict)
+    rows: int = 0
+    bytes: int = 0
+
+    def drop(self, part: str) -> None:
+        """Forget a part, because it is brought again."""
+        for write in self.parts.pop(part, ()):
+            self.rows -= 1
+            self.bytes -= len(write.event.payload)
+
+    def add(self, part: str, write: Write) -> None:
+        """Take a row of a part."""
+        self.parts.setdefault(part, []).append(write)
+        self.rows += 1
+        self.bytes += len(write.event.payload)
+
+
+class Uploads:
+    """All uploads of a server."""
+
+    def __init__(self, now: WallClock) -> None:
+        self._now = now
+        self._known: dict[str, Upload] = {}
+
+    def __iter__(self) -> Iterator[Upload]:
+        self._forget()
+        return iter(list(self._known.values()))
+
+    def opened(self, name: str, user: str, table: str, policy: object) -> Upload:
+        """Return an upload that a part is for: a new one, if it is the first."""
+        self._forget()
+        upload = self._known.get(name)
+        if upload is None:
+            if len(self._of(user)) >= RESULTS_OF_USER_MAX:
+                raise _busy(f"{user} is bringing {RESULTS_OF_USER_MAX} results already")
+            if len(self._known) >= RESULTS_MAX:
+                raise _busy(f"{RESULTS_MAX} results are being brought")
+            if len(name) > RESULT_NAME_CHARS_MAX:
+                raise Error(Code.INVALID, "the name of an upload is too long")
+            upload = self._known[name] = Upload(name, user, table, policy, self._now())
+        if (upload.user, upload.table) != (user, table):
+            raise Error(
+                Code.CONFLICT, f"the upload {name} is of another user, or for another table"
+            )
+        upload.touched = self._now()
+        return upload
+
+    def check(self, upload: Upload, part: str) -> None:
+        """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others.
+
+        Then the upload is forgotten; those of others, and the same user's others, stay.
+        """
+        mine, everybody = self._of(upload.user), self._known.values()
+        if upload.rows > RESULT_ROWS_MAX:
+            problem = f"more than {RESULT_ROWS_MAX} rows"
+        elif upload.bytes > RESULT_BYTES_MAX:
+            problem = f"more than {RESULT_BYTES_MAX} bytes"
+        elif len(upload.parts) > RESULT_PARTS_MAX or len(part) > RESULT_NAME_CHARS_MAX:
+            problem = f"more than {RESULT_PARTS_MAX} parts, or a part with a long name"
+        else:
+            self._check(upload, mine, upload.user, RESULT_ROWS_MAX, RESULT_BYTES_MAX)
+            self._check(upload, everybody, "all together", RESULTS_ROWS_MAX, RESULTS_BYTES_MAX)
+            return
+        self._known.pop(upload.name, None)
+        raise Error(
+            Code.TOO_LARGE,
+            f"the result has {problem}: so much is not committed at once. Aggregate further, or "
+            "divide it: write it by parts of its keys, each as a job of its own name",
+        )
+
+    def _check(
+        self, upload: Upload, counted: Collection[Upload], who: str, rows_max: int, bytes_max: int
+    ) -> None:
+        """Raise BUSY when several uploads have more than may wait at a time."""
+        rows, size = (sum(getattr(i, name) for i in counted) for name in ("rows", "bytes"))
+        if rows > rows_max or size > bytes_max:
+            self._known.pop(upload.name, None)
+            raise _busy(
+                f"the results that are being brought by {who} have more than {rows_max} rows or "
+                f"{bytes_max} bytes"
+            )
+
+    def _of(self, user: str) -> list[Upload]:
+        return [upload for upload in self._known.values() if upload.user == user]
+
+    def find(self, name: str, user: str) -> Upload:
+        """Return an upload; raises NOT_FOUND."""
+        self._forget()
+        upload = self._known.get(name)
+        if upload is None or upload.user != user:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no upload {name}: the server was restarted, or nothing came for "
+                f"{RESULT_IDLE_SECONDS} seconds; bring the result again",
+            )
+        return upload
+
+    def close(self, name: str) -> None:
+        """Forget an upload."""
+        self._known.pop(name, None)
+
+    def _forget(self) -> None:
+        oldest = self._now() - RESULT_IDLE_SECONDS
+        self._known = {
+            name: upload for name, upload in self._known.items() if upload.touched >= oldest
+        }
+
+
+def _busy(problem: str) -> Error:
+    return Error(
+        Code.BUSY,
+        f"{problem}; commit or delete one, or try again when one is done",
+        retry_after_seconds=10,
+    )

@@ -1,0 +1,175 @@
+"""Rows of ``$SYS/retained``: the retained messages for a person who looks after them (E30).
+
+    GET    $SYS/retained/?filter=a/+/c&limit(20)    a page of them; any other condition searches
+    GET    $SYS/retained/?...&after(<cursor>)       the next one: the last row has its ``cursor``
+    GET    $SYS/retained/<topic>                    one, with its whole payload
+    DELETE $SYS/retained/<topic>                    forgets one
+    POST   $SYS/retained/ {"clear": "a/#", "dry_run": true}     how many that filter would clear
+
+A reader is shown what it may read, in lists and counts too (L12); only those who may administer
+clear. Nothing is stored here: a row is a message as it is when it is asked for.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final, cast
+
+from rowcast.core.clock import WallClock, seconds_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import holds, project
+from rowcast.core.events import Record
+from rowcast.core.limits import (
+    RETAINED_ROWS_LOOKED_MAX,
+    SYSTEM_ROW_ITEMS_LISTED_MAX,
+    SYSTEM_ROW_TEXT_CHARS_MAX,
+    SYSTEM_ROWS_MAX,
+)
+from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.writers import BY
+from rowcast.features.retained.retainer import EVERYTHING, Retained, cursor_after
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.rows.system_rows import time_text
+
+PATH: Final = "$SYS/retained"
+
+Facts = dict[str, object]
+Where = Condition | Group | None
+
+
+def retained_rows(now: WallClock) -> type[Resource]:
+    """Return the resource class that shows and clears retained messages."""
+
+    class RetainedRows(Resource):
+        """One row for each retained message at a topic that no table declares."""
+
+        path = PATH
+
+        @property
+        def messages(self) -> Retained:
+            """The retained messages, as the caller may see them."""
+            return Retained(self.engine, now, self.caller)
+
+        async def get(self, query: Query | None = None) -> object:
+            """Return one row, or a page of those that the query selects."""
+            self.engine.authorise_read(self.topic, self.caller)
+            if not self.id:
+                return await _listed(self.messages, query or Query())
+            found = await self._found()
+            row = _row(found[0], whole=True) if found else None
+            return row and project(query.select if query else None, row, self.id)
+
+        async def delete(self) -> None:
+            """Forget one message."""
+            self.engine.rights.check_administer(self.topic, self.caller)
+            if not await self._found():
+                raise Error(Code.NOT_FOUND, f"no message is retained at {self.id!r}")
+            await self.messages.delete_message(self.id)
+
+        async def _found(self) -> list[Record]:
+            """Return the message; a record of a table is none: it is read and deleted there."""
+            return [item for item in await self.messages.read_message(self.id) if not item.table]
+
+        async def post(self, value: object) -> object:
+            """Forget all that a filter selects, or only tell what that would be."""
+            self.engine.rights.check_administer(self.topic, self.caller)
+            text, dry = _asked(value)
+            first: list[str] = []
+            count = 0
+            async for messages in self.messages.pages(text):
+                count += len(messages)
+                room = SYSTEM_ROW_ITEMS_LISTED_MAX - len(first)
+                first += [record.topic for record in messages[:room]]
+            if not dry:
+                count = await self.messages.clean(text)
+            return {"filter": text, "dry_run": dry, "count": count, "topics": first}
+
+    return RetainedRows
+
+
+def _asked(value: object) -> tuple[str, bool]:
+    """Return the filter to be cleared, and whether only to tell; raises INVALID."""
+    facts = cast("Facts", value) if isinstance(value, dict) else {}
+    text, dry = facts.get("clear"), facts.get("dry_run", False)
+    if not isinstance(text, str) or not isinstance(dry, bool) or not set(facts) <= _CLEAR:
+        raise Error(
+            Code.INVALID,
+            'send {"clear": "a/+/c", "dry_run": true} to be told what the filter selects, and '
+            "without dry_run to clear it",
+        )
+    return text, dry
+
+
+_CLEAR: Final = {"clear", "dry_run"}
+
+
+async def _listed(retained: Retained, query: Query) -> list[object]:
+    """Return a page of rows in the order of their topics."""
+    if query.sort:
+        raise Error(Code.INVALID, "these rows come in the order of their topics; leave sort out")
+    text, where = _divided(query.where)
+    limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
+    found: list[object] = []
+    skipped = looked = 0
+    async for record in _each(retained, text, query.after or ""):
+        if len(found) == limit:
+            break
+        looked += 1
+        if looked > RETAINED_ROWS_LOOKED_MAX:
+            raise Error(
+                Code.TOO_LARGE,
+                f"{RETAINED_ROWS_LOOKED_MAX} messages were looked at and fewer than {limit} found; "
+                "narrow the search with filter=..., or take a smaller page",
+            )
+        row = _row(record, whole=True)
+        if where is not None and not holds(where, row, record.topic):
+            continue
+        if skipped < query.offset:
+            skipped += 1
+        else:
+            found.append(project(query.select, _row(record, whole=False), record.topic))
+    return found
+
+
+async def _each(retained: Retained, text: str, cursor: str) -> AsyncIterator[Record]:
+    while True:
+        matched = await retained.match_messages(text, cursor)
+        for record in matched.messages:
+            yield record
+        cursor = matched.cursor
+        if not cursor:
+            return
+
+
+def _divided(where: Where) -> tuple[str, Where]:
+    """Take ``filter=...`` out of the conditions: it is what is walked over, not looked at."""
+    items = where.items if isinstance(where, Group) and where.all_of else (where,)
+    asked = [item for item in items if _is_filter(item)]
+    if len(asked) > 1:
+        raise Error(Code.INVALID, "there is more than one filter=...; ask for one at a time")
+    text = str(cast("Condition", asked[0]).value) if asked else EVERYTHING
+    rest = tuple(item for item in items if item is not None and not _is_filter(item))
+    return text, Group(rest) if rest else None
+
+
+def _is_filter(item: Where) -> bool:
+    return isinstance(item, Condition) and item.path == ("filter",) and item.operator is Operator.EQ
+
+
+def _row(record: Record, *, whole: bool) -> Facts:
+    """Return a message as a row; a long payload is cut short in lists."""
+    payload: str | bytes = record.payload
+    try:
+        payload = record.payload.decode()
+    except UnicodeDecodeError:
+        payload = record.payload
+    return {
+        "topic": record.topic,
+        "payload": payload if whole else payload[:SYSTEM_ROW_TEXT_CHARS_MAX],
+        "size": len(record.payload),
+        "content_type": record.content_type,
+        "qos": record.qos,
+        "client": record.client,
+        "timestamp": time_text(seconds_of(record.version) if record.version else None),
+        "expires_at": time_text(record.expires_at or None),
+        "properties": sorted(name for name in record.properties or () if name != BY),
+        "cursor": cursor_after(record.topic),
+    }

@@ -1,0 +1,262 @@
+"""The retainer: the retained messages as eight calls, for whoever wants them and not MQTT.
+
+The records of the log ARE the retained messages, one for each topic, so there is nothing to keep
+beside them: an empty body is a deletion (FEATURES E3), a later message replaces the one before
+(E5), and what was before that is in the log, not here (E6). Lists are a walk over the topics in
+the order of their text, which skips what a filter does not select and holds one page of it (E9,
+E10). This is about the topics that no table declares; a table's records are listed by its own
+queries. Which store keeps them is not known here.
+"""
+
+import asyncio
+import logging
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, Event, Record
+from rowcast.core.limits import SWEEP_RECORDS_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Condition, Receipt
+
+log = logging.getLogger("rowcast.retainer")
+
+EVERYTHING: Final = "#"
+"""All topics but those that begin with ``$``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Some retained messages in the order of their topics, and the cursor of those after them."""
+
+    messages: Sequence[Record]
+    cursor: str = ""
+    """Opaque: it is good for ever, over connections and restarts; empty when there is no more."""
+
+
+class Retainer(Protocol):
+    """What FEATURES E4 asks of whoever keeps retained messages."""
+
+    async def delete_message(self, topic: str) -> bool:
+        """Forget the message at a topic; return whether there was one."""
+
+    async def store_retained(self, message: Event) -> None:
+        """Keep a message in the place of the one at its topic; an empty body deletes that."""
+
+    async def read_message(self, topic: str) -> Sequence[Record]:
+        """Return the message at a topic, or none."""
+
+    async def page_read(self, topics: str, page: int | str, limit: int) -> Matched:
+        """Return one page of those that a filter selects.
+
+        ``page`` is the cursor of the page before, or a number from 1 on, which has to scroll.
+        """
+
+    async def match_messages(self, topics: str, cursor: str = "") -> Matched:
+        """Return those that a filter selects, after a cursor, as many as are read at once."""
+
+    async def clear_expired(self) -> int:
+        """Delete those whose time is over; return how many."""
+
+    async def clean(self, topics: str = EVERYTHING) -> int:
+        """Delete all that a filter selects; return how many."""
+
+    async def size(self) -> int:
+        """Return how many there are, at once."""
+
+
+class Retained:
+    """The retained messages of an engine, as one caller may read and write them."""
+
+    def __init__(self, engine: Engine, now: WallClock, caller: Caller = SERVER) -> None:
+        self._engine = engine
+        self._now = now
+        self._caller = caller
+
+    # -- one -----------------------------------------------------------------------------------
+
+    async def delete_message(self, topic: str) -> bool:
+        """Forget the message at a topic; return whether there was one."""
+        receipt = await self._engine.write(_deletion(topic), self._caller)
+        return receipt.existed
+
+    async def store_retained(self, message: Event) -> None:
+        """Keep a message in the place of the one at its topic; an empty body deletes that."""
+        kept = message.changed(kind=PUT if message.payload else DELETE, retain=True)
+        await self._engine.write(kept, self._caller)
+
+    async def read_message(self, topic: str) -> Sequence[Record]:
+        """Return the message at a topic, or none."""
+        try:
+            return [await self._engine.read(topic, self._caller)]
+        except Error as error:
+            if error.code is Code.NOT_FOUND:
+                return []
+            raise
+
+    # -- many ----------------------------------------------------------------------------------
+
+    async def page_read(self, topics: str, page: int | str, limit: int) -> Matched:
+        """Return one page of those that a filter selects, by cursor or by number."""
+        if limit < 1 or (isinstance(page, int) and page < 1):
+            raise Error(
+                Code.INVALID, "pages are numbered from 1, and each has room for one or more"
+            )
+        cursor, scrolled = (page, 0) if isinstance(page, str) else ("", page - 1)
+        for _ in range(scrolled):
+            cursor = (await self._page(topics, cursor, limit)).cursor
+            if not cursor:
+                return Matched(())
+        return await self._page(topics, cursor, limit)
+
+    async def _page(self, topics: str, cursor: str, limit: int) -> Matched:
+        """Return exactly ``limit`` messages if there are so many."""
+        found: list[Record] = []
+        while True:
+            matched = await self._some(topics, cursor, limit - len(found))
+            found += matched.messages
+            cursor = matched.cursor
+            if not cursor or len(found) == limit:
+                return Matched(found, cursor)
+
+    async def match_messages(self, topics: str, cursor: str = "") -> Matched:
+        """Return those that a filter selects, after a cursor, as many as are read at once."""
+        return await self._some(topics, cursor, self._engine.reader.scan_records)
+
+    async def _some(self, topics: str, cursor: str, limit: int) -> Matched:
+        """Return at most ``limit`` messages; fewer where some are not shown."""
+        reader, wanted = self._engine.reader, self._asked(topics)
+        after = _read_cursor(cursor)
+        supplied = await reader.supplied(wanted)
+        page = await reader.scan(None, wanted, after, min(limit, reader.scan_records))
+        messages, more = list(page.records), page.more
+        if supplied is not None:
+            last = messages[-1].topic if more else None
+            messages = _joined(messages, supplied, after, last)
+            messages, more = messages[:limit], more or len(messages) > limit
+        return Matched(
+            [record for record in messages if self._is_shown(record)],
+            cursor_after(messages[-1].topic) if more else "",
+        )
+
+    async def pages(self, topics: str) -> AsyncIterator[Sequence[Record]]:
+        """Give all that a filter selects, as many as are read at once at a time."""
+        cursor = ""
+        while True:
+            matched = await self.match_messages(topics, cursor)
+            yield matched.messages
+            cursor = matched.cursor
+            if not cursor:
+                return
+
+    async def size(self) -> int:
+        """Return how many there are: at once, unless a hook keeps some from the caller."""
+        self._engine.rights.check_watch(TopicFilter(EVERYTHING), self._caller)
+        if not self._is_filtered:
+            return await self._engine.reader.retained()
+        return sum([len(page) async for page in self.pages(EVERYTHING)])
+
+    def _asked(self, topics: str) -> TopicFilter:
+        wanted = TopicFilter(topics)
+        self._engine.authorise_watch(wanted, self._caller)
+        return wanted
+
+    @property
+    def _is_filtered(self) -> bool:
+        return self._engine.rights.reading and self._caller.door != "server"
+
+    def _is_shown(self, record: Record) -> bool:
+        """Tell whether the caller is given a message: not when its time is over (E22, L12)."""
+        if 0 < record.expires_at <= self._now():
+            return False
+        return not self._is_filtered or self._engine.rights.may_read(self._caller, record.topic)
+
+    # -- the end of many -------------------------------------------------------------------------
+
+    async def clear_expired(self) -> int:
+        """Delete those whose time is over, of tables too; return how many.
+
+        Each is deleted by a write, so that every subscriber hears of it (FEATURES A5).
+        """
+        total = 0
+        while True:
+            records = await self._engine.reader.expired(self._now(), SWEEP_RECORDS_MAX)
+            ended = sum(await asyncio.gather(*map(self._end, records)))  # in one commit
+            total += ended
+            if len(records) < SWEEP_RECORDS_MAX or not ended:  # the disk refuses: later again
+                return total
+
+    async def _end(self, record: Record) -> int:
+        """Delete one message, unless it was written again meanwhile."""
+        condition = Condition(seqs=frozenset({record.seq}))
+        try:
+            await self._engine.write(_deletion(record.topic), self._caller, condition)
+        except Error as error:
+            if error.code is not Code.PRECONDITION:
+                log.debug("%s was not ended: %s", record.topic, error.message)
+            return 0
+        return 1
+
+    async def clean(self, topics: str = EVERYTHING) -> int:
+        """Delete all that a filter selects and the caller may read and write; return how many.
+
+        Raises what refuses one of them, after the others of its page are gone.
+        """
+        self._engine.rights.check_administer(topics, self._caller)
+        total = 0
+        async for messages in self.pages(topics):
+            deletions = [_deletion(record.topic) for record in messages]
+            outcomes = await self._engine.write_all(deletions, self._caller, atomic=False)
+            for outcome in outcomes:
+                if isinstance(outcome, Error):
+                    raise outcome
+                total += isinstance(outcome, Receipt) and outcome.existed
+        return total
+
+
+def _deletion(topic: str) -> Event:
+    return Event(topic, DELETE, b"", None, 1, True)
+
+
+def _joined(
+    records: Sequence[Record], supplied: Sequence[Record], after: str, last: str | None
+) -> list[Record]:
+    """Return records with those that a hook keeps in their place, from one topic to another."""
+    others = {
+        record.topic: record
+        for record in supplied
+        if record.topic > after and (last is None or record.topic <= last)
+    }
+    own = {record.topic: record for record in records}
+    return [record for _, record in sorted((own | others).items())]
+
+
+def cursor_after(topic: str) -> str:
+    """Return the cursor that stands after a topic."""
+    return urlsafe_b64encode(topic.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> str:
+    """Return the topic that a cursor stands after; raises INVALID for what is none."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        return b64decode(padded, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise Error(
+            Code.INVALID, f"{cursor[:100]!r} is no cursor; begin again without one"
+        ) from None
+
+
+async def clear_regularly(retained: Retained, seconds: float) -> None:
+    """Delete what has expired, at intervals, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await retained.clear_expired()
+        except Exception:
+            log.exception("expired messages could not be cleared; it will be tried again")

@@ -1,0 +1,106 @@
+"""Retention: forgets what the limits no longer keep, and ends records whose time is over.
+
+It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
+trimmed only beyond its limits, never ahead of what they promise; an ended record is deleted by an
+ordinary write, so every subscriber hears of it (FEATURES A5). Records are ended at their time by
+``expiries.py``; here is only what that may have missed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Error
+from rowcast.core.limits import SWEEP_EVENTS_MAX
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Source
+from rowcast.features.late_writes.write_version import outdated
+from rowcast.features.retained.retainer import Retained, Retainer
+from rowcast.kernel.kernel import Engine
+from rowcast.store.store import Keep
+
+log = logging.getLogger("rowcast.retention")
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """How much of each table's log is kept, and how often to look, in seconds."""
+
+    keep: Keep
+    sweep_seconds: float
+    others: Sequence[tuple[Source, Keep]] = ()
+    """What is kept of parts that are neither a declared table's nor a topic table's."""
+
+
+class Retention:
+    """The sweeper."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tables: Sequence[Table],
+        settings: RetentionSettings,
+        now: WallClock,
+    ) -> None:
+        self._engine = engine
+        self._retained: Retainer = Retained(engine, now)
+        self._tables: tuple[Table | None, ...] = (*tables, None)
+        self._settings = settings
+        self._now = now
+        self._day = 0
+        """When tombstones were last forgotten, in days since 1970."""
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.sweep_seconds)
+            try:
+                await self.sweep()
+            except Error as error:
+                log.warning("a sweep failed and will be tried again: %s", error.message)
+            except Exception:
+                log.exception("a sweep failed and will be tried again")
+
+    async def sweep(self) -> tuple[int, int]:
+        """Trim every table's log and end what has expired; return how many events and records."""
+        trimmed = 0
+        for table in self._tables:
+            trimmed += await self._trim(table, self._keep(table))
+        for source, keep in self._settings.others:
+            trimmed += await self._trim(source, keep)
+        topic_tables = self._engine.topic_tables
+        for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
+            trimmed += await self._trim(branch, keep)
+        while await self._engine.committer.tidy(SWEEP_EVENTS_MAX):
+            pass
+        ended = await self._retained.clear_expired()
+        self._forget_tombstones()
+        if topic_tables is not None:
+            await topic_tables.clean()
+        return trimmed, ended
+
+    def _forget_tombstones(self) -> None:
+        today = int(self._now()) // 86_400
+        if today != self._day:
+            self._day = today
+            self._engine.committer.keep(outdated(self._now()))
+
+    async def _trim(self, source: Source, keep: Keep) -> int:
+        total = 0
+        while True:
+            done = await self._engine.committer.trim(source, keep, self._now(), SWEEP_EVENTS_MAX)
+            total += done
+            if done < SWEEP_EVENTS_MAX:
+                return total
+
+    def _keep(self, table: Table | None) -> Keep:
+        """Return the limits that a table declares, and no others, or else the server's.
+
+        One that promises seven days keeps them, however much that is (FEATURES E24).
+        """
+        if table is None:
+            return self._settings.keep
+        own = Keep(table.history_seconds, table.history_events, table.history_bytes)
+        return self._settings.keep if own == Keep() else own

@@ -1,0 +1,250 @@
+"""Sight: what one kind of caller may do, and what it sees; compiled once from the policy.
+
+``decide`` is the one place where a question about a topic is answered, and says which rule did;
+``show`` is the one place where it is said what an event is to a caller.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.core.callers import ADMIN, Grants
+from rowcast.core.events import Event, Record
+from rowcast.core.freshness import told_of
+from rowcast.core.patterns import Levels, covers, overlaps
+from rowcast.core.right_limits import SIGHT_TOPICS_MAX
+from rowcast.core.row_rules import Facts
+from rowcast.core.tables import Table
+from rowcast.features.rights.decision import Decision
+from rowcast.features.rights.policy import Policy
+from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.topic_rules import TopicRule
+from rowcast.features.undeclared_topics.topic_rows import Row
+from rowcast.kernel.reader import owner_of
+from rowcast.kernel.transcoder import Contents
+
+_GRANTED: Final = {
+    "read": "read",
+    "subscribe": "read",
+    "write": "write",
+    "publish": "write",
+    "administer": "administer",
+}
+
+
+_PRIVATE: Final = Decision(False, "what the server tells of itself is for administrators")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What callers of one kind have in common."""
+
+    user: str
+    roles: frozenset[str]
+    grants: Grants
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A rule with the caller's facts in it."""
+
+    rule: TopicRule
+    patterns: list[Levels]
+
+
+class Sight:
+    """The rights of one kind of caller."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        subject: Subject,
+        contents: Contents,
+        current: Callable[[str], Record | None],
+    ) -> None:
+        self._policy = policy
+        self._subject = subject
+        self._contents = contents
+        self._current = current
+        roles = subject.roles
+        self.admin = ADMIN in roles
+        self._rules = [
+            _Filled(rule, rule.patterns(subject.facts))
+            for rule in policy.rules
+            if rule.concerns(subject.user, roles)
+        ]
+        self._tables = {
+            table.name: sight
+            for table in policy.tables
+            if table.path is not None and (sight := self._table_sight(table)) is not None
+        }
+        reading = any(item.rule.answers("read") for item in self._rules)
+        self._reads_all = not reading and subject.grants.read
+        """Whether only tables, and what is the server's own, decide about what it is given."""
+        self._answers: dict[tuple[str, str], bool] = {}
+        self._mixed: dict[str, bool] = {}
+
+    def _table_sight(self, table: Table) -> TableSight | None:
+        """Return what it sees of a table; None if that is all of it."""
+        out: dict[bool, frozenset[str]] = {}
+        only: dict[bool, frozenset[str] | None] = {}
+        wanted = (*(table.path or "").split("/"), "#") if table.path else ("#",)
+        about = [item for item in self._rules if any(covers(p, wanted) for p in item.patterns)]
+        for writing, action in ((False, "read"), (True, "write")):
+            rules = [item.rule for item in about if item.rule.answers(action)]
+            denied = (rule.attributes for rule in rules if not rule.allows)
+            out[writing] = frozenset[str]().union(*denied)
+            allowed = [rule.attributes for rule in rules if rule.allows]
+            whole = not allowed or any(not names for names in allowed)
+            only[writing] = None if whole else frozenset[str]().union(*allowed)
+        plain = not any(out.values()) and all(names is None for names in only.values())
+        if plain and not table.restricted:
+            return None
+        roles, facts = self._subject.roles, self._subject.facts
+        return TableSight(table, roles, facts, self._contents, out, only)
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def lets(self, action: str, topic: str) -> bool:
+        """Tell whether it may do something at a topic."""
+        key = action, topic
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= SIGHT_TOPICS_MAX:
+                self._answers.clear()
+            answer = self._answers[key] = self.decide(action, topic).allowed
+        return answer
+
+    def decide(self, action: str, topic: str) -> Decision:
+        """Answer a question about one topic."""
+        topic = told_of(topic) or topic  # of its silence knows who may know of it
+        levels = topic.split("/")
+        decision = self._by_rules(levels, self._answering(action))
+        unsaid = decision is None or levels[1:2] == ["rules"]  # no rule shows what rules there are
+        if unsaid and action != "administer" and self._is_private(levels):
+            decision = _PRIVATE
+        decision = decision or self._by_grants(action)
+        return self._by_table(action, topic) or decision if decision.allowed else decision
+
+    def decide_filter(self, text: str, action: str = "subscribe") -> Decision:
+        """Say whether it may watch a filter: anything of it, since it is shown no more than that.
+
+        A denial of all of it decides; a denial of a part keeps that part from being delivered.
+        """
+        levels = text.split("/")
+        if "+" not in levels and levels[-1] != "#":
+            return self.decide(action, text)
+        spoken = self._answering(action)
+        decided = self._by_rules(levels, [item for item in spoken if not item.rule.allows])
+        if decided is not None:
+            return decided
+        for item in spoken:
+            if item.rule.allows and any(overlaps(p, levels) for p in item.patterns):
+                return Decision(True, f"the rule {item.rule.name!r} allows some of it")
+        return _PRIVATE if self._is_private(levels) else self._by_grants(action)
+
+    def writes_below(self, topic: str) -> bool:
+        """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
+        if topic and (self.lets("write", topic) or self.lets("publish", topic)):
+            return True
+        wanted = [*topic.split("/"), "#"] if topic else ["#"]
+        allowing = [item for item in self._answering("publish") if item.rule.allows]
+        if any(overlaps(p, wanted) for item in allowing for p in item.patterns):
+            return True
+        return not topic and self._subject.grants.write
+
+    def _answering(self, action: str) -> list[_Filled]:
+        return [item for item in self._rules if item.rule.answers(action)]
+
+    def _by_rules(self, levels: list[str], spoken: list[_Filled]) -> Decision | None:
+        """Return what rules say: a denial wins over what allows."""
+        found = [item.rule for item in spoken if any(covers(p, levels) for p in item.patterns)]
+        denying = next((rule for rule in found if not rule.allows and not rule.attributes), None)
+        if denying is not None:
+            return Decision(False, f"the rule {denying.name!r} denies it")
+        allowing = next((rule for rule in found if rule.allows), None)
+        if allowing is None:
+            return None
+        return Decision(True, f"the rule {allowing.name!r} allows it")
+
+    def _by_table(self, action: str, topic: str) -> Decision | None:
+        """Return that a table's @auth refuses it, whatever the record."""
+        table = owner_of(topic, self._policy.tables)
+        sight = self._tables.get(table.name) if table is not None else None
+        if table is None or sight is None:
+            return None
+        refused = sight.closed if action in {"write", "publish"} else sight.read is False
+        if action == "administer" or not refused:
+            return None
+        return Decision(False, f"no @auth of {table.name} lets it {action}")
+
+    def _is_private(self, levels: list[str]) -> bool:
+        """Tell whether a topic is what the server tells of itself, for administrators."""
+        if levels[0] != "$SYS" or self._subject.grants.administer:
+            return False
+        return self._policy.restricts or levels[1:2] == ["rules"]
+
+    def _by_grants(self, action: str) -> Decision:
+        grant = _GRANTED[action]
+        allowed = bool(getattr(self._subject.grants, grant))
+        words = "has" if allowed else "has not"
+        return Decision(allowed, f"no rule says anything of it, and the user {words} {grant!r}")
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def table(self, table: Table) -> TableSight | None:
+        """Return what it sees of a table; None if that is all."""
+        return self._tables.get(table.name)
+
+    def mixed(self, table: Table) -> bool:
+        """Tell whether rules let it have some of a table's topics and not others."""
+        known = self._mixed.get(table.name)
+        if known is None:
+            wanted = [*(table.path or "").split("/"), "#"] if table.path else ["#"]
+            known = self._mixed[table.name] = any(
+                item.rule.answers("read")
+                and not item.rule.attributes
+                and any(overlaps(p, wanted) and not covers(p, wanted) for p in item.patterns)
+                for item in self._rules
+            )
+        return known
+
+    def show(self, event: Event, *, record: bool = False) -> Event | None:
+        """Return what an event is to it: itself, another, or nothing.
+
+        ``record``: it is asked for as what is there, and not as what happened.
+        """
+        topic = event.topic
+        if not topic:
+            return event  # a mark, which is about the stream itself
+        if isinstance(event, Row) and not self.lets("read", event.about):
+            return None
+        if not self.lets("read", topic):
+            return None
+        table = event.table
+        if table is None:
+            return event if topic[0] != "$" or self._sees_silence(topic) else None
+        sight = self._tables.get(table.name)
+        if sight is None:
+            return event
+        return sight.record(event) if record else sight.show(event)
+
+    def untouched(self, event: Event) -> bool:
+        """Tell at once of an event that it is given as it is; a mark, which has no topic, is so."""
+        if not self._reads_all:
+            return not event.topic
+        table = event.table
+        if table is None:
+            return event.topic[:1] != "$"
+        return table.name not in self._tables and not isinstance(event, Row)
+
+    def _sees_silence(self, topic: str) -> bool:
+        """Tell whether it may hear that a record is silent: if it may see that now."""
+        of = told_of(topic)
+        table = owner_of(of, self._policy.tables) if of is not None else None
+        sight = self._tables.get(table.name) if table is not None else None
+        if of is None or sight is None or sight.read is True:
+            return True
+        record = self._current(of)
+        return record is not None and sight.sees(record)

@@ -1,0 +1,108 @@
+"""Rows of ``$SYS/policy``: which rule decides, for an operator who wonders (M9).
+
+    GET $SYS/policy/<user>/<action>/<topic>
+    GET $SYS/policy/<user>/<action>?filter=<filter>
+
+Only administrators ask: to say why somebody may not see a record is to say that there is one.
+Nothing is decided here; the answer is what the same question gets at any door.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import project
+from rowcast.core.queries import Condition, Query
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.topics import TopicFilter
+from rowcast.features.rights.decision import Decision
+from rowcast.kernel.resource import Resource
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+PATH: Final = "$SYS/policy"
+
+
+def is_filter(text: str) -> bool:
+    """Tell whether something selects several topics."""
+    return not {"+", "#"}.isdisjoint(text.split("/"))
+
+
+ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer")
+
+Person = Callable[[str], Awaitable[Caller | None]]
+"""Returns a user as a caller, None if there is none of that name."""
+
+
+def policy_rows(person: Person) -> type[Resource]:
+    """Return the resource class that explains decisions."""
+
+    class PolicyRows(Resource):
+        """An answer for each question."""
+
+        path = PATH
+
+        async def get(self, query: Query | None = None) -> object:
+            """Say whether a user may do something, and what decides it."""
+            self.engine.rights.check_administer(self.topic, self.caller)
+            user, action, topic = _asked(self.id, _filter_in(query))
+            asked = await person(user)
+            if asked is None:
+                raise Error(Code.NOT_FOUND, f"there is no user {user!r}")
+            decision = await explain(self.engine, asked, action, topic)
+            row = {
+                "user": user,
+                "roles": sorted(asked.roles),
+                "action": action,
+                "topic": topic,
+                "allowed": decision.allowed,
+                "because": decision.because,
+            }
+            return project(query.select if query else None, row, self.id)
+
+    return PolicyRows
+
+
+async def explain(engine: "Engine", caller: Caller, action: str, topic: str) -> Decision:
+    """Answer a question about a topic, and about the record that is there now."""
+    rights = engine.rights
+    if is_filter(topic):
+        if action not in {"read", "subscribe"}:
+            raise Error(Code.INVALID, f"filters are read or subscribed to; {action} takes a topic")
+        TopicFilter(topic)
+        return rights.decide(caller, action, topic)
+    decision = rights.decide(caller, action, topic)
+    route = engine.registry.route(topic)
+    sight = rights.of_table(caller, route.table)
+    if not decision.allowed or sight is None or not route.record_id or action == "administer":
+        return decision
+    record = await engine.reader.get(route.table, topic)
+    return sight.explain(action in {"write", "publish"}, record) or decision
+
+
+def _filter_in(query: Query | None) -> str:
+    """Return the filter that a question names, which cannot stand in a path."""
+    where = query.where if query is not None else None
+    if isinstance(where, Condition) and where.path == ("filter",) and isinstance(where.value, str):
+        return where.value
+    return ""
+
+
+def _asked(text: str, topics: str) -> tuple[str, str, str]:
+    user, _, rest = text.partition("/")
+    action, _, topic = rest.partition("/")
+    topic = topic or topics
+    if not user or not topic:
+        raise Error(
+            Code.NOT_FOUND,
+            f"ask at /{PATH}/<user>/<action>/<topic>, or .../<action>?filter=home/%23",
+        )
+    if action not in ACTIONS:
+        known = ", ".join(ACTIONS)
+        raise Error(
+            Code.INVALID,
+            f"there is no action {action!r}{did_you_mean(action, ACTIONS)}; known are {known}",
+        )
+    return user, action, topic

@@ -1,0 +1,322 @@
+"""Rights: who may do what, asked once for every verb of every door.
+
+A caller has grants, which say whether it may read, write or administer at all. The policy refines
+them: topic rules, which are rows and change while the server runs, and the ``@auth`` of tables.
+Hooks may keep back more. Where nothing is said but grants, all of this is one look at ``active``.
+
+It knows no protocol. What is said, and what of it decides, is in ``policy.py``.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event, Record
+from rowcast.core.queries import Query
+from rowcast.core.right_limits import SIGHTS_MAX
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
+from rowcast.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.rights.access import Access
+from rowcast.features.rights.compiled_policy import Sight, Subject
+from rowcast.features.rights.decision import Decision
+from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
+from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.topic_rules import TopicRule
+from rowcast.kernel.cache import Unknown
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.transcoder import Contents
+
+ADMINISTERED: Final = (
+    "$SYS/sessions/",
+    "$SYS/streams/",
+    "$SYS/subscriptions/",
+    "$SYS/delayed/",
+    "$SYS/brokers/",
+    "$SYS/dead_letters/",
+    "$SYS/retained/",
+    "$SYS/rules/",
+    "$SYS/slow_subscriptions/",
+    "$SYS/snapshots/",
+    "$SYS/users/",
+    "$SYS/roles/",
+    "$CONTROL/dynamic-security/",
+)
+"""Below these, what the server keeps may be ended by an administrator."""
+
+BROUGHT: Final = "$SYS/results/"
+"""Below this, whoever may write brings records, each of which is judged by itself."""
+
+PRIVATE: Final = (
+    "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
+    REFUSALS, "$CONTROL",
+)  # fmt: skip
+"""What only administrators read; a user may read its own row."""
+
+
+_SERVER_S: Final = ("$", "mqtt_sys_")
+"""What the server's own topics begin with, and the tables of what it tells of itself."""
+_PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
+_ADMIN: Final = Decision(True, "the role 'admin' may do everything")
+
+
+class Rights:
+    """The rights of all callers of one engine."""
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        hooks: Hooks,
+        contents: Contents,
+        reader: Reader,
+        access: Access,
+    ) -> None:
+        self._hooks = hooks
+        self._contents = contents
+        self._reader = reader
+        self._access = access
+        self._sights: OrderedDict[Kind, Sight] = OrderedDict()
+        self._known: dict[Caller, Sight | None] = {}
+        self._take(Policy(tuple(tables)))
+
+    def _take(self, policy: Policy) -> None:
+        self.policy = policy
+        self.active = policy.active
+        """Whether anything is said beside grants; without it everything costs this one look."""
+        self._paths, self._roles, self._users = policy.paths, policy.roles, policy.users
+        self._sights.clear()
+        self._known.clear()
+
+    def replace(self, rules: Sequence[TopicRule]) -> None:
+        """Have other topic rules from now on; who lives on a right is judged anew."""
+        self._take(replace(self.policy, rules=tuple(rules)))
+        self._access.changed()
+
+    def remember_rules(self) -> None:
+        """Know from now on that the log may have rules, also when there are none any more."""
+        if not self.policy.remembered:
+            self._take(replace(self.policy, remembered=True))
+            self._access.changed()
+
+    # -- kinds of callers --------------------------------------------------------------------------
+
+    def sight(self, caller: Caller) -> Sight | None:
+        """Return what a caller may do and see; None if there is no more to it than its grants."""
+        if not self.active or caller.door == "server":
+            return None
+        if caller in self._known:
+            return self._known[caller]
+        if len(self._known) >= SIGHTS_MAX:
+            self._known.clear()
+        sight = self.sight_of(caller)
+        known = self._known[caller] = None if sight.admin else sight
+        return known
+
+    def sight_of(self, caller: Caller) -> Sight:
+        """Return the same of anybody."""
+        kind: Kind = (
+            caller.roles & self._roles,
+            caller.grants,
+            caller.user if caller.user in self._users else None,
+            *(_told_apart(fact_of(caller, path)) for path in self._paths),
+        )
+        sight = self._sights.get(kind)
+        if sight is None:
+            while len(self._sights) >= SIGHTS_MAX:
+                self._sights.popitem(last=False)
+            subject = Subject(
+                caller.user, caller.roles, caller.grants, lambda path: fact_of(caller, path)
+            )
+            sight = Sight(self.policy, subject, self._contents, self._current)
+            self._sights[kind] = sight
+        return sight
+
+    def _current(self, topic: str) -> Record | None:
+        """Return a record if memory knows it."""
+        record = self._reader.peek(topic)
+        return None if isinstance(record, Unknown) else record
+
+    def of_table(self, caller: Caller, table: Table | None) -> TableSight | None:
+        """Return what a caller sees of a table; None if that is all of it."""
+        if not self.active or table is None:
+            return None
+        sight = self.sight(caller)
+        return sight.table(table) if sight is not None else None
+
+    def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
+        """Return why a caller may not do something, which is told (FEATURES L9)."""
+        if caller.user == ANONYMOUS:
+            words = f"an anonymous caller may not {verb} {topic!r}; sign in"
+            error = Error(Code.UNAUTHENTICATED, words)
+        else:
+            error = Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
+        self._hooks.refused(caller, verb, topic, error)
+        return error
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def decide(self, caller: Caller, action: str, topic: str) -> Decision:
+        """Answer a question about a topic or a filter, and say what decided it."""
+        sight = self.sight_of(caller)
+        if sight.admin:
+            return _ADMIN
+        asked = "read" if action == "subscribe" else action
+        if topic.startswith(PRIVATE) and not self._may(caller, asked, topic):
+            return _PRIVATE
+        return sight.decide_filter(topic, action)
+
+    def _may(self, caller: Caller, action: str, topic: str) -> bool:
+        if topic.startswith(PRIVATE) and not caller.grants.administer:
+            return action == "read" and topic == f"{PRIVATE[0]}/{caller.user}"
+        sight = self.sight(caller)
+        if sight is not None:
+            return sight.lets(action, topic)
+        grants = caller.grants
+        if action in {"read", "subscribe"}:
+            return grants.read
+        return grants.administer if action == "administer" else grants.write
+
+    def check_read(self, topic: str, caller: Caller) -> None:
+        """Raise DENIED or UNAUTHENTICATED unless the caller may be given what is at a topic."""
+        said = self.active or topic.startswith(_SERVER_S)  # anything but grants
+        if not (self._may(caller, "read", topic) if said else caller.grants.read):
+            raise self._refused(caller, "read", topic)
+
+    def check_table(self, table: Table, caller: Caller) -> None:
+        """Raise likewise unless it may be given any of a table's records."""
+        sight, path = self.sight(caller), table.path or table.name
+        if sight is None:
+            self.check_read(path, caller)
+            return
+        of_table = sight.table(table)
+        everything = f"{table.path}/#" if table.path else "#"
+        nothing = of_table is not None and of_table.read is False
+        if nothing or not sight.decide_filter(everything, "read").allowed:
+            raise self._refused(caller, "read", path)
+
+    def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise likewise unless it may be given anything that a filter selects."""
+        sight = self.sight(caller)
+        allowed = caller.grants.read if sight is None else sight.decide_filter(topics.text).allowed
+        if topics.text.startswith(PRIVATE):
+            named = topics.exact or caller.grants.administer  # a user may be called '+'
+            allowed = named and self._may(caller, "read", topics.text)
+        if not allowed:
+            raise self._refused(caller, "read", topics.text)
+
+    def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:
+        """Raise likewise unless the caller may write at this topic."""
+        system = topic[0] == "$"
+        if system and topic.startswith(DELAYED_PREFIX):
+            _, topic = split_delayed(topic)  # whoever may write a topic may do it later
+            system = topic[0] == "$"
+            if topic.startswith(PRIVATE):  # what waits is kept as it came: a password would be too
+                raise Error(Code.DENIED, f"{topic!r} is written at once or not at all")
+        if not system or caller.door == "server":
+            action = "publish" if kind == MESSAGE else "write"
+            said = system or self.active
+            if not (self._may(caller, action, topic) if said else caller.grants.write):
+                raise self._refused(caller, "write", topic)
+            return
+        if not caller.grants.write and not self.active:
+            raise self._refused(caller, "write", topic)
+        if topic.startswith(BROUGHT):
+            return
+        if not topic.startswith(ADMINISTERED):
+            words = (
+                f"{topic!r} is the server's own: topics with $ cannot be written, except for "
+                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due"
+            )
+            error = Error(Code.DENIED, words)
+            self._hooks.refused(caller, "write", topic, error)
+            raise error
+        self.check_administer(topic, caller)
+
+    def check_index(self, caller: Caller) -> None:
+        """Raise unless the caller may read anything at all."""
+        sight = self.sight(caller)
+        if not (caller.grants.read if sight is None else sight.decide_filter("#", "read").allowed):
+            raise self._refused(caller, "read", "/")
+
+    def check_writer(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may write anything at or below a topic: a body will tell what."""
+        sight = self.sight(caller) if self.active else None
+        if sight is None or topic[:1] == "$":
+            self.check_write(topic or "/", caller)
+        elif not sight.writes_below(topic):
+            raise self._refused(caller, "write", topic or "/")
+
+    def check_administer(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may end what others have begun, and say who may do what."""
+        if not self._may(caller, "administer", topic):
+            raise self._refused(caller, "administer", topic)
+
+    # -- what is shown -----------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        """Whether anything but grants decides what may be read."""
+        return self.active or self._hooks.reading
+
+    def may_read(self, caller: Caller, topic: str) -> bool:
+        """Tell whether a caller is given what is at a topic, as far as the topic decides."""
+        sight = self.sight(caller)
+        if sight is not None and not sight.lets("read", topic):
+            return False
+        return not self._hooks.reading or self._hooks.may_read(caller, topic)
+
+    def shown(self, caller: Caller, event: Event) -> Event | None:
+        """Return what an event is to a caller: itself, another, or nothing. Hooks are not asked."""
+        sight = self.sight(caller)
+        return event if sight is None else sight.show(event)
+
+    def record(self, caller: Caller, record: Record) -> Record | None:
+        """Return what a record is to a caller. Hooks are not asked."""
+        sight = self.sight(caller)
+        return record if sight is None else sight.show(record, record=True)
+
+    def events(self, caller: Caller, events: Sequence[Event]) -> list[Event]:
+        """Return what several events are to a caller."""
+        if not self.reading:
+            return list(events)
+        seen = [self.shown(caller, event) for event in events]
+        return [event for event in seen if event is not None and self._passes(caller, event)]
+
+    def records(self, caller: Caller, records: Sequence[Record]) -> list[Record]:
+        """Return what several records are to a caller."""
+        if not self.reading:
+            return list(records)
+        seen = [self.record(caller, record) for record in records]
+        return [record for record in seen if record is not None and self._passes(caller, record)]
+
+    def takes(self, caller: Caller, event: Event) -> bool:
+        """Tell whether an event is anything to a caller."""
+        seen = self.shown(caller, event)
+        return seen is not None and self._passes(caller, seen)
+
+    def _passes(self, caller: Caller, event: Event) -> bool:
+        return not self._hooks.reading or self._hooks.may_see(caller, event)
+
+    def may_publish(self, caller: Caller, topic: str) -> bool:
+        """Tell whether a caller may send a message to a topic that no table declares."""
+        return caller.grants.write if not self.active else self._may(caller, "publish", topic)
+
+    def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:
+        """Return a query that selects only what a caller sees; None where that is nothing."""
+        sight = self.of_table(caller, table)
+        return query if sight is None else sight.narrowed(query)
+
+    def sifts(self, caller: Caller, table: Table) -> bool:
+        """Tell whether each of a table's topics has to be asked about."""
+        if self._hooks.reading:
+            return True
+        sight = self.sight(caller)
+        return sight is not None and sight.mixed(table)
+
+
+def _told_apart(value: object) -> str:
+    return repr(value)  # 1, 1.0 and true are equal as keys, and not to rules

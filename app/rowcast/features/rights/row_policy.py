@@ -1,0 +1,347 @@
+"""What one kind of caller may see of one table, and write: its records, and parts of them.
+
+A record that it may not see is to it as one that is not there. So an event means to it what it does
+to what it sees: a record that comes into sight is a put, one that leaves it is a deletion, and of
+the deletion of what it never saw it hears nothing (FEATURES L13). For that, the events of tables
+whose rules look at the record know what was before them (``befores.py``).
+
+It is made of bound rules alone and keeps no state; what it makes of an event is kept with that.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, cast
+
+from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
+from rowcast.core.masks import masked
+from rowcast.core.queries import Condition, Group, Query
+from rowcast.core.right_limits import SHOWN_COPIES_MAX
+from rowcast.core.row_rules import Bound, Facts, bind, bound_holds, join
+from rowcast.core.tables import Table
+from rowcast.core.values import parse_id
+from rowcast.features.rights.before_image import UNSURE, before_of
+from rowcast.features.rights.decision import Decision
+from rowcast.kernel.transcoder import Contents
+
+LEFT_OUT: Final = ""
+"""The mask of what is not there at all."""
+
+_SEEN: Final = object()
+_COPIES: Final = object()
+_ITSELF: Final = object()
+"""Stands for the event that it is kept with, which must not hold itself."""
+
+Values = Mapping[str, object]
+Grade = tuple[tuple[str, str], ...]
+"""Which attributes of a record are not shown as they are, and how instead."""
+
+
+class TableSight:
+    """One table, for one kind of caller."""
+
+    __slots__ = (
+        "_contents",
+        "_fields",
+        "_masking",
+        "_name",
+        "_only",
+        "_out",
+        "_reading",
+        "_table",
+        "_write_only",
+        "_write_out",
+        "_writes",
+        "_written",
+        "read",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        table: Table,
+        roles: frozenset[str],
+        facts: Facts,
+        contents: Contents,
+        out: Mapping[bool, frozenset[str]],
+        only: Mapping[bool, frozenset[str] | None],
+    ) -> None:
+        """``out`` and ``only`` are what topic rules say of attributes; True: of writing them."""
+        self._table = table
+        self._contents = contents
+
+        def bound(clauses: tuple[Clause, ...]) -> list[tuple[Bound, dict[str, str]]]:
+            if not rules_reading(clauses):
+                return [(True, {})]
+            found = [(bind(rule, facts), one) for rule, one in read_rules(clauses, roles)]
+            return [(rule, dict(one.masks)) for rule, one in found if rule is not False]
+
+        self._reading = [(bind(rule, facts), one) for rule, one in read_rules(table.auth, roles)]
+        self._masking = bound(table.auth)
+        self.read: Bound = join([rule for rule, _ in self._masking], all_of=False)
+        """Which records it sees; False is none."""
+        self._writes = bind(write_rule(table.auth, roles), facts) if table.auth else True
+        guarded = [item for item in table.attributes if item.auth]
+        self._fields = {item.name: bound(item.auth) for item in guarded}
+        self._written = {item.name: bind(write_rule(item.auth, roles), facts) for item in guarded}
+        self._out, self._only = out[False], only[False]
+        self._write_out, self._write_only = out[True], only[True]
+
+    # -- what it comes to --------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether it may write nothing, whatever the record."""
+        return self._writes is False
+
+    @property
+    def guards(self) -> bool:
+        """Whether a write depends on the record, or on which attributes it has."""
+        return not (self.read is True and self._writes is True) or self._partial
+
+    @property
+    def _partial(self) -> bool:
+        """Whether some attributes may be kept from it."""
+        masks = any(masks for _, masks in self._masking)
+        rows = self._out or self._write_out or self._only is not None
+        return bool(masks or self._fields or rows or self._write_only is not None)
+
+    def sees(self, record: Record) -> bool:
+        """Tell whether it may see a record."""
+        return self._holds(self.read, record)
+
+    def _holds(self, bound: Bound, record: Record) -> bool:
+        if isinstance(bound, bool):
+            return bound
+        return bound_holds(bound, self._values(record), self._id(record))
+
+    def _values(self, record: Record) -> Values:
+        """Return a record's attributes; of what has none, nothing is known."""
+        self._contents.structured(record)
+        value = record.decoded
+        return cast("Values", value) if isinstance(value, dict) else {}
+
+    def _id(self, record: Record) -> object:
+        return parse_id(self._table, local_id(self._table, record.topic))
+
+    def explain(self, writing: bool, record: Record | None) -> Decision | None:
+        """Say what decides about a record; None where that is not for the table to say."""
+        name, where = self._table.name, "as it is now"
+        if record is None:
+            return None
+        if not self.sees(record):
+            said = "; ".join(one.text for _, one in self._reading) or "nothing that applies"
+            return Decision(False, f"{name} lets it see by {said}, which does not hold {where}")
+        if writing:
+            if not self._holds(self._writes, record):
+                return Decision(False, f"no @auth of {name} lets it write the record {where}")
+            return Decision(True, f"@auth of {name} lets it write the record {where}")
+        by = next((one.text for rule, one in self._reading if self._holds(rule, record)), "")
+        words = f"{by} of {name} holds {where}" if by else f"{name} lets everybody read it"
+        return Decision(True, words)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def show(self, event: Event) -> Event | None:
+        """Return what an event is to it: itself, another, or nothing."""
+        if event.encodings is None:
+            event.encodings = {}
+        known = event.encodings.get(_SEEN)
+        if isinstance(known, tuple) and known[0] is self and known[1] == event.kind:
+            return event if known[2] is _ITSELF else cast("Event | None", known[2])
+        shown = self._show(event)
+        event.encodings[_SEEN] = self, event.kind, _ITSELF if shown is event else shown
+        return shown
+
+    def record(self, record: Record) -> Record | None:
+        """Return what a record is to it: itself, without some attributes, or nothing."""
+        return self._copy(record, self._grade(record)) if self.sees(record) else None
+
+    def _show(self, event: Event) -> Event | None:
+        before = before_of(event)
+        had = self.read is True or (isinstance(before, Event) and self.sees(before))
+        if event.kind == DELETE:
+            return event if had else None
+        if event.kind == MESSAGE:
+            if isinstance(before, Event):
+                return self._copy(event, self._grade(before)) if had else None
+            seen = before is not UNSURE and self.sees(event)
+            return self._copy(event, self._grade(event)) if seen else None
+        if self.sees(event):
+            shown = self._copy(event, self._grade(event))
+            return shown if had or event.kind != PATCH else shown.changed(kind=PUT)
+        if had and event.kind in {PUT, PATCH}:
+            return event.changed(
+                kind=DELETE, payload=b"", content_type=None, client="", properties=None,
+                expires_at=0.0, retain=True,
+            )  # fmt: skip
+        return None
+
+    def _grade(self, record: Record) -> Grade:
+        """Return which attributes of a record are not shown as they are."""
+        if not self._partial:
+            return ()
+        values, record_id = self._values(record), self._id(record)
+        hidden: dict[str, str] = {}
+        whole = [masks for bound, masks in self._masking if bound_holds(bound, values, record_id)]
+        for name in {name for masks in whole for name in masks}:
+            if all(name in masks for masks in whole):
+                hidden[name] = next(masks[name] for masks in whole)
+        for name, rules in self._fields.items():
+            given = [
+                masks.get(name) for bound, masks in rules if bound_holds(bound, values, record_id)
+            ]
+            if None not in given:
+                hidden[name] = next((mask for mask in given if mask is not None), LEFT_OUT)
+        hidden |= dict.fromkeys(self._out, LEFT_OUT)
+        if self._only is not None:
+            key = self._table.primary_key
+            shown = self._only | {key.name if key is not None else ""}
+            hidden |= dict.fromkeys(values.keys() - shown, LEFT_OUT)
+        return tuple(sorted(hidden.items()))
+
+    def _copy(self, event: Event, grade: Grade) -> Event:
+        """Return an event without what is not shown; equal ones are made once."""
+        if not grade:
+            return event
+        if event.encodings is None:
+            event.encodings = {}
+        made: dict[tuple[str, Grade], Event] = {}
+        copies = cast("dict[tuple[str, Grade], Event]", event.encodings.setdefault(_COPIES, made))
+        copy = copies.get((event.kind, grade))
+        if copy is None:
+            copy = self._contents.rewritten(event, _graded(self._values(event), dict(grade)))
+            if len(copies) >= SHOWN_COPIES_MAX:
+                copies.clear()
+            copies[event.kind, grade] = copy
+        return copy
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    def narrowed(self, query: Query) -> Query | None:
+        """Return a query that selects only what it may see; None where that is nothing.
+
+        Raises INVALID for conditions and orders by what it may not see in every record: by them it
+        could find out what is there.
+        """
+        blind = self._blind()
+        for path in [*_compared(query.where), *(key.path for key in query.sort)]:
+            self._check(path[0], blind)
+        where = join([self.read, True if query.where is None else query.where], all_of=True)
+        if isinstance(where, bool):
+            if not where:
+                return None
+            return query
+        return replace(query, where=where)
+
+    def _check(self, name: str, blind: frozenset[str]) -> None:
+        key, only = self._table.primary_key, self._only
+        named = name in {"$id", key.name if key is not None else "$id"}
+        if name in blind or (only is not None and name not in only and not named):
+            raise Error(
+                Code.INVALID,
+                f"{self._table.name} has no attribute {name!r} that you may compare or sort by",
+            )
+
+    def _blind(self) -> frozenset[str]:
+        """Return which attributes it may not see in every record as they are."""
+        found = set(self._out)
+        for name in {name for _, masks in self._masking for name in masks}:
+            if not any(bound is True and name not in masks for bound, masks in self._masking):
+                found.add(name)
+        for name, rules in self._fields.items():
+            if not any(bound is True and name not in masks for bound, masks in rules):
+                found.add(name)
+        return frozenset(found)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def seen(self, record: Record | None) -> Record | None:
+        """Return a record as conditions may know it."""
+        return record if record is not None and self.sees(record) else None
+
+    def check_old(self, kind: str, topic: str, record: Record | None) -> None:
+        """Raise NOT_FOUND or DENIED unless it may change what is there.
+
+        To delete or patch what it does not see is as to do so where nothing is.
+        """
+        if self.seen(record) is None:
+            if kind in {DELETE, PATCH} and self.read is not True:
+                raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+            if record is not None:
+                raise _denied(topic)
+        if record is not None and not self._holds(self._writes, record):
+            raise _denied(topic)
+
+    def check_new(self, event: Event, sent: object, record: Record | None) -> object | None:
+        """Return the value to be written in place of an event's, None if it may stay.
+
+        ``sent`` is what the writer sent. What it may not change stays as it was. Raises DENIED.
+        """
+        if event.kind == DELETE:
+            return None
+        values: Values = self._values(event)
+        new: object | None = None
+        if self._partial:
+            kept = self._unwritable(record if record is not None else event, values)
+            for name in sorted(kept):
+                if isinstance(sent, dict) and name in sent:
+                    raise Error(
+                        Code.DENIED, f"you may not write the attribute {name!r} of {event.topic!r}"
+                    )
+            old = self._values(record) if record is not None else {}
+            stays = {name: old[name] for name in kept if name in old}
+            if event.kind == PUT and stays:
+                new = values = {**values, **stays}
+        if (event.kind != MESSAGE or record is None) and not self._may_be(values, event):
+            raise _denied(event.topic)
+        return new
+
+    def _may_be(self, values: Values, event: Event) -> bool:
+        """Tell whether it may make a record be so: see and write it."""
+        record_id = self._id(event)
+        return all(bound_holds(bound, values, record_id) for bound in (self.read, self._writes))
+
+    def _unwritable(self, record: Record, sent: Values) -> set[str]:
+        """Return the attributes that it may not write: said so, or not shown to it as they are."""
+        values, record_id = self._values(record), self._id(record)
+        out = {name for name, _ in self._grade(record)} | self._write_out
+        for name, bound in self._written.items():
+            if any(clause.write is not None for clause in _auth_of(self._table, name)):
+                out.discard(name)
+                if not bound_holds(bound, values, record_id):
+                    out.add(name)
+        if self._write_only is not None:
+            key = self._table.primary_key
+            out |= (values.keys() | sent.keys()) - self._write_only
+            out.discard(key.name if key is not None else "")
+        return out
+
+
+def _auth_of(table: Table, name: str) -> tuple[Clause, ...]:
+    attribute = table.attribute(name)
+    return attribute.auth if attribute is not None else ()
+
+
+def _graded(values: Values, grade: Mapping[str, str]) -> dict[str, object]:
+    shown: dict[str, object] = {}
+    for name, value in values.items():
+        mask = grade.get(name)
+        if mask is None:
+            shown[name] = value
+        elif mask != LEFT_OUT:
+            shown[name] = masked(value, mask)
+    return shown
+
+
+def _compared(where: Condition | Group | None) -> Iterable[tuple[str, ...]]:
+    """Give the paths that conditions compare."""
+    if isinstance(where, Condition):
+        yield where.path
+    elif where is not None:
+        for item in where.items:
+            yield from _compared(item)
+
+
+def _denied(topic: str) -> Error:
+    return Error(Code.DENIED, f"you may not write {topic!r}")

@@ -1,0 +1,175 @@
+"""Rows of ``$SYS/rules``: the topic rules, which administrators change while the server runs (L10).
+
+    PUT    $SYS/rules/guests {"filter": "home/#", "effect": "deny", "actions": ["write"],
+                              "roles": ["guest"]}
+    PATCH  $SYS/rules/guests {"roles": ["guest", "visitor"]}
+    GET    $SYS/rules/       all of them
+    DELETE $SYS/rules/guests
+
+A row is a record of the log like any other, so who changed it, and when, is known, and whoever may
+administer can watch. It counts from the turn in which it is written; live readers are judged anew.
+That there were rules is a fact: the log has them still when the last one is gone.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import answer, project
+from rowcast.core.events import DELETE, PUT, Record
+from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
+from rowcast.core.queries import Query
+from rowcast.core.right_limits import RULE_ROWS_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.core.values import merge_patch
+from rowcast.features.rights.topic_rules import TopicRule, rule_of
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.write import Receipt
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+PATH: Final = "$SYS/rules"
+OWNER: Final = "rules/"
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+
+Facts = Mapping[str, object]
+
+
+class RuleTable:
+    """The rows of one engine, as they are on disk and as they count."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self.rows: dict[str, Facts] = {}
+        self._rules: dict[str, TopicRule] = {}
+
+    async def load(self, facts: Sequence[object] = ()) -> None:
+        """Read the rows that an earlier run kept; raises INVALID for one that says nothing.
+
+        ``facts`` are those of the owner OWNER.
+        """
+        topics, after, more = TopicFilter(f"{PATH}/+"), "", True
+        while more:
+            page = await self._engine.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
+            for record in page.records:
+                self._take(record)
+                after = record.topic
+            more = page.more and bool(page.records)
+        if facts:
+            self._engine.rights.remember_rules()
+        if self._rules:
+            self.remember()
+            self._engine.rights.replace(tuple(self._rules.values()))
+
+    def remember(self) -> None:
+        """Let nobody else see rules from now on, before the first one is told of."""
+        if not self._engine.rights.policy.remembered:
+            self._engine.committer.keep((Change(OWNER, "remembered", b"1"),))
+            self._engine.rights.remember_rules()
+
+    def _take(self, record: Record) -> None:
+        name = record.topic.removeprefix(f"{PATH}/")
+        value = self._engine.contents.value(record)
+        try:
+            rule = rule_of(name, value)
+        except Error as error:
+            raise Error(Code.INVALID, f"{record.topic}: {error.message}") from None
+        self._keep(name, rule, value)
+
+    def _keep(self, name: str, rule: TopicRule, value: object) -> None:
+        self._rules[name] = rule
+        self.rows[name] = value if isinstance(value, Mapping) else {}
+
+    def judge(self, name: str, value: object) -> TopicRule:
+        """Read a row that is about to be written; raises INVALID, TOO_LARGE."""
+        if _NAME.fullmatch(name) is None:
+            raise Error(
+                Code.INVALID,
+                f"{name[:100]!r} is no name of a rule: letters, digits, '_', '.' and '-', at most "
+                "80 of them",
+            )
+        if name not in self._rules and len(self._rules) >= RULE_ROWS_MAX:
+            raise Error(Code.TOO_LARGE, f"there are {RULE_ROWS_MAX} rules already; join some")
+        return rule_of(name, value)
+
+    def put(self, name: str, rule: TopicRule, value: object) -> None:
+        """Have a rule count that is on disk."""
+        self._keep(name, rule, value)
+        self._engine.rights.replace(tuple(self._rules.values()))
+
+    def remove(self, name: str) -> None:
+        """Have a rule count no more."""
+        self.rows.pop(name, None)
+        if self._rules.pop(name, None) is not None:
+            self._engine.rights.replace(tuple(self._rules.values()))
+
+
+def rule_rows(table: RuleTable) -> type[Resource]:
+    """Return the resource class that reads and changes the rules."""
+
+    class RuleRows(Resource):
+        """One row for each rule."""
+
+        path = PATH
+
+        async def get(self, query: Query | None = None) -> object:
+            """Return one rule, or those that a query selects."""
+            self.engine.authorise_read(self.topic, self.caller)
+            query = query or Query(limit=SYSTEM_ROWS_MAX)
+            rows = {name: {"id": name, **row} for name, row in table.rows.items()}
+            if self.id:
+                row = rows.get(self.id)
+                return None if row is None else project(query.select, row, self.id)
+            found = answer(query, rows.items()).rows
+            return [project(query.select, row, name) for name, row in found]
+
+        async def put(self, value: object) -> None:
+            """Make or replace a rule."""
+            facts = {key: item for key, item in _map(value).items() if key != "id"}
+            rule = table.judge(self.id, facts)
+            table.remember()
+            self.receipt = await self._keep(PUT, facts)
+            table.put(self.id, rule, facts)
+
+        async def patch(self, value: object) -> None:
+            """Change parts of a rule."""
+            known = table.rows.get(self.id)
+            if known is None:
+                raise _nothing(self.id)
+            await self.put(merge_patch(dict(known), value))
+
+        async def delete(self) -> None:
+            """Forget a rule."""
+            if self.id not in table.rows:
+                raise _nothing(self.id)
+            self.receipt = await self._keep(DELETE, None)
+            table.remove(self.id)
+
+        async def post(self, value: object) -> object:  # noqa: ARG002 - whatever it is
+            """Refuse: a rule has a name that says what it is for."""
+            raise Error(Code.NOT_ALLOWED, f"PUT a rule at its name, such as /{PATH}/guests")
+
+        async def publish(self, message: object) -> object:  # noqa: ARG002 - whatever it is
+            """Refuse: nothing is said at a rule but what it is."""
+            raise Error(Code.NOT_ALLOWED, "a rule is written with retain set, or by PUT")
+
+        async def _keep(self, kind: str, value: object) -> Receipt:
+            engine = self.engine
+            sent = self.sent.changed(client=self.caller.user) if self.sent is not None else None
+            return await engine.write_value(self.topic, kind, value, SERVER, sent, self.condition)
+
+    return RuleRows
+
+
+def _map(value: object) -> Facts:
+    if not isinstance(value, Mapping):
+        raise Error(Code.INVALID, 'a rule is a map, such as {"filter": "home/#", "actions": []}')
+    return value
+
+
+def _nothing(name: str) -> Error:
+    return Error(Code.NOT_FOUND, f"there is no rule {name!r}")

@@ -1,0 +1,1 @@
+"""Schedules: functions in ``resources/`` that are called at the multiples of a period."""

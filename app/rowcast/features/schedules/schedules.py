@@ -1,0 +1,138 @@
+"""Schedules: functions in ``resources/`` that are called by the clock (FEATURES H32).
+
+The times of a schedule are the multiples of its period since 1970 (UTC): a restart does not shift
+them, and each has a number. The number of the last one that was done is a fact, so a time that
+passed while the server was away is made up for, once, and none is done twice. A server is one
+process; there are no workers that could do the same work besides.
+
+What a call writes with a client of the process carries the mark of a producer (``producers.py``):
+the schedule, its number, and which write of that call it is. So a call that was cut off by a kill,
+and comes again, repeats its writes without a second effect.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.limits import SCHEDULE_LOOK_SECONDS_MAX, SCHEDULES_MAX
+from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.schedules")
+
+OWNER: Final = "schedule"
+"""The owner of the facts that say what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A function and its period."""
+
+    name: str
+    seconds: float
+    call: Callable[[], object]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a schedule: which one, and how many writes it made so far."""
+
+    schedule: str
+    number: int
+    writes: int = 0
+
+
+CALL: ContextVar[Call | None] = ContextVar("rowcast schedule", default=None)
+"""The call of a schedule that is being carried out."""
+
+
+def mark_if_called(event: Event) -> None:
+    """Give what a schedule writes the mark of its call; it must write the same when it repeats."""
+    call = CALL.get()
+    if call is not None:
+        call.writes += 1
+        put_mark(event, f"schedule {call.schedule}:{call.number}:{call.writes}")
+
+
+def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
+    """Add one; raises CONFLICT for a second one of its name, TOO_LARGE for too many."""
+    if any(other.name == schedule.name for other in schedules):
+        raise Error(
+            Code.CONFLICT,
+            f"two schedules are called {schedule.name!r}; give one of the functions another name",
+        )
+    if len(schedules) >= SCHEDULES_MAX:
+        raise Error(Code.TOO_LARGE, f"there are {SCHEDULES_MAX} schedules already; let one do more")
+    schedules.append(schedule)
+
+
+class Schedules:
+    """All schedules of one server."""
+
+    def __init__(self, engine: "Engine", schedules: Sequence[Schedule], now: WallClock) -> None:
+        self._engine = engine
+        self._schedules = schedules
+        self._now = now
+        self._begun: dict[str, int] = {}
+        """The number of each one's newest call."""
+        self.running: dict[str, asyncio.Task[None]] = {}
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Take up what was done before a restart; ``facts`` are those of the owner."""
+        for owner, name, value in facts:
+            if owner == OWNER:
+                self._begun[name] = int.from_bytes(value, "big")
+
+    async def run(self) -> None:
+        """Call what is due until cancelled."""
+        try:
+            while self._schedules:  # noqa: ASYNC110 - nothing tells of a clock
+                await asyncio.sleep(min(self.look(), SCHEDULE_LOOK_SECONDS_MAX))
+        finally:
+            for task in self.running.values():
+                task.cancel()
+            await asyncio.gather(*self.running.values(), return_exceptions=True)
+
+    def look(self) -> float:
+        """Begin what is due; return in how many seconds the next is."""
+        now, waits = self._now(), []
+        for schedule in self._schedules:
+            number, passed = divmod(now, schedule.seconds)
+            waits.append(schedule.seconds - passed)
+            self._look_at(schedule, int(number))
+        return min(waits)
+
+    def _look_at(self, schedule: Schedule, number: int) -> None:
+        known = self._begun.get(schedule.name)
+        if known is None:  # it is new: its first time is the next one
+            self._begun[schedule.name] = number
+            self._keep(schedule, number)
+        elif number > known and schedule.name not in self.running:
+            self._begun[schedule.name] = number
+            task = asyncio.create_task(self._do(schedule, number))
+            self.running[schedule.name] = task
+
+    async def _do(self, schedule: Schedule, number: int) -> None:
+        CALL.set(Call(schedule.name, number))  # this task's own
+        try:
+            result = schedule.call()
+            if inspect.isawaitable(result):
+                await result
+        except Exception:
+            log.exception("the schedule %s failed; it is called again in time", schedule.name)
+        finally:
+            del self.running[schedule.name]
+        self._keep(schedule, number)
+
+    def _keep(self, schedule: Schedule, number: int) -> None:
+        self._engine.committer.keep((Change(OWNER, schedule.name, number.to_bytes(8, "big")),))

@@ -1,0 +1,150 @@
+"""The table of all groups, and their states on disk.
+
+A durable group's state is a fact beside the log, written behind like that of a session: within
+GROUP_SAVE_SECONDS, and with whatever must not be saved without it (``changes``). A kill of the
+server repeats what was dealt since, and loses none of it. What a state is, the group knows; when a
+group is made and ends, its members say.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rowcast.bus.durable import Durable
+from rowcast.core.errors import Error
+from rowcast.core.limits import GROUP_SAVE_SECONDS
+from rowcast.core.topics import TopicFilter
+from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.features.undeclared_topics.row_views import Views
+from rowcast.kernel.reader import Reader
+from rowcast.store.store import Change
+
+log = logging.getLogger("rowcast.groups")
+
+OWNER = "group/"
+"""What the owners of all groups' facts begin with: ``group/<name>/<filter>``."""
+STATE = "state"
+
+Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
+"""Makes changes durable, and tells when that is so."""
+
+
+class Groups:
+    """All groups, by name and filter: the same name with another filter is another group."""
+
+    def __init__(self, reader: Reader, views: Views, keep: Keep, durable: Durable) -> None:
+        self._reader = reader
+        self._views = views
+        self._keep = keep
+        self._durable = durable
+        self._logged: set[Group] = set()
+        """Durable groups: what their filters select is logged."""
+        self._groups: dict[tuple[str, str], Group] = {}
+        self._unsaved: dict[Group, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(list(self._groups.values()))
+
+    def find(self, name: str, text: str) -> Group | None:
+        """Return the group of a name and a filter, if there is one."""
+        return self._groups.get((name, text))
+
+    def group(self, name: str, topics: TopicFilter) -> Group:
+        """Return the group of a name and a filter, a new one if there is none."""
+        key = name, topics.text
+        if key not in self._groups:
+            self._groups[key] = Group(name, topics, self._reader, self._views, self._changed)
+        return self._groups[key]
+
+    def _changed(self, group: Group) -> None:
+        """Follow a group: what is logged for it, what is saved soon, and whether it is at all."""
+        if group.durable and group not in self._logged:
+            self._logged.add(group)
+            self._durable.add(group.topics)
+        elif group in self._logged and not group.durable:
+            self._logged.discard(group)
+            self._durable.remove(group.topics)
+        key = group.name, group.topics.text
+        if group.ended and self._groups.get(key) is group:
+            del self._groups[key]
+        if group.durable or group.saved is not None:
+            self._unsaved[group] = None
+            if self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(GROUP_SAVE_SECONDS, self.save)
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Make durable now what changed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        groups = list(self._unsaved)
+        changes = self.changes(groups)
+        if changes:
+            self._keep(changes, lambda error: self._ended(groups, error))
+
+    def changes(self, groups: Iterable[Group]) -> list[Change]:
+        """Return what is to be written so that the disk knows the states of these groups.
+
+        Whoever asked says with ``failed`` if it was not written.
+        """
+        changes: list[Change] = []
+        for group in groups:
+            self._unsaved.pop(group, None)
+            group.changed = False
+            owner = f"{OWNER}{group.name}/{group.topics.text}"
+            state = group.state() if group.durable else None
+            if state is not None and state != group.saved:
+                changes.append(Change(owner, STATE, state))
+            elif state is None and group.saved is not None and not self._replaced(group):
+                changes.append(Change(owner, "", None))
+            group.saved = state
+        return changes
+
+    def _replaced(self, group: Group) -> bool:
+        """Tell whether another group has taken a group's place, and its facts on disk."""
+        other = self._groups.get((group.name, group.topics.text))
+        return other is not None and other is not group and other.durable
+
+    def failed(self, groups: Iterable[Group]) -> None:
+        """Hear that what ``changes`` returned was not written: it is tried again."""
+        for group in groups:
+            group.saved = b""  # whatever is on disk is written over
+            self._changed(group)
+
+    def _ended(self, groups: list[Group], error: Error | None) -> None:
+        if error is not None:
+            log.warning("the states of %d groups are not saved: %s", len(groups), error.message)
+            self.failed(groups)
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Go on with the groups of an earlier run; their members follow, then ``clean``."""
+        for owner, fact, state in facts:
+            try:
+                self._restore(owner, fact, state)
+            except Exception as problem:  # noqa: BLE001 - whatever it is, the server starts
+                log.warning("the fact %r of %r is left out: %r", fact, owner, problem)
+
+    def _restore(self, owner: str, fact: str, state: bytes) -> None:
+        if fact != STATE:
+            log.warning("the fact %r of %r is of no known kind", fact, owner)
+            return
+        name, _, text = owner.removeprefix(OWNER).partition("/")
+        group = self.group(name, TopicFilter(text))
+        group.saved = state
+        group.restore(state)
+
+    def clean(self) -> None:
+        """Forget the groups in which nobody is."""
+        for group in self:
+            if group.ended:
+                self._changed(group)
+
+    def stop(self) -> None:
+        """Let every group deal no more, and save what changed."""
+        for group in self:
+            group.stop()
+        self.save()

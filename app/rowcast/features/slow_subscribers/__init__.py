@@ -1,0 +1,1 @@
+"""Slow subscribers: who is given events later than it should be."""

@@ -1,0 +1,303 @@
+"""Rows: events of undeclared topics as their topic's table shows them (FEATURES F1, F3).
+
+A topic table is a view, never a copy: a row is made of an event of the log when somebody reads it,
+once for each event, and shared by all who do. A row is itself an event, at ``mqtt_home/<id>``, so
+every door writes it as it writes any record. ``mqtt_sys_metrics`` is the same, of the current
+records below ``$SYS/`` and keyed by topic.
+
+It knows events and filters only: who watches rows is in ``row_views.py``, how a page of them is
+read in ``row_reads.py``.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from rowcast.codecs import JSON, decode, encode
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topic_tables import (
+    DATABASE,
+    METRICS,
+    Branch,
+    TopicTable,
+    message_id,
+    row_table,
+)
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.transcoder import Contents, text_or_bytes
+
+SYSTEM: Final = Branch("$SYS")
+"""Where the server tells of itself."""
+
+PAYLOAD: Final = "payload"
+"""The column that holds what was said."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CONTENTS: Final = Contents({})
+"""Of undeclared topics, which have no shapes."""
+
+
+class Row(Event):
+    """An event as a row of its topic's table."""
+
+    __slots__ = ("about", "leads")
+
+    def __init__(self, topic: str, kind: str, payload: bytes, about: Event) -> None:
+        super().__init__(topic, kind, payload, JSON, about.qos, retain=True)
+        self.client, self.seq, self.version = about.client, about.seq, about.version
+        self.about = about.topic
+        """The topic that it is about: who may not read that may not read the row."""
+        self.leads = False
+        """Whether the same reader is handed the event itself next, and the position with that."""
+
+    def changed(self, **facts: object) -> Event:
+        """Return a copy with other facts, which is still about the same topic."""
+        copy = super().changed(**facts)
+        row = Row(copy.topic, copy.kind, copy.payload, copy)
+        for name in Event.__slots__:
+            setattr(row, name, getattr(copy, name))
+        row.about, row.leads = self.about, self.leads
+        return row
+
+
+class View(Protocol):
+    """The rows of one topic table."""
+
+    shape: Shape
+    branch: Branch
+    """What the rows are about."""
+
+    @property
+    def table(self) -> Table:
+        """What the rows look like."""
+
+    def source(self, topics: TopicFilter) -> TopicFilter | None:
+        """Return the filter of the topics that a filter of rows is about; None for no topic."""
+
+    def outline(self, event: Event) -> dict[str, object]:
+        """Return an event's row without what must be decoded."""
+
+    def value(self, event: Event) -> dict[str, object]:
+        """Return an event's row as a value."""
+
+    def topic(self, event: Event) -> str:
+        """Return the topic of an event's row."""
+
+    def kind(self, _event: Event, /) -> str:
+        """Return what an event does to its row."""
+
+    def hint(self) -> str:
+        """Return where to write, because rows cannot be written."""
+
+
+class LogView:
+    """The rows of an ordinary topic table: every event of its branch in the log."""
+
+    def __init__(self, table: TopicTable) -> None:
+        self.branch = table.branch
+        self.shape = Shape(row_table(table))
+        self._prefix = table.name + "/"
+
+    @property
+    def table(self) -> Table:
+        """What the rows look like."""
+        return self.shape.table
+
+    def source(self, topics: TopicFilter) -> TopicFilter | None:
+        """Return the branch's filter, if a row can be meant: ids have no levels."""
+        below = topics.levels[2:]
+        return self.branch.topics if below in {(), ("#",)} else None
+
+    def outline(self, event: Event) -> dict[str, object]:
+        """Return the columns of an event, of which the payload is still empty."""
+        return {
+            "id": message_id(event.version, event.seq),
+            "topic": event.topic,
+            PAYLOAD: None,
+            "qos": event.qos,
+            "retain": event.retain,
+            "timestamp": time_of(event.version),
+            "client_id": event.client or None,
+        }
+
+    def value(self, event: Event) -> dict[str, object]:
+        """Return the seven columns of an event."""
+        return self.outline(event) | {PAYLOAD: _CONTENTS.value(event)}
+
+    def topic(self, event: Event) -> str:
+        """Return the topic of an event's row."""
+        return self._prefix + message_id(event.version, event.seq)
+
+    def kind(self, _event: Event) -> str:
+        """Return that every event is a new row, also one that ends a retained value."""
+        return PUT
+
+    def hint(self) -> str:
+        """Return where to write instead."""
+        level = self.branch.level
+        where = "a topic without '/'" if level is None else f"a topic such as '{level}/...'"
+        return f"publish to {where}, and the message becomes a row"
+
+
+class MetricsView:
+    """The rows of METRICS: what the server tells of itself, one row for each topic."""
+
+    def __init__(self) -> None:
+        self.branch = SYSTEM
+        columns = (
+            Attribute("id", Type.ID, required=True, primary_key=True),
+            Attribute("topic", Type.STRING, required=True),
+            Attribute("value", Type.ANY),
+            Attribute("timestamp", Type.DATE, required=True),
+        )
+        self.shape = Shape(Table(METRICS, METRICS, columns, DATABASE, sealed=True))
+
+    @property
+    def table(self) -> Table:
+        """What the rows look like."""
+        return self.shape.table
+
+    def source(self, topics: TopicFilter) -> TopicFilter | None:
+        """Return the filter of the server's own topics that a filter of rows names."""
+        first, slash, rest = topics.text.partition("/")[2].partition("/")
+        if first not in {"#", "+", SYSTEM.level}:
+            return None
+        return TopicFilter(f"{SYSTEM.level}/#" if first == "#" else f"{SYSTEM.level}{slash}{rest}")
+
+    def outline(self, event: Event) -> dict[str, object]:
+        """Return the whole row: there are few."""
+        return self.value(event)
+
+    def value(self, event: Event) -> dict[str, object]:
+        """Return the four columns of a record; what is written as a number is one."""
+        return {
+            "id": event.topic,
+            "topic": event.topic,
+            "value": _measured(_CONTENTS.value(event)),
+            "timestamp": time_of(event.version),
+        }
+
+    def topic(self, event: Event) -> str:
+        """Return the topic of a record's row."""
+        return f"{METRICS}/{event.topic}"
+
+    def kind(self, event: Event) -> str:
+        """Return what an event does to its record: that is what the row is."""
+        return event.kind
+
+    def hint(self) -> str:
+        """Return why there is nothing to write."""
+        return "it is what the server tells of itself"
+
+
+def row_of(view: View, event: Event, *, leads: bool = False) -> Row:
+    """Return an event as a row; made once, kept with the event for all readers."""
+    if event.encodings is None:
+        event.encodings = {}
+    key = ("row", view.table.name, leads)
+    row = event.encodings.get(key)
+    if not isinstance(row, Row):
+        row = event.encodings[key] = _made(view, event)
+        row.leads = leads
+    return row
+
+
+def made_of(view: View, event: Event, value: dict[str, object]) -> Row:
+    """Return an event as a row whose value is known."""
+    kind = view.kind(event)
+    row = Row(view.topic(event), kind, b"", event)
+    row.table = view.table
+    if kind != DELETE:
+        row.payload = _payload(view, event, value)
+        row.decoded = value
+    return row
+
+
+def _made(view: View, event: Event) -> Row:
+    return made_of(view, event, view.value(event))
+
+
+def _payload(view: View, event: Event, value: dict[str, object]) -> bytes:
+    """Return a row in JSON; what is too deep to be part of a row is told as text."""
+    try:
+        return encode(view.shape.spell(value, JSON), JSON)
+    except Error:
+        value[PAYLOAD] = text_or_bytes(event)
+        return encode(view.shape.spell(value, JSON), JSON)
+
+
+def time_of(version: int) -> datetime:
+    """Return the time of a version, which is in microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=version)
+
+
+def version_of_time(moment: datetime) -> int:
+    """Return the least version of a time."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _measured(value: object) -> object:
+    """Return the number that a text is, if it is one."""
+    if not isinstance(value, str):
+        return value
+    try:
+        number = decode(value.encode(), JSON)
+    except Error:
+        return value
+    return number if type(number) in {int, float} else value
+
+
+def read_only(view: View) -> Error:
+    """Return the refusal of a write to rows."""
+    return Error(
+        Code.NOT_ALLOWED,
+        f"the rows of {view.table.name} cannot be written: {view.hint()}",
+        allow=["GET", "HEAD", "OPTIONS"],
+    )
+
+
+class RowFilter:
+    """What a filter selects of a view: the part of an interest that wants rows."""
+
+    __slots__ = ("_topics", "_whole", "source", "view")
+
+    def __init__(self, view: View, topics: TopicFilter) -> None:
+        self.view = view
+        self.source = view.source(topics)
+        """What the bus is to offer; None if no row can be meant."""
+        self._topics = topics
+        self._whole = topics.levels[1] in {"+", "#"} and isinstance(view, LogView)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it names one row, ``row_id``."""
+        return self._topics.exact
+
+    @property
+    def row_id(self) -> str:
+        """The id of the row that it names."""
+        return self._topics.text.partition("/")[2]
+
+    def has(self, topic: str) -> bool:
+        """Tell whether an undeclared topic is one that such rows may be about."""
+        source = self.source
+        return source is not None and self.view.branch.has(topic) and source.matches(topic)
+
+    def row(self, event: Event, *, leads: bool = False) -> Row | None:
+        """Return an event's row, if it is one that is selected."""
+        if event.table is not None or not event.seq or not self.has(event.topic):
+            return None
+        if not self._whole and not self._topics.matches(self.view.topic(event)):
+            return None
+        return row_of(self.view, event, leads=leads)
+
+
+def row_again(event: Event, topic: str) -> Event:
+    """Return an event of the log as what it was sent as under a topic: itself, or a row."""
+    if topic in {"", event.topic} or event.table is not None:
+        return event
+    name = topic.partition("/")[0]
+    view: View = MetricsView() if name == METRICS else LogView(TopicTable(name, Branch(None)))
+    return row_of(view, event) if view.topic(event) == topic else event

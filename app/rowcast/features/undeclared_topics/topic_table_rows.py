@@ -1,0 +1,43 @@
+"""Rows of ``$SYS/topic_tables``: which topic tables there are, and what is in each (M11).
+
+A row is made when it is asked for, from what is in memory.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.rows.system_rows import SystemRows, time_text
+
+PATH: Final = "$SYS/topic_tables"
+
+
+def topic_table_rows(tables: TopicTables) -> type[SystemRows]:
+    """Return the resource class that reads the topic tables of an engine."""
+
+    class TopicTableRows(SystemRows):
+        """One row for each topic table."""
+
+        path = PATH
+
+        def names(self) -> Sequence[str]:
+            return [entry.table.name for entry in tables]
+
+        def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
+            entry = tables.named(name)
+            if entry is None:
+                return None
+            figures = tables.figures(entry)
+            return {
+                "name": name,
+                "level": entry.table.branch.level,
+                "subscription_count": tables.subscribers(entry.table.branch),
+                "has_retained": figures.records > 0,
+                "retained": figures.records,
+                "events": figures.events,
+                "bytes": figures.bytes,
+                "stored": entry.defined,
+                "created": time_text(entry.created_at),
+            }
+
+    return TopicTableRows

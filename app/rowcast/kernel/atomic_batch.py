@@ -1,0 +1,160 @@
+"""Writes that stand or fall together (FEATURES B11): all of a batch, or none.
+
+Everything that can be refused before the commit is, for each of them, before the first is
+submitted; what depends on the records is decided by the writer thread, for the group. It knows no
+protocol and no store.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.tables import Table
+from rowcast.features.hooks.hook_pipeline import Passage
+from rowcast.features.idempotency.idempotent_writes import is_marked
+from rowcast.kernel.admission import Admission
+from rowcast.kernel.registry import VERB_OF_KIND, Route
+from rowcast.kernel.write import Done, Group, Outcome, Receipt, resolver
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+
+PLACE: Final = "batch"
+"""The property of an event of a batch: the batch's name, the event's number among those of its
+table, how many these are, and how many all are."""
+
+
+def _place(events: Sequence[Event]) -> None:
+    """Note in each event of a batch where it stands, for those who tell of batches (H28)."""
+    if len(events) < 2:
+        return
+    name, all_of = uuid4().hex[:12], Counter(event.table for event in events)
+    so_far: Counter[Table | None] = Counter()
+    for event in events:
+        so_far[event.table] += 1
+        place = f"{name}/{so_far[event.table]}/{all_of[event.table]}/{len(events)}"
+        event.properties = {**(event.properties or {}), PLACE: place}
+
+
+def place_of(event: Event) -> tuple[str, int, int, int]:
+    """Return where an event stands in its batch; alone: no name, and one of one."""
+    text = (event.properties or {}).get(PLACE)
+    name, _, numbers = str(text or "/1/1/1").partition("/")
+    number, count, span = map(int, numbers.split("/"))
+    return name, number, count, span
+
+
+class Together:
+    """The atomic batches of one engine."""
+
+    def __init__(self, engine: "Engine", admission: Admission, passage: Passage) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._passage = passage
+
+    async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
+        """Write all or none; raises what refuses one of them before the commit."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        dones = self._hear(events, caller, futures)
+        if dones is None:  # it came before
+            return list(await asyncio.gather(*futures))
+        try:
+            await self._carry_out(events, caller, dones)
+        except Error as error:
+            for done in dones:
+                done(error)
+            raise
+        return list(await asyncio.gather(*futures))
+
+    async def _carry_out(
+        self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
+    ) -> None:
+        if self._engine.hooks.writing and caller.door != "server":
+
+            def go_on(became: Sequence[Event | None]) -> None:
+                for event, left, done in zip(events, became, dones, strict=True):
+                    if left is None:
+                        done(Receipt(event))
+                self._submit(became, caller, dones)
+
+            await self._passage.together(events, caller, go_on)
+        else:
+            self._submit(events, caller, dones)
+
+    def _hear(
+        self,
+        events: Sequence[Event],
+        caller: Caller,
+        futures: "Sequence[asyncio.Future[Outcome]]",
+    ) -> list[Done] | None:
+        """Return what is to hear of each write; None if all that are marked came before (M8).
+
+        Then the futures have the receipts, or will. Raises what refuses a mark, and CONFLICT when
+        only some came before: they were not written all or none.
+        """
+        dones: list[Done] = [resolver(future) for future in futures]
+        marked = [index for index, event in enumerate(events) if is_marked(event)]
+        if not marked:
+            return dones
+        heard = [self._engine.producers.hear(events[i], caller, dones[i]) for i in marked]
+        fresh = [done for done in heard if done is not None]
+        refused = [futures[i].result() for i in marked if futures[i].done()]
+        error = next((item for item in refused if isinstance(item, Error)), None)
+        if error is None and 0 < len(fresh) < len(marked):
+            error = _partly_known()
+        if error is not None:
+            for done in fresh:
+                done(error)
+            raise error
+        if not fresh:
+            for event, future in zip(events, futures, strict=True):
+                if not is_marked(event):
+                    future.set_result(Receipt(event, existed=True, repeat=True))
+            return None
+        for index, done in zip(marked, fresh, strict=True):
+            dones[index] = done
+        return dones
+
+    def _submit(
+        self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
+    ) -> None:
+        """Submit a group; None is a write that a hook has dropped."""
+        engine, writes = self._engine, []
+        for event, heard in zip(events, dones, strict=True):
+            if event is None:
+                continue
+            route = engine.registry.route(event.topic)
+            engine.rights.check_write(route.topic, caller, event.kind)
+            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                raise _not_atomic(route, event)
+            done = self._passage.telling(caller, heard)
+            writes.append(self._admission.admit(route, event, caller, done))
+        _place([write.event for write in writes])
+        group = Group(writes)
+        for write in writes:
+            write.group = group
+        if writes:
+            engine.committer.submit(writes)
+
+
+def _partly_known() -> Error:
+    return Error(
+        Code.CONFLICT,
+        "some of these writes came before and some did not, so they cannot be all or none; take "
+        "new numbers",
+    )
+
+
+def _not_atomic(route: Route, event: Event) -> Error:
+    return Error(
+        Code.NOT_ALLOWED,
+        f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which cannot be "
+        "part of an atomic batch; write it alone",
+    )

@@ -1,0 +1,151 @@
+"""The record cache: current records in memory, so that a hot read costs no trip to the disk.
+
+The writer thread puts in what it has committed, before it is announced; readers put in what they
+read, but only when nothing was evicted meanwhile, so an old value can never replace a newer one.
+A look is one dictionary operation, which is atomic in CPython; whoever changes something holds a
+lock, because the bytes are counted too. A deleted record stays as a known absence (None).
+
+What it holds is counted with decoded values, as far as they can be estimated; a large record is
+there as bytes alone, and each reader has a copy of its own, with which what it decodes goes.
+
+What was committed is first the event as it was written; who reads it (``reader.py``) gives it the
+form that the store gives back, once, so that memory and disk never differ by a byte.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from rowcast.core.events import MISSING, PATCH, Record
+from rowcast.core.limits import RECORD_CACHE_RECORDS_MAX
+from rowcast.core.memory_limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_PAYLOAD_BYTES_MAX
+from rowcast.kernel.held_bytes import held_bytes
+
+
+class Unknown:
+    """The type of UNKNOWN: the cache cannot say."""
+
+    __slots__ = ()
+
+
+UNKNOWN: Final = Unknown()
+
+
+class RecordCache:
+    """Topics to their current records; bounded; the oldest written goes first."""
+
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_large",
+        "_lock",
+        "_payload_max",
+        "_records",
+        "_records_max",
+        "_sizes",
+        "_weigh",
+        "_written",
+        "evictions",
+    )
+
+    def __init__(
+        self,
+        records_max: int = RECORD_CACHE_RECORDS_MAX,
+        bytes_max: int = RECORD_CACHE_BYTES_MAX,
+        payload_max: int = RECORD_CACHE_PAYLOAD_BYTES_MAX,
+        weigh: Callable[[Record], int] = held_bytes,
+    ) -> None:
+        self._payload_max = payload_max
+        self._weigh = weigh
+        self._sizes: dict[str, int] = {}
+        self._large: set[str] = set()
+        """Topics of records that are here as bytes alone."""
+        self._records: dict[str, Record | None] = {}
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._written: set[str] = set()
+        self._lock = Lock()
+        self.evictions = 0
+        """Counts what left; a reader that saw it change does not fill."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, topic: str) -> Record | Unknown | None:
+        """Return the current record, None if there is none, UNKNOWN if the store must be asked."""
+        known = self._records.get(topic, UNKNOWN)
+        if topic in self._large and isinstance(known, Record):
+            return known.changed()
+        return known
+
+    def whole(self, topic: str) -> Record | Unknown | None:
+        """Do likewise, for who needs the decoded value: of a large record the store has it."""
+        return UNKNOWN if topic in self._large else self.get(topic)
+
+    def put(self, topic: str, record: Record | None) -> None:
+        """Note what was committed: called by the writer only."""
+        with self._lock:
+            self._forget(topic)  # it goes to the end, as the newest
+            written = record is not None and (record.table is not None or record.kind == PATCH)
+            if written and record is not None and len(record.payload) > self._payload_max:
+                self.evictions += 1  # what the store makes of it, the store is asked
+                return
+            self._keep(topic, record)
+            if written:
+                self._written.add(topic)
+            while len(self._records) > self._records_max or self._bytes > self._bytes_max:
+                self.evictions += 1
+                self._forget(next(iter(self._records)))
+
+    def fill(self, topic: str, record: Record | None, evictions: int) -> None:
+        """Note what was read, unless the writer has been there since ``evictions`` was seen."""
+        with self._lock:
+            if (
+                self.evictions == evictions
+                and topic not in self._records
+                and len(self._records) < self._records_max
+                and self._bytes + self._size(record) <= self._bytes_max
+            ):
+                self._keep(topic, record)
+
+    def as_written(self, topic: str) -> bool:
+        """Tell whether the record is the event that wrote it, not yet in the store's form."""
+        return topic in self._written
+
+    def settle(self, topic: str, written: Record, stored: Record) -> None:
+        """Put the store's form of a record in the place of the event that wrote it."""
+        with self._lock:
+            if self._records.get(topic) is written:
+                self._bytes -= self._sizes.get(topic, 0)
+                self._keep(topic, stored)
+                self._written.discard(topic)
+
+    def clear(self) -> None:
+        """Forget all records: memory is short."""
+        with self._lock:
+            self.evictions += 1
+            for held in (self._records, self._sizes, self._large, self._written):
+                held.clear()
+            self._bytes = 0
+
+    def _keep(self, topic: str, record: Record | None) -> None:
+        size = self._size(record)
+        if record is not None and len(record.payload) > self._payload_max:
+            record = record.changed(decoded=MISSING)
+            self._large.add(topic)
+        self._records[topic] = record
+        self._sizes[topic] = size
+        self._bytes += size
+
+    def _size(self, record: Record | None) -> int:
+        if record is None:
+            return 0
+        large = len(record.payload) > self._payload_max
+        return len(record.payload) if large else self._weigh(record)
+
+    def _forget(self, topic: str) -> None:
+        if self._records.pop(topic, UNKNOWN) is not UNKNOWN:
+            self._bytes -= self._sizes.pop(topic)
+            self._written.discard(topic)
+            self._large.discard(topic)

@@ -1,0 +1,450 @@
+"""The only writer: takes what waits, decides it, makes it durable, announces it, answers.
+
+One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so
+no timer adds latency when idle and no write waits behind more than one commit (group commit).
+Within the writer thread everything that depends on the current record is decided: conditions,
+patches, times set by the server. So they are atomic without locks.
+
+The order is always: durable, then announced, then answered (DESIGN, section 4): no subscriber sees
+what a crash can take back, and no writer is told "stored" before it is.
+
+Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or
+permissions.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import TypeVar
+
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.limits import (
+    COMMIT_BACKLOG_CHANGES_MAX,
+    COMMIT_BACKLOG_EVENTS_HIGH,
+    COMMIT_BACKLOG_EVENTS_MAX,
+    COMMIT_BATCH_EVENTS_MAX,
+    SEQ_RESERVE,
+)
+from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Source
+from rowcast.features.late_writes.write_version import is_stamped, places_of_tombstones, stamp_in
+from rowcast.kernel.batch import Batch, take
+from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
+from rowcast.kernel.cache import RecordCache, Unknown
+from rowcast.kernel.decide import decide_all
+from rowcast.kernel.disk import Disk, size_of
+from rowcast.kernel.fair_batch import FairBatches
+from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
+from rowcast.store.store import Change, Keep, Store
+
+log = logging.getLogger("rowcast.commit")
+
+T = TypeVar("T")
+
+
+class Committer:
+    """The write side of the engine: one queue, one thread, one order."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        cache: RecordCache,
+        clock: HybridClock,
+        executor: Executor,
+        bounds: WriteBounds | None = None,
+    ) -> None:
+        self._bounds = bounds or WriteBounds()
+        self._fair = FairBatches(self._bounds.batch)
+        self._store = store
+        self._bus = bus
+        self._cache = cache
+        self._clock = clock
+        self._executor = executor
+        self._waiting: deque[Write | Keeping] = deque()
+        self._keeping = self._keeping_bytes = 0
+        """Changes of facts that wait or are being written, without those of writes."""
+        self._running: Future[list[Outcome]] | None = None
+        self._scheduled = False
+        self._seq = max(store.head(), store.reserved())
+        self._reserved = self._seq
+        self._relieved: list[Callable[[], None]] = []
+        self._idle: list[asyncio.Future[None]] = []
+        self.pending = InHand(self._bounds)
+        """How many bytes of each caller's writes are not answered yet."""
+        self._waiting_bytes = 0
+        """Of these, how many are not being written."""
+        self._overtaken = False
+        """Whether what waits has versions that are older than some that were written."""
+        self.announced = store.head()
+        """The position up to which everything logged has been offered to the bus."""
+        self.stored = self.announced
+        """The position up to which everything is durable: what a page of the log may tell."""
+        self.told: Callable[[Sequence[Outcome]], None] | None = None
+        """Hears of all writes of a batch, once they are announced; it must not raise."""
+        self.denied: Callable[[Caller, str, str, Error], None] | None = None
+        """Hears of each write that the record, as it was, did not let somebody do."""
+        self.ends: Callable[[float], None] | None = None
+        """Hears, of each record that ends by itself, when that is."""
+        self.prepare: Callable[[Sequence[Event]], None] | None = None
+        """Called on the writer thread with what is committed next; raises nothing."""
+        self.publish = bus.publish
+        """Announces an event that its table does not log; nothing is stored (DESIGN, section 4).
+        It has neither a number nor a version: nobody can ask for it again or compare it."""
+        self._returns = clock.returns
+        self.commits = 0
+        self.failures = 0
+        self.disk = Disk()
+        """Whether the disk has refused what it was given."""
+        self._loop = asyncio.get_running_loop()
+
+    # -- the event loop
+    # ------------------------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        """How much waits for the disk, without what is being written."""
+        return len(self._waiting)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether what can wait should not be written for now."""
+        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or self.pending.crowded
+
+    def when_relieved(self, call: Callable[[], None]) -> None:
+        """Call once, when it is no longer crowded."""
+        self._relieved.append(call)
+
+    def slows(self, caller: Caller) -> bool:
+        """Tell whether a caller should not be read from for now."""
+        return self.pending.slows(caller, crowded=self.crowded)
+
+    async def room(self, caller: Caller) -> None:
+        """Wait until a caller may be read from."""
+        while self.slows(caller):
+            future: asyncio.Future[None] = self._loop.create_future()
+            self.pending.when_room(caller, partial(resolver(future), None))
+            await future
+
+    def submit(self, writes: Sequence[Write], most: int = 0) -> None:
+        """Queue writes; they stay together and in order. Raises BUSY when too many wait.
+
+        ``most`` is how many that may be, for what is one large transaction in any case.
+        """
+        if len(self._waiting) + len(writes) > (most or COMMIT_BACKLOG_EVENTS_MAX):
+            raise Error(
+                Code.BUSY,
+                f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+        pending, total = self.pending, 0
+        for write in writes:
+            write.size = size = len(write.event.payload) + WRITE_BYTES
+            total += size
+        if pending.size + total > self._bounds.client_max and not most:
+            pending.check(writes[0].caller, total)
+        for write in writes:
+            event, caller = write.event, write.caller
+            if write.stamped or (event.properties is not None and is_stamped(event)):
+                self._clock.observe(event.version)
+            elif write.logged:
+                event.version = self._clock.tick()
+            pending[caller] = pending.get(caller, 0) + write.size
+        pending.size += total
+        self._waiting_bytes += total
+        self._waiting.extend(writes)
+        self._schedule()
+
+    def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
+        """Make changes of facts durable, after all that was submitted before; all or none.
+
+        What waits goes to the disk in one transaction with the writes around it. ``done`` hears on
+        the loop, maybe before this returns, None or the Error that kept them off the disk; without
+        it the failure is logged.
+        """
+        keeping = Keeping(changes, done)
+        waiting = self._keeping
+        self._keeping += keeping.weight
+        self._keeping_bytes += keeping.size
+        too_large = self._keeping_bytes > self._bounds.most
+        if waiting and (self._keeping > COMMIT_BACKLOG_CHANGES_MAX or too_large):
+            keeping.error = Error(
+                Code.BUSY,
+                f"{waiting} changes of facts are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+            self._tell([keeping])
+            return
+        self._waiting.append(keeping)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._running is None:
+            self._scheduled = True
+            self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
+
+    def show(self, event: Event, path: str) -> None:
+        """Announce what nobody keeps, to those alone whose filters name the path it is below."""
+        self._bus.show(event, path)
+
+    async def settle(self) -> None:
+        """Wait until nothing waits: everything submitted or to be kept is answered."""
+        while self._waiting or self._running is not None:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    async def durable(self) -> None:
+        """Wait until what was submitted by now is on disk; raises the Error that kept it off."""
+        future: asyncio.Future[Error | None] = self._loop.create_future()
+        self.keep((), resolver(future))
+        error = await future
+        if error is not None:
+            raise error
+
+    def on_writer(self, call: Callable[[], T]) -> "Future[T]":
+        """Have the writer thread do something between two commits."""
+        try:
+            return self._executor.submit(call)
+        except RuntimeError:  # its threads have ended: the server stops
+            refused: Future[T] = Future()
+            refused.set_exception(stopping())
+            return refused
+
+    async def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Forget old events, on the writer thread; return how many."""
+        return await self._loop.run_in_executor(
+            self._executor, self._store.trim, source, keep, now_seconds, limit
+        )
+
+    async def tidy(self, limit: int) -> bool:
+        """Do a step of what the store left for later, on the writer thread; tell if more is."""
+        return await self._loop.run_in_executor(self._executor, self._store.tidy, limit)
+
+    def _take(self) -> Batch:
+        """Return what goes to the disk next: a fair part, where that is not all of it."""
+        most, waiting = self._bounds.batch, self._waiting
+        large = self._waiting_bytes > most
+        if not (large or self._keeping or len(waiting) > COMMIT_BATCH_EVENTS_MAX):
+            batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
+            waiting.clear()
+        elif large and len(self.pending) > 1:
+            batch = self._fair.take(self._waiting, self.pending.values())
+            self._overtaken = True
+        else:
+            batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX, most)
+        if self._overtaken:  # versions rise with the numbers, so that a time is a place in the log
+            for write in batch.writes:
+                if write.logged and not write.stamped and not is_stamped(write.event):
+                    write.event.version = self._clock.tick()
+            self._overtaken = bool(self._waiting)
+        self._waiting_bytes -= batch.size
+        return batch
+
+    def _start(self) -> None:
+        self._scheduled = False
+        batch = self._take()
+        try:
+            self._running = self._executor.submit(self._work, batch)
+        except RuntimeError:  # its threads have ended: the server stops
+            self._refuse(batch)
+            return
+        self._running.add_done_callback(
+            lambda future: self._loop.call_soon_threadsafe(self._finish, batch, future)
+        )
+
+    def _refuse(self, batch: Batch) -> None:
+        """Answer all that waits: nothing will be written any more."""
+        for write in batch.writes:
+            self._answer(write, stopping())
+        for _, keeping in batch.keeps:
+            keeping.error = stopping()
+        self._tell([keeping for _, keeping in batch.keeps])
+        if self._waiting:
+            self._start()
+        else:
+            self._wake(self._idle)
+
+    def _finish(self, batch: Batch, future: "Future[list[Outcome]]") -> None:
+        """Announce and answer, in order; then start the next batch, when this turn ends.
+
+        Not before: the writer would contend for the interpreter with what is announced, and take
+        half a batch, because who is answered now writes again.
+        """
+        self._running = None
+        outcomes = future.result()
+        for write, outcome in zip(batch.writes, outcomes, strict=True):
+            self._answer(write, outcome)
+        if self.told is not None and outcomes:
+            self.told(outcomes)
+        if batch.keeps:
+            self._tell([keeping for _, keeping in batch.keeps])
+        if self._waiting:
+            self._schedule()
+        else:
+            self._wake(self._idle)
+        crowded = self.crowded
+        self.pending.let_go(crowded=crowded)
+        if not crowded and self._relieved:
+            relieved, self._relieved = self._relieved, []
+            for call in relieved:
+                relieve(call)
+
+    @staticmethod
+    def _wake(waiters: list["asyncio.Future[None]"]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
+
+    def _answer(self, write: Write, outcome: Outcome) -> None:
+        if isinstance(outcome, Receipt) and not outcome.late:
+            event = outcome.event
+            self._bus.publish(event)
+            if event.seq:
+                self.announced = event.seq
+                if event.expires_at and self.ends is not None and event.kind in RETAINED:
+                    self.ends(event.expires_at)
+        elif isinstance(outcome, Error) and outcome.code is Code.DENIED and self.denied is not None:
+            self.denied(write.caller, "write", write.event.topic, outcome)
+        pending, size = self.pending, write.size
+        pending.size -= size
+        left = pending[write.caller] - size
+        if left:
+            pending[write.caller] = left
+        else:
+            del pending[write.caller]
+        try:
+            write.done(outcome)
+        except Exception:
+            log.exception("a writer failed to take the outcome of %r", write.event)
+
+    def _tell(self, keeps: Sequence[Keeping]) -> None:
+        """Tell who waits for facts whether they are kept; log once what nobody waits for."""
+        lost: Error | None = None
+        for keeping in keeps:
+            self._keeping -= keeping.weight
+            self._keeping_bytes -= keeping.size
+            if keeping.done is None:
+                lost = lost or keeping.error
+                continue
+            try:
+                keeping.done(keeping.error)
+            except Exception:
+                log.exception("someone failed to hear about %d facts", len(keeping.changes))
+        if lost is not None:
+            log.error("facts were not kept: %s", lost.full)
+
+    # -- the writer thread
+    # ---------------------------------------------------------------------------
+
+    def _work(self, batch: Batch) -> list[Outcome]:
+        """Write a batch; what fails, fails alone where that is possible."""
+        try:
+            return self._transaction(batch)
+        except Error as error:
+            self.failures += 1
+            log.warning("a commit of %d writes failed: %s", len(batch), error.full)
+            if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
+                self.disk.refuses(error.message, batch.content_bytes)
+                return batch.refused(error)
+        except Exception:
+            self.failures += 1
+            log.exception("a commit of %d writes failed; trying them one by one", len(batch))
+        return [outcome for part in batch.parts() for outcome in self._alone(part)]
+
+    def _alone(self, part: Batch) -> list[Outcome]:
+        try:
+            return self._transaction(part)
+        except Error as error:
+            return part.refused(error)
+        except Exception:
+            what = part.writes[0].event if part.writes else "facts alone"
+            log.exception("the write of %r failed", what)
+            refusal = Error(Code.BUSY, "the store could not keep this write; the log says why")
+            return part.refused(refusal)
+
+    def _transaction(self, batch: Batch) -> list[Outcome]:
+        self._return_versions()
+        current = self._current(batch.writes)
+        outcomes: list[Outcome] = []
+        events: list[Event] = []
+        changes: list[Change] = []
+        for writes, keeping in batch.stretches():
+            outcomes += decide_all(writes, current, events, changes, self._next_seq)
+            if keeping is not None:
+                changes += keeping.changes
+        existed = iter(self._write(events, changes) if events or changes else ())
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt) and outcome.event.seq:
+                outcome.existed = next(existed)
+        return outcomes
+
+    def _return_versions(self) -> None:
+        """Have the store forget times of a clock that was wrong, once versions are right again."""
+        returns = self._clock.returns
+        if returns != self._returns:
+            self._store.return_versions(self._clock.last)
+            self._returns = returns
+
+    def _write(self, events: list[Event], changes: list[Change]) -> list[bool]:
+        if events:
+            self._reserve()
+            if self.prepare is not None:
+                self.prepare(events)
+        existed = self._store.commit(events, changes)
+        if events:
+            self.stored = events[-1].seq
+        self.commits += 1
+        if self.disk.refused:
+            self.disk.took(size_of(events, changes))
+        for event in events:
+            if event.kind in RETAINED:
+                self._cache.put(event.topic, None if event.kind == DELETE else event)
+        return existed
+
+    def _current(self, batch: list[Write]) -> Current:
+        """Return the current records of those topics whose writes depend on them."""
+        current = Current(self._store.epoch, self._clock.last, self._clock.ceiling)
+        ask: list[tuple[Table | None, str]] = []
+        for write in batch:
+            topic = write.event.topic
+            if write.depends and topic not in current:
+                record = self._cache.whole(topic)
+                if isinstance(record, Unknown):
+                    current[topic] = None
+                    ask.append((write.event.table, topic))
+                else:
+                    current[topic] = record
+        if ask:
+            current.update(self._store.lookup(ask))
+        late = [item.event.topic for item in batch if item.stamped]
+        absent = {topic for topic in late if current[topic] is None}
+        if absent:
+            places = places_of_tombstones(absent, current.now)
+            for (_, topic), value in self._store.facts(places).items():
+                current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
+        return current
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _reserve(self) -> None:
+        """Promise the numbers on disk before they are used: none is used twice after a crash."""
+        if self._seq > self._reserved:
+            self._store.reserve(self._seq + SEQ_RESERVE)
+            self._reserved = self._seq + SEQ_RESERVE
+
+
+def stopping() -> Error:
+    """Return the answer to a write that comes when the server goes."""
+    return Error(Code.BUSY, "the server is stopping; try again in a moment")

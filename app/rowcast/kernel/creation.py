@@ -1,0 +1,81 @@
+"""New records: a collection gives them ids (FEATURES A3).
+
+The id in the body counts if it has one; else it is a UUID, or the next number where the key is an
+integer. It writes through the engine like everyone else.
+"""
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from rowcast.codecs import decode, is_structured
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event, local_id
+from rowcast.core.limits import NEW_ID_ATTEMPTS_MAX
+from rowcast.core.queries import Query, Sort
+from rowcast.core.tables import Table, Type
+from rowcast.kernel.write import Condition, Receipt
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+NO_RECORD = Condition(exists=False)
+
+
+class Creation:
+    """Makes records under new ids."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._last_ids: dict[str, int] = {}
+
+    async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
+        """Write ``event`` as a new record of the collection at ``topic``.
+
+        Raises NOT_ALLOWED where there is no collection, CONFLICT when the body's id is taken.
+        """
+        route = self._engine.registry.route(topic)
+        shape = route.shape
+        if shape is None or route.record_id:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"{topic!r} is not a collection; only a declared table makes new records",
+                allow=["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"],
+            )
+        given = _given_id(shape.key, event)
+        for _ in range(NEW_ID_ATTEMPTS_MAX):
+            event.topic = shape.table.topic(given or await self._new_id(shape.table))
+            try:
+                return await self._engine.write(event, caller, NO_RECORD)
+            except Error as error:
+                if error.code is not Code.PRECONDITION:
+                    raise
+                if given:
+                    raise _taken(event.topic, error) from None
+                self._last_ids.pop(shape.table.name, None)  # others wrote numbers: look again
+        raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
+
+    async def _new_id(self, table: Table) -> str:
+        key = table.primary_key
+        if key is None or key.type not in {Type.INT, Type.LONG}:
+            return str(uuid4())
+        if table.name not in self._last_ids:
+            query = Query(sort=(Sort((key.name,), descending=True),), limit=1)
+            page = await self._engine.reader.search(table, query)
+            last = local_id(table, page.records[0].topic) if page.records else "0"
+            self._last_ids.setdefault(table.name, max(0, int(last)))
+        self._last_ids[table.name] += 1
+        return str(self._last_ids[table.name])
+
+
+def _taken(topic: str, error: Error) -> Error:
+    return Error(Code.CONFLICT, f"there is a record at {topic!r} already", **error.detail)
+
+
+def _given_id(key: str | None, event: Event) -> str:
+    """Return the id that the body names; empty if it names none."""
+    if key is None or not (event.content_type is None or is_structured(event.content_type)):
+        return ""
+    value = decode(event.payload, event.content_type)
+    given = value.get(key) if isinstance(value, dict) else None
+    return "" if given is None else str(given)

@@ -1,0 +1,263 @@
+"""Decides a write against the current record: conditions, patches, and what the server sets.
+
+Pure functions, run by the writer thread inside the order of commits, so that read-modify-write
+needs no lock. They change no store; a refused write leaves nothing behind.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+from rowcast.codecs import decode, encode, is_structured
+from rowcast.core.clock import seconds_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from rowcast.core.lineage import is_of
+from rowcast.core.tables import Role
+from rowcast.core.values import merge_patch
+from rowcast.features.idempotency.remembered_receipts import pack
+from rowcast.features.late_writes.write_version import is_late, stamp_of, tombstone
+from rowcast.features.rights.before_image import note_before
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.transcoder import Plain, structured_type
+from rowcast.kernel.write import Condition, Current, Outcome, Receipt, Write
+from rowcast.store.store import Change
+
+
+def decide_all(
+    writes: list[Write],
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
+) -> list[Outcome]:
+    """Decide writes in order, those of a group together; most are alone and depend on nothing."""
+    outcomes: list[Outcome] = []
+    index, end = 0, len(writes)
+    while index < end:
+        write = writes[index]
+        group = write.group
+        if group is not None or write.depends:
+            size = 1 if group is None else len(group.writes)
+            outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
+            index += size
+            continue
+        if current:
+            _note(write, current)
+        receipt = Receipt(write.event)
+        _accept(write, current, events, changes, next_seq, receipt)
+        outcomes.append(receipt)
+        index += 1
+    return outcomes
+
+
+def decide(
+    unit: list[Write],
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
+) -> list[Outcome]:
+    """Decide writes that stand or fall together; append what the accepted ones ask for.
+
+    ``current`` is brought up to date as if they were written.
+    """
+    before = {write.event.topic: current.get(write.event.topic) for write in unit}
+    gone = dict(current.gone)
+    receipts: list[Outcome] = []
+    try:
+        for write in unit:
+            late = _decide(write, current)
+            existed = write.mark is not None and not late and _is_there(write.event, current)
+            receipts.append(Receipt(write.event, existed, late=late))
+            if not late:
+                _note(write, current)
+    except Error as error:
+        current.update(before)
+        current.gone = gone
+        if len(unit) == 1:
+            return [error]
+        together = Error(error.code, f"nothing was written, because: {error.message}")
+        return [error if item is write else together for item in unit]
+    for item, receipt in zip(unit, receipts, strict=True):
+        _accept(item, current, events, changes, next_seq, cast("Receipt", receipt))
+    group = unit[0].group
+    if group is not None and group.conclude is not None:
+        changes += group.conclude(receipts)
+    return receipts
+
+
+def _is_there(event: Event, current: Current) -> bool:
+    """Tell what the store will: whether a record is there before; of a message it does not."""
+    return event.kind != MESSAGE and current.get(event.topic) is not None
+
+
+def _accept(
+    write: Write,
+    current: Current,
+    events: list[Event],
+    changes: list[Change],
+    next_seq: Callable[[], int],
+    receipt: Receipt,
+) -> None:
+    """Append what a write asks for that was decided."""
+    event = write.event
+    if write.logged and not receipt.late:
+        event.seq = next_seq()
+        events.append(event)
+        if event.kind == DELETE:
+            changes.append(tombstone(event, current.epoch, current.now))
+    if write.changes:
+        changes += write.changes
+    if write.mark is not None:
+        owner, name, start = write.mark
+        kept = pack(event, existed=receipt.existed, late=receipt.late)
+        changes.append(Change(owner, name, start + kept))
+
+
+def _note(write: Write, current: Current) -> None:
+    event = write.event
+    if event.kind in RETAINED and event.topic in current:
+        current[event.topic] = None if event.kind == DELETE else event
+        if event.kind == DELETE:
+            current.gone[event.topic] = stamp_of(event, current.epoch)
+
+
+def _decide(write: Write, current: Current) -> int:
+    """Decide one write; return the version that wins over it if it is late, else 0."""
+    if not write.depends:
+        return 0
+    event = write.event
+    record = current.get(event.topic)
+    sight = write.sight
+    if write.condition is not None:
+        seen = record if sight is None else sight.seen(record)
+        check_condition(write.condition, seen, event.topic)
+    if sight is not None:
+        sight.check_old(event.kind, event.topic, record)
+    if write.stamped:
+        known = current.gone.get(event.topic, (0, ""))
+        if record is not None:
+            known = stamp_of(record, current.epoch)
+        if is_late(event, known) and known[0] <= current.ceiling:
+            return known[0]
+    if write.quota is not None:
+        write.quota.take(event, record, current)
+    shape = write.shape
+    if event.kind == PATCH:
+        _apply_patch(write, record)
+        if shape is not None and shape.ends:
+            event.expires_at = shape.expiry(event, seconds_of(event.version))
+    if sight is not None:
+        new = sight.check_new(event, write.sent, record)
+        if new is not None:
+            _replace(event, shape, new)
+    if write.job and (same := _as_it_was(write, record)):
+        return same
+    if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
+        _set_times(event, shape, record)
+    if shape is not None and shape.ruled:
+        note_before(event, record)
+    return 0
+
+
+def _as_it_was(write: Write, record: Record | None) -> int:
+    """Return the version of the record that a row of a result leaves as it is; 0 if it changes it.
+
+    What ends by itself is written again, because it lives from its last write.
+    """
+    if write.event.kind == DELETE:
+        its_own = record is not None and is_of(record.client, write.job)
+        return 0 if its_own else (1 if record is None else record.version)
+    shape = write.shape
+    if record is None or shape is None or shape.ends:
+        return 0
+    try:
+        known, new = value_of_record(record), write.event.decoded
+    except Error:
+        return 0
+    for name in (item.name for item in shape.managed):
+        known, new = without(known, name), without(new, name)
+    return record.version if known == new else 0
+
+
+def without(value: object, name: str) -> object:
+    """Return a value without one attribute."""
+    if not isinstance(value, dict) or name not in value:
+        return value
+    return {key: item for key, item in value.items() if key != name}
+
+
+def check_condition(condition: Condition, record: Record | None, topic: str) -> None:
+    """Raise NOT_FOUND or PRECONDITION when the condition does not hold of the record."""
+    if record is None:
+        if condition.strict:
+            raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+        if condition.exists or condition.seqs is not None:
+            raise Error(Code.PRECONDITION, f"there is no record at {topic!r}, but one is required")
+        return
+    if condition.exists is False:
+        problem = "there is a record already"
+    elif condition.seqs is not None and record.seq not in condition.seqs:
+        problem = "the record was changed by someone else"
+    elif record.seq in condition.not_seqs:
+        problem = "the record is the excluded one"
+    else:
+        return
+    raise Error(
+        Code.PRECONDITION,
+        f"at {topic!r} {problem}; read it again and repeat with its current version",
+        seq=record.seq,
+        version=record.version,
+    )
+
+
+def _apply_patch(write: Write, record: Record | None) -> None:
+    """Make the event carry the whole record after the patch, in the media type of the patch."""
+    event, shape = write.event, write.shape
+    base: object = {} if record is None else value_of_record(record)
+    merged = merge_patch(base, write.patch)
+    if shape is not None:
+        merged = shape.checker.check(shape.with_id(merged, event.topic))
+    _replace(event, shape, merged)
+    if shape is not None and shape.ends:  # a record lives from its last write (FEATURES A5, A6)
+        event.expires_at = shape.expiry(event, seconds_of(event.version))
+
+
+def value_of_record(record: Record) -> object:
+    """Return the record's decoded value; raises CONFLICT when it has none that could be patched.
+
+    What is decoded here is not kept on the record: the event loop shares it.
+    """
+    known = record.decoded
+    if known is not MISSING and not isinstance(known, Plain):
+        return known
+    try:
+        if is_structured(record.content_type):
+            return decode(record.payload, record.content_type)
+    except Error:
+        pass
+    raise Error(
+        Code.CONFLICT,
+        f"the record at {record.topic!r} is not structured and cannot be patched; put it",
+    )
+
+
+def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
+    """Set the attributes that are the server's; the time of creation outlives a replacement."""
+    value = dict(cast("dict[str, object]", event.decoded))
+    known = record.decoded if record is not None else None
+    for attribute in shape.managed:
+        kept = known.get(attribute.name) if isinstance(known, dict) else None
+        if attribute.role is Role.CREATED_TIME and kept is not None:
+            value[attribute.name] = kept
+        else:
+            value[attribute.name] = shape.time_value(attribute, seconds_of(event.version))
+    _replace(event, shape, value)
+
+
+def _replace(event: Event, shape: Shape | None, value: object) -> None:
+    media_type = structured_type(event.content_type)
+    event.decoded = value
+    event.content_type = media_type
+    event.payload = encode(shape.spell(value, media_type) if shape else value, media_type)
+    event.encodings = None

@@ -1,0 +1,500 @@
+"""The only door: every read, write and watch, from any protocol, passes through the Engine.
+
+A write takes six steps, in this order and no other (DESIGN, section 4):
+
+1. route: what is at this topic?
+2. authorise: may the caller write it? A hook may refuse it.
+3. transform: hooks may change or drop it, a resource class may change or refuse it.
+4. validate: are the values of the table's types?
+5. commit: the record and the log, durable (``commit.py``).
+6. announce: the bus offers it to every matching subscription (``commit.py``).
+
+A watch takes the same first two steps for each filter (a hook may change it), then registers
+with the bus and gives the subscription its place in the log. The engine knows no protocol: an edge
+translates its own verbs into these, and Errors into its own answers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import replace
+
+from rowcast.bus.bus import Bus
+from rowcast.bus.durable import Durable
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
+from rowcast.core.limits import PAYLOAD_BYTES_MAX
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topics import DELAYED_PREFIX, TopicFilter
+from rowcast.features.delayed.delayed import DELAYED, Delayed
+from rowcast.features.history.asof import AsOf
+from rowcast.features.history.history import Past
+from rowcast.features.hooks.delivery_filter import Gate
+from rowcast.features.hooks.hook_pipeline import Passage
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.idempotency.idempotent_writes import Producers, is_marked
+from rowcast.features.rights.access import Access
+from rowcast.features.rights.rights import Rights
+from rowcast.features.shared_subscriptions.group_table import Groups
+from rowcast.features.undeclared_topics.recent_topics import SeenTopics
+from rowcast.features.undeclared_topics.row_views import Views
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.admission import NEEDING, Admission
+from rowcast.kernel.atomic_batch import Together
+from rowcast.kernel.cache import UNKNOWN, Unknown
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.creation import Creation
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import VERB_OF_KIND, Registry
+from rowcast.kernel.resource import Incoming, Resource
+from rowcast.kernel.resource_dispatch import Handover
+from rowcast.kernel.rows.live_rows import LiveRows
+from rowcast.kernel.rows.readable import Readable, nothing_at
+from rowcast.kernel.transcoder import Contents
+from rowcast.kernel.watch.offered import check_offered
+from rowcast.kernel.watch.start_position import position_in
+from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.write import (
+    UNHEARD,
+    Condition,
+    Done,
+    Kept,
+    Outcome,
+    Receipt,
+    Unheard,
+    received,
+    resolver,
+)
+from rowcast.store.store import Change, Page
+
+
+class Engine:
+    """Reads, writes and watches, for every door."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        bus: Bus,
+        committer: Committer,
+        reader: Reader,
+        now: WallClock,
+        payload_bytes_max: int = PAYLOAD_BYTES_MAX,
+        hooks: Hooks | None = None,
+        topic_tables: TopicTables | None = None,
+    ) -> None:
+        self.registry = registry
+        self.bus = bus
+        self.committer = committer
+        self.reader = reader
+        self.contents = Contents(registry.shapes)
+        self.hooks = hooks or Hooks()
+        self.access = Access(now)
+        tables = [shape.table for shape in registry.shapes.values()]
+        self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
+        self.readable = Readable(reader, self.hooks, self.rights, now, self.contents)
+        self.past = Past(reader, self.rights, AsOf(reader, self.contents, registry.shapes), now)
+        self.views = reader.views = Views(bus, registry, topic_tables)
+        self.now = now
+        self.durable = Durable()
+        """Filters of sessions that outlive their connection: what they want must be in the log."""
+        self.groups = Groups(reader, self.views, committer.keep, self.durable)
+        self.topic_tables = topic_tables
+        self.seen = SeenTopics(registry, topic_tables)
+        kept = topic_tables if registry.logged else None
+        self.admission = Admission(now, payload_bytes_max, self.durable, self.seen, kept)
+        self.admission.rights = self.rights
+        self._creation = Creation(self)
+        self.live = LiveRows(self)
+        self.delayed = Delayed(self, now)
+        self.producers = Producers(self)
+        self._passage = self.passage = Passage(self)
+        self._handover = Handover(self)
+        self._together = Together(self, self.admission, self._passage)
+        for client in self.hooks.clients:
+            client.bind(self)
+
+    # -- positions ---------------------------------------------------------------------------------
+
+    def cursor(self, seq: int) -> str:
+        """Return the token that names a position in this log."""
+        return f"{self.reader.epoch}:{seq}"
+
+    @property
+    def head(self) -> str:
+        """Return the token of the newest announced position."""
+        return self.cursor(self.committer.announced)
+
+    # -- write -------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        event: Event,
+        caller: Caller,
+        done: Done = UNHEARD,
+        condition: Condition | None = None,
+        changes: Sequence[Change] = (),
+        passed: bool = False,
+    ) -> None:
+        """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
+
+        Synchronous up to the commit: writes of one caller stay in the order in which they came,
+        also where a hook must be awaited. ``passed``: the hooks have had their say.
+
+        ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
+        before it is announced; of a resource class, after what that wrote. ``done`` may come first.
+        """
+        if event.topic.startswith(("/", DELAYED_PREFIX)):
+            event.topic = self.registry.named(event.topic)
+        if event.properties is not None and not passed and is_marked(event):
+            if (heard := self.producers.hear(event, caller, done)) is None:
+                return
+            done = heard
+        if self.hooks.writing and not passed and caller.door != "server":
+            self._passage.submit(event, caller, done, condition, changes)
+            return
+        try:
+            route = self.registry.route(event.topic)
+            plain = route.plain and condition is None and not changes
+            if plain and event.kind is MESSAGE and self._forward(event, caller):
+                if not route.written:
+                    self.seen.note(route)
+                if type(done) is not Unheard:
+                    done(Receipt(event))
+                return
+            self.rights.check_write(route.topic, caller, event.kind)
+            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
+                if route.entry.path == DELAYED:
+                    self.delayed.submit(event, caller, done, condition, changes)
+                    return
+                self._handover.start(route, event, caller, done, condition, changes)
+                return
+            write = self.admission.admit(route, event, caller, done, condition)
+            write.changes = changes
+            pending = self.committer.pending
+            if write.queued or changes or condition is not None or caller in pending:
+                self.committer.submit((write,))
+                return
+            self.committer.publish(event)
+        except Error as error:
+            self.hooks.unfit(caller, event, error)
+            done(error)
+            return
+        done(Receipt(event))
+
+    def _forward(self, event: Event, caller: Caller) -> bool:
+        """Announce a message on an undeclared topic: all six steps, of which four are empty.
+
+        Not when a write of the same caller waits: they are announced in the order in which they
+        came. Nor when a durable reader wants it: then it is logged.
+        """
+        rights = self.rights
+        if (
+            not (rights.may_publish(caller, event.topic) if rights.active else caller.grants.write)
+            or caller in self.committer.pending
+            or len(event.payload) > self.admission.payload_bytes_max
+            or (event.properties is not None and not NEEDING.isdisjoint(event.properties))
+            or (event.qos and self.durable.wanted(event.topic))
+        ):
+            return False
+        self.committer.publish(event)
+        return True
+
+    def owes(self, caller: Caller) -> bool:
+        """Tell whether a write of the caller waits for a hook or for the disk."""
+        return caller in self.committer.pending or caller in self._passage
+
+    def when_stored(self, caller: Caller, done: Kept) -> None:
+        """Call ``done`` when all is stored that the caller has written until now."""
+        self._passage.after(caller, lambda: self.committer.keep((), done), done)
+
+    async def write(
+        self, event: Event, caller: Caller, condition: Condition | None = None
+    ) -> Receipt:
+        """Carry out a write and wait for it; raises its Error."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.submit(event, caller, resolver(future), condition)
+        return received(await future)
+
+    async def write_all(
+        self, events: Sequence[Event], caller: Caller, *, atomic: bool
+    ) -> list[Outcome]:
+        """Carry out several writes in order: each for itself, or all or none (FEATURES B11)."""
+        if atomic:
+            return await self._together.write(events, caller)
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        for event, future in zip(events, futures, strict=True):
+            self.submit(event, caller, resolver(future))
+        return list(await asyncio.gather(*futures))
+
+    # -- resources ---------------------------------------------------------------------------------
+
+    def resource(self, topic: str, caller: Caller) -> Resource | None:
+        """Return an instance of the resource class at a topic, if one is there."""
+        route = self.registry.route(topic)
+        if route.entry is None or route.entry.resource is None:
+            return None
+        return route.entry.resource(self, topic, route.record_id, caller)
+
+    async def write_value(
+        self,
+        topic: str,
+        kind: str,
+        value: object,
+        caller: Caller,
+        sent: Event | None = None,
+        condition: Condition | None = None,
+    ) -> Receipt:
+        """Carry out a write of a plain value, past any resource class at its topic.
+
+        ``sent`` is what the client sent, whose QoS and properties the event keeps.
+        """
+        payload = b"" if kind == DELETE else encode(value, JSON)
+        event = Event(topic, kind, payload, JSON if kind != DELETE else None, 1, kind in RETAINED)
+        if sent is not None:
+            event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
+            event.retain, event.version = sent.retain, sent.version
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        done: Done = resolver(future)
+        asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
+        if self.hooks.writing and not asked and caller.door != "server":
+            became, condition = await self._passage.one(event, caller, condition)
+            if became is None:
+                return Receipt(event)
+            event, done = became, self._passage.telling(caller, done)
+        route = self.registry.route(event.topic)
+        self.rights.check_write(route.topic, caller, event.kind)
+        if route.entry is not None and route.entry.path == DELAYED:
+            self.delayed.submit(event, caller, done, condition, ())
+            return received(await future)
+        plain = replace(route, entry=None) if route.shape is None else route
+        write = self.admission.admit(plain, event, caller, done, condition)
+        if write.queued or condition is not None or caller in self.committer.pending:
+            self.committer.submit((write,))
+        else:
+            self.committer.publish(event)
+            done(Receipt(event))
+        return received(await future)
+
+    async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
+        """Write ``event`` as a new record of the collection at ``topic``, under a new id."""
+        return await self._creation.create(topic, event, caller)
+
+    async def create_value(self, topic: str, value: object, caller: Caller) -> Receipt:
+        """Create a record from a plain value."""
+        event = Event(topic, PUT, encode(value, JSON), JSON, 1, True)
+        return await self.create(topic, event, caller)
+
+    # -- read --------------------------------------------------------------------------------------
+
+    def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
+        """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
+        self.rights.check_read(topic, caller)
+        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+            return UNKNOWN  # it may be no record at all, but a collection
+        if self.hooks.supplying:
+            return UNKNOWN
+        known = self.reader.peek(topic)
+        if self.rights.active and isinstance(known, Event):
+            return self.rights.record(caller, known)
+        return known
+
+    async def read(self, topic: str, caller: Caller) -> Record:
+        """Return the current record at a topic; raises NOT_FOUND."""
+        self.authorise_read(topic, caller)
+        route = self.registry.route(topic)
+        record = await self.readable.record(route, topic, caller)
+        if record is not None:
+            record = self.rights.record(caller, record)
+        if record is None or 0 < record.expires_at <= self.now():
+            raise nothing_at(route, () if self.rights.active else self.registry.entries)
+        return record
+
+    async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
+        """Return a record's value, or a collection's records as a list; None when there is none."""
+        route = self.registry.route(topic)
+        if route.shape is not None and not route.record_id:
+            page = await self.search(route.shape.table, query or Query(), caller)
+            return [self.contents.value(record) for record in page.records]
+        try:
+            return self.contents.value(await self.read(topic, caller))
+        except Error as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+
+    async def search(self, table: Table, query: Query, caller: Caller) -> Page:
+        """Return one page of whole records that a query selects, in its order.
+
+        It has fewer than there are where hooks keep some from the caller.
+        """
+        self.rights.check_table(table, caller)
+        return await self.readable.search(table, query, caller)
+
+    async def count(self, table: Table, query: Query, caller: Caller) -> int:
+        """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
+        self.rights.check_table(table, caller)
+        return await self.readable.count(table, query, caller)
+
+    def authorise_read(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may be given what is at a topic."""
+        self.rights.check_read(topic, caller)
+        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+            raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
+
+    # -- watch -------------------------------------------------------------------------------------
+
+    def watch(
+        self,
+        subscription: Subscription,
+        interest: Interest,
+        caller: Caller,
+        since: str | int | None = None,
+        *,
+        current: bool = True,
+        asked: bool = False,
+    ) -> bool:
+        """Begin or change an interest of a subscription; return whether it is new.
+
+        ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks
+        for the records as they are. A cursor of another log, or beyond its head, gives one RESET
+        and then the current records (FEATURES C11). ``asked``: it was authorised already, and hooks
+        had their say. Raises INVALID, DENIED.
+        """
+        if not asked:
+            self.authorise(interest, caller)
+        topics = interest.topics
+        self.serve(subscription, caller)
+        if topics.text in subscription.interests:
+            subscription.replace(interest, current=current)
+            self.hooks.subscribed(caller, interest)
+            return False
+        log = self.reader.epoch, self.committer.stored
+        position = position_in(log, subscription, interest, since)
+        self.views.enter(subscription, interest)
+        # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
+        current = current if since is None else position is None
+        subscription.add(interest, position, current=current)
+        if self.topic_tables is not None:
+            self.topic_tables.subscribed(subscription.owner, topics)
+        self.hooks.subscribed(caller, interest)
+        return True
+
+    def authorise(self, interest: Interest, caller: Caller) -> None:
+        """Raise unless the caller may have an interest; hooks may change what it wants."""
+        self.authorise_watch(interest.topics, caller)
+        asked = interest.topics.text
+        if self.hooks.subscribe(caller, interest):
+            self.authorise_watch(interest.topics, caller)
+            interest.asked = asked
+
+    async def authorise_waiting(self, interest: Interest, caller: Caller) -> None:
+        """Do likewise where a hook may have to be awaited (``Hooks.subscribe_waits``)."""
+        self.authorise_watch(interest.topics, caller)
+        asked = interest.topics.text
+        if await self.hooks.subscribe_waiting(caller, interest):
+            self.authorise_watch(interest.topics, caller)
+            interest.asked = asked
+
+    def serve(self, subscription: Subscription, caller: Caller) -> None:
+        """Note who reads a subscription, and what hooks have to say about that."""
+        subscription.caller = subscription.account.caller = caller
+        subscription.gate = self.gate(caller)
+
+    def gate(self, caller: Caller) -> Gate | None:
+        """Return what stands between events and a caller; nothing, if no hook looks at reads."""
+        return Gate.between(self.rights, self.hooks, caller)
+
+    def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise unless the caller may watch what the filter selects."""
+        self.rights.check_watch(topics, caller)
+        check_offered(topics.text, self.registry.paths)
+
+    def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
+        """End one interest of a subscription; return whether there was one."""
+        self.views.leave(subscription, topics)
+        ended = subscription.discard(topics)
+        if self.topic_tables is not None:
+            self.topic_tables.unsubscribed(subscription.owner, topics.text)
+        if ended:
+            self.hooks.unsubscribed(subscription.caller, topics.text)
+        return ended
+
+    def close(self, subscription: Subscription) -> None:
+        """End a subscription: nothing of it is left on the bus."""
+        for interest in self.views.leave_all(subscription):
+            self.hooks.unsubscribed(subscription.caller, interest.topics.text)
+        if self.topic_tables is not None:
+            self.topic_tables.gone(subscription.owner)
+        subscription.close()
+
+    def suspend(self, subscription: Subscription) -> tuple[int, list[Interest]]:
+        """End a subscription; return position and interests, with which ``resume`` goes on."""
+        self.views.leave_all(subscription)
+        return subscription.suspend()
+
+    def resume(
+        self,
+        subscription: Subscription,
+        position: int,
+        interests: Sequence[Interest],
+        caller: Caller,
+    ) -> list[Interest]:
+        """Go on with a new subscription where another left off.
+
+        Returns the interests that the caller may no longer watch; they are left out.
+        """
+        allowed: list[Interest] = []
+        refused: list[Interest] = []
+        for interest in interests:
+            try:
+                self.authorise_watch(interest.topics, caller)
+            except Error:
+                refused.append(interest)
+            else:
+                self.views.enter(subscription, interest)
+                allowed.append(interest)
+        self.serve(subscription, caller)
+        subscription.resume(position, allowed)
+        return refused
+
+    def open_stream(
+        self, topic: str, caller: Caller, interest: Interest | None = None
+    ) -> Subscription:
+        """Return a new subscription to one topic, or to all below a collection.
+
+        ``interest`` is the one of ``connect``, for which the hooks were asked.
+        """
+        subscription = Subscription(self.reader, caller.client_id)
+        asked = interest is not None
+        self.watch(subscription, interest or self._interest(topic), caller, asked=asked)
+        return subscription
+
+    def _interest(self, topic: str) -> Interest:
+        route = self.registry.route(topic)
+        whole = route.entry is not None and not route.record_id
+        return Interest(TopicFilter(f"{route.entry.path}/#" if whole and route.entry else topic))
+
+    async def connect(
+        self, resource: Resource, incoming: Incoming | None = None
+    ) -> AsyncIterable[object]:
+        """Return what a resource class sends to a connected client."""
+        self.authorise_read(resource.topic, resource.caller)
+        interest = self._interest(resource.topic)
+        await self.authorise_waiting(interest, resource.caller)
+        resource.interest = interest
+        return resource.connect(incoming)
+
+    async def stop(self) -> None:
+        """Let running hooks and resource code end, and wait until every write is answered."""
+        self.access.stop()
+        self.groups.stop()
+        self.delayed.stop()
+        if self.topic_tables is not None:
+            await self.topic_tables.stop()
+        await self._passage.stop()
+        await self._handover.stop()
+        await self.committer.settle()

@@ -1,0 +1,106 @@
+"""Loads the user's resources: every class in ``resources/*.py`` that extends Resource, by name.
+
+A file is ordinary Python and is imported once, at start; hooks and listeners that it adds then
+belong to the server that loads it. A mistake in it stops the start with the file and line, because
+a server without half of its behaviour is worse than none.
+"""
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import check_topic
+from rowcast.features.hooks.hooks import COLLECTING, Hooks
+from rowcast.kernel.resource import Resource
+
+
+def load_resources(directory: Path, hooks: Hooks | None = None) -> list[tuple[str, type[Resource]]]:
+    """Return (path, class) for each resource class, in order of file and definition.
+
+    Hooks of the files are added to ``hooks``, in the same order. A missing directory has none.
+    Raises INVALID for a file that cannot be imported or a bad path.
+    """
+    found: list[tuple[str, type[Resource]]] = []
+    for file in _files(directory):
+        module = _load(file, hooks or Hooks())
+        classes = [item for item in vars(module).values() if _is_resource(item, module)]
+        found.extend((_path(item, file), item) for item in classes)
+    return found
+
+
+def check_resources(directory: Path) -> list[str]:
+    """Return the files that ``load_resources`` would run, without running any of them.
+
+    Raises INVALID for one that is no Python.
+    """
+    found: list[str] = []
+    for file in _files(directory):
+        try:
+            compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+        except OSError as error:
+            raise Error(Code.INVALID, f"{file}: cannot be read: {error.strerror}") from error
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = error.lineno or 1 if isinstance(error, SyntaxError) else 1
+            raise Error(Code.INVALID, f"{file}:{line}: {_sentence(error)}") from error
+        found.append(file.name)
+    return found
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return the files of resources, in the order in which they are run."""
+    return [file for file in sorted(directory.glob("*.py")) if not file.name.startswith("_")]
+
+
+def _is_resource(item: object, module: ModuleType) -> bool:
+    return (
+        inspect.isclass(item)
+        and issubclass(item, Resource)
+        and item.__module__ == module.__name__
+        and not item.__name__.startswith("_")
+    )
+
+
+def _path(resource: type[Resource], file: Path) -> str:
+    path = resource.__name__ if resource.path is None else resource.path.strip("/")
+    try:
+        check_topic(path or "/")
+    except Error as error:
+        raise Error(
+            Code.INVALID, f"{file}: the path of {resource.__name__} is no topic: {error.message}"
+        ) from None
+    return path
+
+
+def _load(file: Path, hooks: Hooks) -> ModuleType:
+    name = f"rowcast_resources.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise Error(Code.INVALID, f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    collecting = COLLECTING.set(hooks)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Error(Code.INVALID, f"{file}:{_line(error, file)}: {_sentence(error)}") from error
+    finally:
+        COLLECTING.reset(collecting)
+    return module
+
+
+def _line(error: Exception, file: Path) -> int:
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return (lines[-1] if lines else 1) or 1
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Error):
+        return error.message
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,161 @@
+"""A client inside the process: the three verbs without a socket (FEATURES D59).
+
+Code in ``resources/`` gets one with ``server.client(name)``. It is the server's own: it may do
+anything, hooks that authorise are not asked, and it does not hear what it said itself unless it
+asks to, so that a rule which writes where it watches does not run round for ever.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.limits import STREAM_ITEMS_MAX
+from rowcast.core.topics import GATEWAY_PREFIX, TopicFilter, check_topic
+from rowcast.features.schedules.schedules import mark_if_called
+from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscription import Subscription
+from rowcast.kernel.write import Outcome, Receipt
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+BROKERS: Final = "$SYS/brokers"
+"""Where the brokers are that there are bridges to."""
+
+
+class LocalClient:
+    """A client by name; usable from the moment the server has started."""
+
+    def __init__(self, name: str) -> None:
+        self._caller = Caller("$server", ALL, "server", client_id=name)
+        self._engine: Engine | None = None
+
+    def bind(self, engine: "Engine") -> None:
+        """Give it the engine that it works on."""
+        self._engine = engine
+
+    @property
+    def engine(self) -> "Engine":
+        """The engine; raises BUSY before the server has started."""
+        if self._engine is None:
+            raise Error(Code.BUSY, "the server has not started yet; use the client in a function")
+        return self._engine
+
+    async def publish(
+        self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
+    ) -> str | None:
+        """Say something at a topic; with ``retain`` it is the record, None removes that.
+
+        Bytes go as they are, any other value as JSON. ``broker``: it is said there alone, by the
+        bridge of that name, and nothing is kept here but the log. Returns the cursor when it is on
+        disk, None for what is not logged. Raises what the engine refuses.
+        """
+        event = await self._event(topic, value, retain, qos, broker)
+        mark_if_called(event)
+        receipt = await self.engine.write(event, self._caller)
+        return self._cursor(receipt)
+
+    async def publish_json(
+        self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
+    ) -> str | None:
+        """Publish a value as JSON whatever it is: None is ``null``, and bytes are refused."""
+        event = await self._event(topic, _json(value), retain, qos, broker)
+        event.content_type = JSON
+        mark_if_called(event)
+        receipt = await self.engine.write(event, self._caller)
+        return self._cursor(receipt)
+
+    async def publish_batch(
+        self,
+        prefix: str,
+        payloads: Mapping[str, object] | Sequence[object],
+        *,
+        retain: bool = False,
+        qos: int = 1,
+        broker: str = "",
+    ) -> list[str | None]:
+        """Publish all or none: a map's values at ``<prefix>/<key>``, a list's at ``prefix``.
+
+        Raises what refuses the first of them.
+        """
+        each = (
+            [(f"{prefix}/{key}", value) for key, value in payloads.items()]
+            if isinstance(payloads, Mapping)
+            else [(prefix, value) for value in payloads]
+        )
+        events = [await self._event(topic, value, retain, qos, broker) for topic, value in each]
+        return await self._write_all(events) if events else []
+
+    async def _write_all(self, events: list[Event]) -> list[str | None]:
+        """Write all or none; what a schedule wrote before is known by the first of them."""
+        mark_if_called(events[0])
+        outcomes = await self.engine.write_all(events, self._caller, atomic=True)
+        _raise_any(outcomes)
+        return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
+
+    async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
+        """Return the event that a value is; raises NOT_FOUND for a broker that is not known."""
+        kind = MESSAGE if not retain else DELETE if value is None else PUT
+        if broker:
+            topic, kind = await self._there(topic, broker), MESSAGE
+        empty = retain and value is None
+        payload = b"" if empty else value if isinstance(value, bytes) else _json(value)
+        media_type = None if empty or isinstance(value, bytes) else JSON
+        name = self._caller.client_id
+        return Event(topic, kind, payload, media_type, qos, retain, client=name)
+
+    async def _there(self, topic: str, broker: str) -> str:
+        """Return the topic at which something is said for one broker alone."""
+        check_topic(topic)
+        brokers = self.engine.resource(f"{BROKERS}/{broker}", self._caller)
+        if brokers is None or await brokers.get() is None:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no broker {broker!r}; it needs a row in {BROKERS}, or a place in "
+                "gateway.brokers of the configuration",
+            )
+        return f"{GATEWAY_PREFIX}{broker}/{topic}"
+
+    def _cursor(self, receipt: Receipt) -> str | None:
+        return self.engine.cursor(receipt.event.seq) if receipt.event.seq else None
+
+    async def get(self, topic: str) -> object:
+        """Return the value of the record at a topic; None when there is none."""
+        return await self.engine.read_value(topic, self._caller, None)
+
+    def value(self, event: Event) -> object:
+        """Return the value of an event: decoded, of its table's types; text or bytes if plain."""
+        return self.engine.contents.value(event)
+
+    async def watch(
+        self, *filters: str, since: str | None = None, current: bool = True, echo: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yield what happens at topics, for ever: the current records first, then every event.
+
+        ``since`` is a cursor to continue after. ``echo``: also what this client says itself. Marks
+        (core/events.py) come as events without a topic.
+        """
+        engine = self.engine
+        subscription = Subscription(engine.reader, self._caller.client_id)
+        try:
+            for text in filters:
+                interest = Interest(TopicFilter(text), 2, no_local=not echo)
+                engine.watch(subscription, interest, self._caller, since, current=current)
+            while pairs := await subscription.batch(STREAM_ITEMS_MAX):
+                for event, _ in pairs:
+                    yield event
+        finally:
+            engine.close(subscription)
+
+
+def _raise_any(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, Error):
+            raise outcome
+
+
+def _json(value: object) -> bytes:
+    return encode(value, JSON)

@@ -1,0 +1,104 @@
+"""The handover of a write to the resource class at its topic, which carries it out in its own way.
+
+The class is user code that may wait, so each such write is a task, kept until it ends; what is
+raised but an Error is a mistake of the class and told by an incident id. It knows no protocol and
+no store: what the class writes comes back through the engine.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, Event
+from rowcast.kernel.commit import stopping
+from rowcast.kernel.registry import VERB_OF_KIND, Route
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.write import Condition, Done, Outcome, Receipt, resolver
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.kernel")
+
+
+class Handover:
+    """Writes that resource classes are carrying out."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._tasks: set[asyncio.Task[Outcome]] = set()
+
+    def start(
+        self,
+        route: Route,
+        event: Event,
+        caller: Caller,
+        done: Done,
+        condition: Condition | None,
+        changes: Sequence[Change],
+    ) -> None:
+        """Let the class at a route carry out a write that it overrides."""
+
+        def ended(task: asyncio.Task[Outcome]) -> None:
+            self._tasks.discard(task)
+            done(stopping() if task.cancelled() else task.result())
+
+        work = self._carry_out(route, event, caller, condition, changes)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(ended)
+
+    async def stop(self) -> None:
+        """End what is running."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _carry_out(
+        self,
+        route: Route,
+        event: Event,
+        caller: Caller,
+        condition: Condition | None,
+        changes: Sequence[Change],
+    ) -> Outcome:
+        """Call the class's verb, then keep the changes that come with the write.
+
+        They come after it, because the class may write much or nothing, and may fail having
+        written: then they must not be true.
+        """
+        engine, verb = self._engine, VERB_OF_KIND[event.kind]
+        value: object = None
+        outcome: Outcome
+        try:
+            resource = cast("Resource", engine.resource(route.topic, caller))
+            resource.sent, resource.condition = event, condition
+            if event.kind == DELETE:
+                await resource.delete()
+            else:
+                value = engine.contents.value(event)
+                await getattr(resource, verb)(value)
+            if changes:
+                await self._keep(changes)
+            outcome = resource.receipt or Receipt(event)
+        except Error as error:
+            outcome = error
+        except Exception:
+            incident = uuid4().hex[:8]
+            log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
+            outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
+        refused = outcome if isinstance(outcome, Error) else None
+        engine.hooks.administered(caller, verb, route.topic, value, refused)
+        return outcome
+
+    async def _keep(self, changes: Sequence[Change]) -> None:
+        future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+        self._engine.committer.keep(changes, resolver(future))
+        error = await future
+        if error is not None:
+            raise error

@@ -1,0 +1,101 @@
+"""Live rows: system rows as events, for whoever watches below their path (FEATURES E15, M11).
+
+A watcher first gets the rows as they are, a slice at a time, and then an event for each change that
+their owner tells of: the row as it is then, or a deletion when it is gone. Such events are in no
+log: a reader that is too slow is told how many it missed, and reads the rows again. While nobody
+watches, a change costs one look. Who may watch is asked as for any filter, and hooks that decide
+what may be read are asked about each row on its way.
+
+Only filters that name the path select rows: ``$SYS/sessions/#`` does, ``$SYS/#`` does not, so that
+who asks for the metrics is not flooded with something else. A row whose name comes from a client
+and makes no topic (``a+b``, or too long) is in the list, and nothing is told of it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.limits import SYSTEM_ROWS_SLICE
+from rowcast.core.topics import TopicFilter, check_topic
+from rowcast.kernel.rows.system_rows import SystemRows
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+QOS: Final = 1
+
+
+class LiveRows:
+    """The system rows of one engine, as they change."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        engine.reader.live = self.pages
+
+    def changed(self, path: str, name: str, happened: str = "") -> None:
+        """Tell those who watch that a row is new, is another now, or is gone.
+
+        ``happened`` says why, for clients of MQTT 5.
+        """
+        topic = f"{path}/{name}"
+        if not self._engine.bus.named(path, name) or not _is_topic(topic):
+            return
+        entry = self._engine.registry.route(topic).entry
+        if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
+            return
+        row = entry.resource(self._engine, topic, name, SERVER).row(name, whole=False)
+        event = _event(topic, row)
+        if happened:
+            event.properties = {"user_property": (("event", happened),)}
+        self._engine.committer.show(event, path)
+
+    async def pages(self, topics: TopicFilter) -> AsyncIterator[list[Event]]:
+        """Give the rows that a filter selects, as they are, in pages that hold nobody up."""
+        for path, rows in self._reached(topics):
+            names = iter(_names(path, rows, topics))
+            while some := list(islice(names, SYSTEM_ROWS_SLICE)):
+                found = ((f"{path}/{name}", rows.row(name, whole=False)) for name in some)
+                page = [
+                    _event(topic, row)
+                    for topic, row in found
+                    if row is not None and _is_topic(topic)
+                ]
+                if page:
+                    yield page
+                await asyncio.sleep(0)
+
+    def _reached(self, topics: TopicFilter) -> list[tuple[str, SystemRows]]:
+        """Return the rows' classes below whose paths the filter selects anything."""
+        return [
+            (entry.path, entry.resource(self._engine, entry.path, "", SERVER))
+            for entry in self._engine.registry.entries
+            if entry.resource is not None
+            and issubclass(entry.resource, SystemRows)
+            and topics.text.startswith(f"{entry.path}/")
+        ]
+
+
+def _is_topic(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except Error:
+        return False
+    return True
+
+
+def _names(path: str, rows: SystemRows, topics: TopicFilter) -> Sequence[str]:
+    """Return the ids of the rows that a filter selects."""
+    if topics.exact:
+        return [topics.text.removeprefix(f"{path}/")]
+    return [name for name in rows.names() if topics.matches(f"{path}/{name}")]
+
+
+def _event(topic: str, row: dict[str, object] | None) -> Event:
+    if row is None:
+        return Event(topic, DELETE, b"", None, QOS, True)
+    return Event(topic, PUT, encode(row, JSON), JSON, QOS, True)

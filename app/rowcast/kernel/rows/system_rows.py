@@ -1,0 +1,126 @@
+"""System rows: what the server knows of itself, read like any resource, under ``$SYS`` (M11).
+
+A class says which rows there are and what ends one; this module answers reads with them: one row,
+or those that a query selects, a slice at a time so that the loop is never held. Nothing is stored:
+a row is made when it is asked for. Rows cannot be written; deleting one ends what it stands for,
+for those who may (``rights/rights.py``). It knows neither sessions nor any protocol.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import Row, answer, holds, project
+from rowcast.core.limits import SYSTEM_ROWS_MAX, SYSTEM_ROWS_SLICE
+from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.query_names import undeclared
+from rowcast.core.query_terms import Unreadable, guessed
+from rowcast.core.scalars import Mismatch
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.kernel.resource import Resource
+
+_LOOSE = frozenset({Operator.EQ, Operator.NE})
+_TOO_MANY = (
+    f"more than {SYSTEM_ROWS_MAX} rows would have to be sorted; add conditions, or leave sort(...) "
+    "out: they come in the order in which they began"
+)
+
+
+class SystemRows(Resource):
+    """The rows of one kind of thing; extended by whoever owns those things."""
+
+    def names(self) -> Sequence[str]:
+        """Return the ids of all rows, the oldest first."""
+        raise NotImplementedError
+
+    def row(self, name: str, *, whole: bool) -> dict[str, object] | None:
+        """Return one row, None when it is gone; not ``whole``: its lists are cut short."""
+        raise NotImplementedError
+
+    async def get(self, query: Query | None = None) -> object:
+        """Return the row, or a list of those that the query selects."""
+        self.engine.authorise_read(self.topic, self.caller)
+        if self.id:
+            row = self.row(self.id, whole=True)
+            return None if row is None else project(query.select if query else None, row, self.id)
+        return await self._listed(query or Query())
+
+    def _may_read(self, name: str) -> bool:
+        """Ask about one row of several."""
+        rights = self.engine.rights
+        return not rights.reading or rights.may_read(self.caller, f"{self.path}/{name}")
+
+    async def durable(self) -> None:
+        """Wait until what was changed by now is on disk; raises the Error that kept it off."""
+        await self.engine.committer.durable()
+
+    async def _listed(self, query: Query) -> list[object]:
+        """Return a page; rows are made until it is full, all that match where they are sorted."""
+        if query.after is not None:
+            raise Error(Code.INVALID, "these rows have no page tokens; use limit(from,to)")
+        limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
+        wanted = query.offset + limit
+        found: list[Row] = []
+        known: dict[str, None] = {}
+        seen, where = 0, loosened(query.where)
+        names = iter(self.names())
+        while some := list(islice(names, SYSTEM_ROWS_SLICE)):
+            for name in some:
+                row = self.row(name, whole=False) if self._may_read(name) else None
+                if row is None:
+                    continue
+                known.update(dict.fromkeys(row))
+                if not holds(where, row, name):
+                    continue
+                seen += 1
+                if query.sort or seen > query.offset:
+                    found.append((name, row))
+            if not query.sort and seen >= wanted:
+                break
+            if len(found) > SYSTEM_ROWS_MAX:  # only to be sorted can there be so many
+                raise Error(Code.TOO_LARGE, _TOO_MANY)
+            await asyncio.sleep(0)  # others get their turn of the loop
+        if seen < wanted or query.sort:  # then all rows were looked at
+            _check_names(query, known, self.topic, found=bool(seen))
+        page = answer(query, found).rows if query.sort else found[:limit]
+        return [project(query.select, row, name) for name, row in page]
+
+
+def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: bool) -> None:
+    """Raise for a name that no row has, of those that the answer has nothing of (P5)."""
+    for name, use in undeclared(Table(topic, None), query).items():
+        if known and name[0] not in known and not (use == "where" and found):
+            near = did_you_mean(name[0], known)
+            raise Error(Code.INVALID, f"no row at {topic!r} has a field {name[0][:80]!r}{near}")
+
+
+def loosened(where: Condition | Group | None) -> Condition | Group | None:
+    """Return conditions for which ``disabled=false`` is true of text and of the boolean.
+
+    ``=`` compares with text, for the attributes of these rows are not declared; but whoever asks
+    sees a boolean or a number in them, and means that.
+    """
+    if isinstance(where, Group):
+        items = (loosened(item) for item in where.items)
+        return replace(where, items=tuple(item for item in items if item is not None))
+    if where is None or where.operator not in _LOOSE or not isinstance(where.value, str):
+        return where
+    try:
+        meant = guessed(where.value)
+    except (Mismatch, Unreadable):
+        return where
+    if meant == where.value:
+        return where
+    return Group((where, replace(where, value=meant)), all_of=where.operator is Operator.NE)
+
+
+def time_text(seconds: float | None) -> str | None:
+    """Return a time as rows spell it, None for none."""
+    if seconds is None:
+        return None
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,217 @@
+"""Preludes: what one interest of a subscription gets before the live events, a page at a time.
+
+There are two: the records as they are (Snapshot), and the part of the log between the position
+that an interest begins at and the one that its subscription has already reached (History). Both
+are pure questions to the Reader: no lock and no long transaction, because what changes meanwhile
+has a number beyond the prelude's end and is sure to follow as an event. A page of records has a
+bound in bytes, too; snapshots of many filters are read together (``together.py``).
+
+They know nothing of queues or of who reads; the subscription decides when a page is fetched.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
+from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Source
+from rowcast.features.undeclared_topics.topic_rows import Row
+from rowcast.kernel.reader import Reader, owner_of
+from rowcast.kernel.rows.row_reads import current_rows
+from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.store.store import Page, Scan
+
+
+class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
+    """The log no longer has everything ``after`` a position: it begins after ``trimmed``."""
+
+    def __init__(self, after: int, trimmed: int) -> None:
+        super().__init__(after, trimmed)
+        self.after = after
+        self.trimmed = trimmed
+
+
+class Snapshot:
+    """The current records of an interest, then the mark CURRENT.
+
+    ``limit`` is the position at which they hold: a record with a later number is left out,
+    because its event follows. None means: the position that the subscription has when the prelude
+    begins. It goes on after ``interest.current``, where an earlier one was broken off.
+    """
+
+    __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
+
+    def __init__(self, interest: Interest, limit: int | None) -> None:
+        self.interest = interest
+        self.limit = limit
+        self.done = False
+        self._after = interest.current or ""
+        self._supplied: frozenset[str] | None = None
+        """Topics whose records are not the store's; None until that was asked."""
+        self._live: AsyncIterator[list[Event]] | None = None
+        """The system rows that it selects; None until they were asked for."""
+        self._tables: deque[Table | None] = deque(_tables(interest.sources))
+        if self._after and interest.rows is None:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Leave out the tables that were read before; all of them anew when theirs is gone."""
+        owner = owner_of(self._after, [table for table in self._tables if table is not None])
+        if owner not in self._tables:
+            self._after = ""
+            return
+        while self._tables[0] is not owner:
+            self._tables.popleft()
+
+    async def read(self, reader: Reader, position: int) -> list[Pair]:
+        """Return the next page."""
+        interest = self.interest
+        self.begin(position)
+        pairs = await self._live_rows(reader)
+        if pairs:
+            return pairs
+        wants_rows = interest.rows is not None
+        if self._tables and self._tables[0] is None and self._supplied is None and not wants_rows:
+            pairs = await self._first(reader)
+        if self._tables and not pairs:
+            pairs = self.taken([await self._scan(reader)])
+        return self.ended(pairs)
+
+    def asks(self, reader: Reader) -> list[Scan] | None:
+        """Return what is left to ask the store; None if others may have something for it, too."""
+        interest = self.interest
+        if interest.rows is not None or interest.topics.text[0] == "$":
+            return None
+        if self._supplied is None and None in self._tables and reader.supplies():
+            return None
+        scans = [Scan(table, interest.topics, "") for table in self._tables]
+        if scans:
+            scans[0] = scans[0]._replace(after=self._after)
+        return scans
+
+    def begin(self, position: int) -> None:
+        """Note at which position the records hold, when the first page is read."""
+        if self.limit is None:
+            self.limit = max(position, self.interest.floor)
+
+    def taken(self, pages: Iterable[Page]) -> list[Pair]:
+        """Return the records of the next pages that are for the reader."""
+        interest = self.interest  # it may have been replaced meanwhile
+        pairs: list[Pair] = []
+        limit = self.limit or 0
+        for page in pages:
+            pairs += [
+                (snapshot_of(record), interest)
+                for record in page.records
+                if record.seq <= limit and record.topic not in (self._supplied or ())
+            ]
+            if page.more and page.records:
+                self._after = page.records[-1].topic
+            else:
+                self._tables.popleft()
+                self._after = ""
+        return pairs
+
+    def ended(self, pairs: list[Pair]) -> list[Pair]:
+        """Return a page, with the mark CURRENT if it is the last one."""
+        if not self._tables:
+            self.done = True
+            pairs.append((Event("", CURRENT, b"", seq=self.limit or 0), self.interest))
+        return pairs
+
+    async def _scan(self, reader: Reader) -> Page:
+        """Return the next page of current records, or of rows."""
+        interest, after = self.interest, self._after
+        if interest.rows is not None:
+            return await current_rows(reader, interest.rows, after, reader.scan_records)
+        table = self._tables[0]
+        scans = [Scan(table, interest.topics, after)]
+        return (await reader.scan_all(scans, page_records(reader, table)))[0]
+
+    async def _live_rows(self, reader: Reader) -> list[Pair]:
+        """Return the next page of system rows; none of them is in the store."""
+        if self._live is None:
+            self._live = reader.live(self.interest.topics)
+        nothing: list[Event] = []
+        page = await anext(self._live, nothing)
+        return [(snapshot_of(row), self.interest) for row in page]
+
+    async def _first(self, reader: Reader) -> list[Pair]:
+        """Return what somebody else keeps of undeclared topics: that comes before the store's."""
+        records = None if self._after else await reader.supplied(self.interest.topics)
+        self._supplied = frozenset(record.topic for record in records or ())
+        if records is not None and self.interest.topics.exact:
+            self._tables.popleft()
+        return [(snapshot_of(record), self.interest) for record in records or ()]
+
+
+class History:
+    """The log for one interest, after its own position and up to ``until``."""
+
+    __slots__ = ("_after", "_client_id", "_until", "done", "interest")
+
+    def __init__(self, interest: Interest, after: int, until: int, client_id: str) -> None:
+        self.interest = interest
+        self.done = False
+        self._client_id = client_id
+        self._after = after
+        self._until = until
+
+    async def read(self, reader: Reader, _position: int) -> list[Pair]:
+        """Return the next page; raises Lost when the log was trimmed beyond it."""
+        after, until = self._after, self._until
+        page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.sources, until)
+        trimmed = reader.trimmed(self.interest.sources)  # asked last: it only grows
+        if trimmed > after:
+            raise Lost(after, trimmed)
+        interest = self.interest
+        self.done = page.upto >= until
+        self._after = page.upto
+        own = self._client_id if interest.no_local else ""
+        return [
+            (seen, interest)
+            for event in page.events
+            if event.seq <= until and (seen := interest.seen(event)) is not None
+            if not own or event.client != own  # MQTT-3.8.3-3
+        ]
+
+
+Prelude = Snapshot | History
+
+
+def page_records(reader: Reader, table: Table | None) -> int:
+    """Return how many records are read at a time: those of undeclared topics have a setting."""
+    return SCAN_PAGE_RECORDS if table is not None else reader.scan_records
+
+
+def _tables(sources: Iterable[Source]) -> list[Table | None]:
+    """Return where the records of sources are: those of all undeclared topics are together."""
+    return list(dict.fromkeys(s if isinstance(s, Table) else None for s in sources))
+
+
+def snapshot_of(record: Record) -> Event:
+    """Return a record as the first thing a reader hears of it; caches are shared."""
+    if record.encodings is None:
+        record.encodings = {}
+    if isinstance(record, Row):
+        row = record.changed(kind=SNAPSHOT)
+        row.encodings = record.encodings
+        return row
+    event = Event(
+        record.topic,
+        SNAPSHOT,
+        record.payload,
+        record.content_type,
+        record.qos,
+        True,
+        record.table,
+        record.client,
+        record.properties,
+        record.expires_at,
+        record.seq,
+        record.version,
+        record.decoded,
+    )
+    event.encodings = record.encodings
+    return event

@@ -1,0 +1,174 @@
+"""A group of workers whose room, connection and acknowledgements a test decides."""
+
+from subscription_world import World
+
+from rowcast.bus.durable import Durable
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.features.shared_subscriptions.group_table import Groups
+from rowcast.features.undeclared_topics.row_views import Views
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.gaps import Gap
+from rowcast.kernel.watch.subscription import Interest
+
+
+class Worker:
+    """A member that takes what it is given and completes it when the test says so."""
+
+    def __init__(self, yard, name, qos=1, *, durable=False, room=1_000, sends=True):
+        self.yard, self.name, self.qos = yard, name, qos
+        self.durable = durable
+        self.free = room
+        self.sends = sends
+        self.forbidden = ()
+        """Payloads that it may not be given."""
+        self.deals = []
+        """What it has and did not complete."""
+        self.heard = []
+        """The payloads of all that it was sent, ever."""
+        self.gaps = []
+        """Reason and count of what it was told is missing."""
+
+    def room(self):
+        return self.free - len(self.deals)
+
+    def takes(self, event):
+        return event.payload not in self.forbidden
+
+    def give(self, deal):
+        self.deals.append(deal)
+        if self.sends:
+            self.send()
+
+    def send(self):
+        """Send what it was given and not sent."""
+        for deal in list(self.deals):
+            if not deal.sent:
+                deal.sent = True
+                if isinstance(deal.event, Gap):
+                    self.gaps.append((deal.event.why.value, deal.event.count))
+                else:
+                    self.heard.append(deal.event.payload)
+                if not deal.qos:
+                    self.done(deal)
+
+    def withdraw(self, deal):
+        self.deals.remove(deal)
+
+    def done(self, deal):
+        """Acknowledge something."""
+        self.deals.remove(deal)
+        deal.group.done(deal)
+
+    def finish(self):
+        """Acknowledge everything."""
+        for deal in list(self.deals):
+            self.done(deal)
+
+    def join(self, since=None, *, connected=True):
+        """Subscribe, or come back."""
+        interest = Interest(self.yard.topics, self.qos, identifiers=(self.name,))
+        self.group.join(self, interest, since, connected=connected)
+        return self
+
+    @property
+    def group(self):
+        return self.yard.groups.group("g", self.yard.topics)
+
+    def rest(self):
+        """Lose the connection; the session lasts."""
+        self._unsent()
+        self.group.rest(self)
+
+    def leave(self):
+        """Unsubscribe."""
+        self._unsent()
+        self.group.leave(self)
+
+    def end(self):
+        """Lose the session."""
+        self.deals.clear()
+        self.group.end(self)
+
+    def _unsent(self):
+        self.deals = [deal for deal in self.deals if deal.sent]
+
+    def back(self):
+        """Connect again, and send again what is in flight."""
+        self.join()
+        for deal in self.deals:
+            self.heard.append(deal.event.payload)
+
+    @property
+    def payloads(self):
+        """What it has and did not complete."""
+        return [deal.event.payload for deal in self.deals]
+
+
+class Yard(World):
+    """Groups on a world of steps."""
+
+    def __init__(self, text="Dog/#"):
+        super().__init__()
+        self.topics = TopicFilter(text)
+        self.refusal = None
+        """The Error that keeps facts off the disk."""
+        self.kept = []
+        """Each lot of changes that was to be written."""
+        self.durable = Durable()
+        self.groups = Groups(self.reader, Views(self.bus, Registry(())), self.keep, self.durable)
+
+    def keep(self, changes, done):
+        """Write facts, as the committer does."""
+        self.kept.append(changes)
+        if self.refusal is None:
+            self.store.commit([], changes)
+        done(self.refusal)
+
+    def worker(self, name, qos=1, **options):
+        """Return a worker that has joined."""
+        since = options.pop("since", None)
+        return Worker(self, name, qos, **options).join(since)
+
+    def put(self, *payloads, topic="Dog/1", qos=1):
+        """Write and announce logged events."""
+        for payload in payloads:
+            event = self.commit(topic, value=payload)
+            event.qos = qos
+            self.announce()
+
+    def tell(self, *payloads, qos=1):
+        """Announce events that are not logged."""
+        for payload in payloads:
+            self.bus.publish(Event("Dog/1", MESSAGE, payload, None, qos))
+
+    async def rounds(self):
+        """Let everything happen that is due."""
+        for _ in range(1_000):
+            await self.turn()
+            if self.reader.asked:
+                self.reader.ask()
+            if self.reader.answered:
+                self.reader.answer()
+            elif not self.reader.asked:
+                await self.turn()
+                if not self.reader.asked:
+                    return
+        raise AssertionError("it does not settle")
+
+    def restart(self):
+        """Return another yard on the same store, as a server that was killed starts again.
+
+        Sessions are to be put back, then ``groups.clean`` is to be called.
+        """
+        yard = Yard(self.topics.text)
+        yard.store, yard.seq, yard.announced = self.store, self.seq, self.announced
+        yard.logged = self.logged
+        yard.reader._store = self.store
+        yard.groups.restore(self.store.states("group/"))
+        return yard
+
+
+def numbers(first, last):
+    """Return payloads ``b"1"`` and so on."""
+    return [b"%d" % number for number in range(first, last + 1)]

@@ -1,0 +1,84 @@
+"""Gaps: marks, accounts and how marks become few (FEATURES M4)."""
+
+from rowcast.core.events import MESSAGE, SNAPSHOT, Event
+from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.watch.gaps import Account, Gap, Gaps, Why, mark_for, together
+from rowcast.kernel.watch.subscribed_filters import Interest
+
+
+def event(seq=0, kind=MESSAGE):
+    made = Event("a", kind, b"")
+    made.seq = seq
+    return made
+
+
+def facts(gaps):
+    return [(gap.why, gap.count, gap.after, gap.last) for gap in gaps]
+
+
+def test_what_follows_one_another_is_one_gap():
+    gaps, one, two = Gaps(), Interest(TopicFilter("a")), Interest(TopicFilter("+"))
+    for seq in (3, 4, 9):
+        gaps.miss(event(seq), one, Why.EXPIRED)
+    gaps.miss(event(10), two, Why.EXPIRED)
+    gaps.miss(event(11), two, Why.TOO_LARGE)
+    gaps.miss(event(), two, Why.TOO_LARGE)
+    gaps.miss(event(), two, Why.TOO_LARGE)
+    gaps.miss(event(5, SNAPSHOT), two, Why.TOO_LARGE)
+    wanted = [
+        (Why.EXPIRED, 3, 2, 9),
+        (Why.EXPIRED, 1, 9, 10),
+        (Why.TOO_LARGE, 1, 10, 11),
+        (Why.TOO_LARGE, 3, 0, 0),
+    ]
+    assert wanted == facts(gaps.told())
+    assert [] == gaps.told()
+    assert {"expired": 4, "too_large": 4} == gaps.account.rows()
+
+
+def test_an_account_is_part_of_another():
+    whole = Account()
+    part = Account(whole)
+    part.add(Why.SLOW, 3)
+    Account(whole).add(Why.AWAY)
+    assert (3, {Why.SLOW: 3, Why.AWAY: 1}) == (part.total, whole.counts)
+
+
+def test_a_queue_holds_few_marks():
+    """Beyond a number of them one counts for everybody: memory is bounded, the sum exact."""
+    queue = [event()]
+    for number in range(3 * GAP_MARKS_TOGETHER_MAX):
+        interest = Interest(TopicFilter(f"a/{number}"))
+        mark = mark_for(reversed(queue), interest)
+        if mark is None:
+            mark = Gap(Why.SLOW, 0, interest)
+            queue.append(mark)
+        mark.count += 1
+    marks = queue[1:]
+    assert GAP_MARKS_TOGETHER_MAX == len(marks)
+    assert 3 * GAP_MARKS_TOGETHER_MAX == sum(mark.count for mark in marks)
+    assert 1 == sum(mark.interest is None for mark in marks)
+
+
+def test_what_has_no_place_in_the_log_is_told_together():
+    one = Interest(TopicFilter("a"))
+    few = together(
+        [
+            Gap(Why.SLOW, 1, one),
+            Gap(Why.AWAY, 2),
+            Gap(Why.SLOW, 3, one),
+            Gap(Why.EXPIRED, 4, None, 7, 9),
+            Gap(Why.AWAY, 5),
+        ]
+    )
+    assert [(Why.SLOW, 4, 0, 0), (Why.AWAY, 7, 0, 0), (Why.EXPIRED, 4, 7, 9)] == facts(few)
+    assert [one, None, None] == [gap.interest for gap in few]
+
+
+def test_a_range_is_told_by_cursors():
+    gap = Gap(Why.TRIMMED, None, None, 3, 9)
+    told = {"from": "log:3", "to": "log:9", "count": None, "reason": "trimmed"}
+    assert told == gap.facts(lambda seq: f"log:{seq}")
+    assert gap.facts(str)["from"] == "3"
+    assert {None} == {Gap(Why.SLOW, 1).facts(str)[name] for name in ("from", "to")}

@@ -1,0 +1,233 @@
+"""Results of jobs: checked like any write, committed together, once, and taken back as a whole.
+
+FEATURES S14 and M5, without Spark and without a machine.
+"""
+
+import asyncio
+
+import pytest
+from engine_room import ANN, Listener, Room
+
+from rowcast.core import result_limits
+from rowcast.core.callers import Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.meta import meta_of
+from rowcast.features.results import staged_rows as uploads
+from rowcast.features.results.results import Order, Results
+
+
+class World:
+    """An engine that takes results."""
+
+    def __init__(self, room=None):
+        self.room = room or Room()
+        self.results = Results(self.room.engine, self._facts, self.room.now)
+        self.heard = Listener(self.room, "Dog/#")
+        self.count = 0
+
+    async def _facts(self, owner):
+        return self.room.store.states(owner)
+
+    async def write(self, rows, cut="0badcafe:1", caller=ANN, **facts):
+        """Bring rows in two parts and commit them."""
+        self.count += 1
+        name = f"up{self.count}"
+        half = len(rows) // 2
+        for part, some in enumerate((rows[:half], rows[half:])):
+            await self.results.stage(name, str(part), "Dog", some, caller)
+        order = {"job": "hourly", "replace": False, "again": False, **facts}
+        return await self.results.commit(
+            Order(name, "Dog", cut=cut, parts=("0", "1"), rows=len(rows), **order), caller
+        )
+
+    def names(self):
+        """What each record of the table says."""
+        from rowcast.core.topics import TopicFilter
+
+        page = self.room.store.scan(
+            self.room.registry.shapes["Dog"].table, TopicFilter("Dog/#"), "", 99
+        )
+        return {record.topic: record.decoded["name"] for record in page.records}
+
+
+def dogs(**names):
+    return [{"id": key, "name": name} for key, name in names.items()]
+
+
+async def test_m5_a_result_is_one_transaction_and_tells_where_it_comes_from():
+    world = World()
+    before = world.room.committer.commits
+    receipt = await world.write(dogs(a="Rex", b="Ida", c="Bob"))
+    assert world.room.committer.commits == before + 1
+    assert (receipt.rows, receipt.written, receipt.unchanged) == (3, 3, 0)
+    assert [event.topic for event in world.heard.events] == ["Dog/a", "Dog/b", "Dog/c"]
+    assert meta_of(world.heard.events[0], "0badcafe")["_from_cut"] == "0badcafe:1"
+
+
+async def test_m5_the_same_result_again_makes_no_event_and_gets_the_same_receipt():
+    world = World()
+    first = await world.write(dogs(a="Rex", b="Ida"))
+    world.heard.events.clear()
+    again = await world.write(dogs(a="Rex", b="CHANGED"))
+    assert again.repeat
+    assert (again.position, again.number) == (first.position, first.number)
+    other = await world.write(dogs(a="Rex", b="Ida"), cut="0badcafe:2")
+    assert (other.written, other.unchanged, other.repeat) == (0, 2, False)
+    assert world.heard.events == []
+    assert world.names() == {"Dog/a": "Rex", "Dog/b": "Ida"}
+
+
+async def test_m5_a_result_that_replaces_takes_away_what_the_job_wrote_and_nothing_else():
+    world = World()
+    await world.room.put("Dog/mine", b'{"name": "Tom"}')
+    await world.write(dogs(a="Rex", b="Ida", c="Bob"), replace=True)
+    await world.room.put("Dog/c", b'{"name": "by hand"}')
+    receipt = await world.write(dogs(a="Rex"), cut="0badcafe:2", replace=True)
+    assert (receipt.removed, receipt.unchanged) == (1, 1)
+    assert world.names() == {"Dog/mine": "Tom", "Dog/a": "Rex", "Dog/c": "by hand"}
+    await world.write([], cut="0badcafe:3", replace=True)
+    assert world.names() == {"Dog/mine": "Tom", "Dog/c": "by hand"}
+
+
+async def test_m5_an_older_cut_is_fenced_off_unless_it_is_meant():
+    world = World()
+    await world.write(dogs(a="new"), cut="0badcafe:9")
+    with pytest.raises(Error, match="newer cut") as refused:
+        await world.write(dogs(a="old"), cut="0badcafe:8")
+    assert refused.value.code is Code.PRECONDITION
+    await world.write(dogs(a="old"), cut="0badcafe:8", again=True)
+    assert world.names() == {"Dog/a": "old"}
+    stream = await world.write(dogs(a="s"), cut="query#3", job="stream")
+    assert not stream.repeat
+    with pytest.raises(Error, match="newer cut"):
+        await world.write(dogs(a="zombie"), cut="query#2", job="stream")
+
+
+async def test_a_bad_row_is_named_and_nothing_is_written():
+    world = World()
+    for row, words in (
+        ({"id": "b", "age": "x"}, r"row 1 \(Dog/b\): age"),
+        ({"name": "x"}, "row 1 has no 'id'"),
+    ):
+        with pytest.raises(Error, match=words):
+            await world.results.stage("u", "0", "Dog", [*dogs(a="Rex"), row], ANN)
+    with pytest.raises(Error, match="two rows of the result are for Dog/a"):
+        await world.write([*dogs(a="Rex"), *dogs(a="Ida")])
+    assert world.names() == {}
+
+
+async def test_rights_are_those_of_each_record_at_the_commit_too():
+    world = World()
+    reader = Caller("bob", Grants(read=True), "http")
+    with pytest.raises(Error) as refused:
+        await world.write(dogs(a="Rex"), caller=reader)
+    assert refused.value.code is Code.DENIED
+    await world.results.stage("up", "0", "Dog", dogs(a="Rex"), ANN)
+    other = Caller("eve", ANN.grants, "http")
+    with pytest.raises(Error, match="there is no upload up"):
+        order = Order("up", "Dog", "j", "", ("0",), 1, replace=False, again=False)
+        await world.results.commit(order, other)
+
+
+async def test_uploads_are_bounded_and_forgotten(monkeypatch):
+    world = World()
+    monkeypatch.setattr(uploads, "RESULT_ROWS_MAX", 3)
+    with pytest.raises(Error, match="divide it") as refused:
+        await world.write(dogs(a="1", b="2", c="3", d="4"))
+    assert refused.value.code is Code.TOO_LARGE
+    assert list(world.results.uploads) == []
+    users = [Caller(f"u{number}", ANN.grants, "http") for number in range(99)]
+    for number in range(result_limits.RESULTS_MAX):
+        await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), users[number])
+    with pytest.raises(Error) as refused:
+        await world.results.stage("one more", "0", "Dog", [], ANN)
+    assert refused.value.code is Code.BUSY
+    world.room.time += result_limits.RESULT_IDLE_SECONDS + 1
+    assert list(world.results.uploads) == []
+    assert world.names() == {}
+
+
+async def test_parts_without_rows_are_bounded_too(monkeypatch):
+    world = World()
+    monkeypatch.setattr(uploads, "RESULT_PARTS_MAX", 2)
+    for part in ("0", "1"):
+        await world.results.stage("u", part, "Dog", [], ANN)
+    with pytest.raises(Error, match="parts") as refused:
+        await world.results.stage("u", "2", "Dog", [], ANN)
+    assert refused.value.code is Code.TOO_LARGE
+    with pytest.raises(Error, match="long name"):
+        await world.results.stage("v", "x" * 101, "Dog", [], ANN)
+
+
+async def test_l11_one_user_keeps_no_other_from_bringing_results(monkeypatch):
+    """Neither by many uploads nor by many rows or bytes; what is there stays."""
+    world, ben = World(), Caller("ben", ANN.grants, "http")
+    for number in range(result_limits.RESULTS_OF_USER_MAX):
+        await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), ANN)
+    with pytest.raises(Error, match="is bringing 8 results already") as refused:
+        await world.results.stage("one more", "0", "Dog", [], ANN)
+    assert refused.value.code is Code.BUSY
+    await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
+    for limit, of_it in (("RESULT_ROWS_MAX", 9), ("RESULT_BYTES_MAX", 200)):
+        monkeypatch.setattr(uploads, limit, of_it)
+        with pytest.raises(Error, match="brought by ann have more than") as refused:
+            await world.results.stage("u0", "1", "Dog", dogs(b="2" * 40, c="3"), ANN)
+        assert refused.value.code is Code.BUSY
+        kept = [upload.name for upload in world.results.uploads]
+        assert kept == [*(f"u{number}" for number in range(1, 8)), "ben's"]
+        await world.results.stage("ben's", "1", "Dog", dogs(b="2"), ben)
+        monkeypatch.undo()
+        await world.results.stage("u0", "0", "Dog", dogs(a="1"), ANN)
+        world.results.uploads.close("ben's")
+        await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
+
+
+async def test_all_uploads_together_are_bounded(monkeypatch):
+    world = World()
+    monkeypatch.setattr(uploads, "RESULTS_ROWS_MAX", 3)
+    await world.results.stage("one", "0", "Dog", dogs(a="1", b="2"), ANN)
+    with pytest.raises(Error, match="are being brought") as refused:
+        await world.results.stage("two", "0", "Dog", dogs(a="1", b="2"), ANN)
+    assert refused.value.code is Code.BUSY
+    assert [upload.name for upload in world.results.uploads] == ["one"]
+
+
+async def test_a_part_that_is_brought_again_counts_once():
+    world = World()
+    for name in ("first", "second"):
+        await world.results.stage("up", "0", "Dog", dogs(a=name), ANN)
+    order = Order("up", "Dog", "j", "", ("0",), 1, replace=False, again=False)
+    assert (await world.results.commit(order, ANN)).written == 1
+    assert world.names() == {"Dog/a": "second"}
+
+
+async def test_m5_a_disk_that_refuses_leaves_the_old_result_whole():
+    world = World()
+    await world.write(dogs(a="old", b="old"))
+    commit = world.room.store.commit
+
+    def refuse(*_):
+        raise Error(Code.BUSY, "the disk is full")
+
+    world.room.store.commit = refuse
+    with pytest.raises(Error, match="the disk is full"):
+        await world.write(dogs(a="new", b="new"), cut="0badcafe:2")
+    world.room.store.commit = commit
+    assert set(world.names().values()) == {"old"}
+    order = Order("up2", "Dog", "hourly", "0badcafe:2", ("0", "1"), 2, replace=False, again=False)
+    receipt = await world.results.commit(order, ANN)  # what was brought is still there
+    assert (receipt.written, receipt.repeat) == (2, False)
+    assert set(world.names().values()) == {"new"}
+    assert list(world.results.uploads) == []
+
+
+async def test_one_result_of_a_job_at_a_time():
+    world = World()
+    world.room.writer.held = True
+    first = asyncio.ensure_future(world.write(dogs(a="Rex")))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    with pytest.raises(Error, match="is being committed"):
+        await world.write(dogs(a="Ida"), cut="0badcafe:2")
+    world.room.writer.release()
+    assert (await first).written == 1

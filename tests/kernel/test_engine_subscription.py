@@ -1,0 +1,37 @@
+"""What a slow reader is told it missed: nothing that it did not want (FEATURES C18)."""
+
+import pytest
+from engine_room import ANN, Room
+
+from rowcast.core.events import GAP, MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.watch.subscription import Interest, Subscription
+
+
+@pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
+async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
+    monkeypatch, client, lost
+):
+    """MQTT-3.8.3-3: No Local."""
+    monkeypatch.setattr("rowcast.kernel.watch.subscription_state.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    room = Room()
+    subscription = Subscription(room.reader, "me")
+    interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)
+    room.engine.watch(subscription, interest, ANN, current=False)
+    for number in range(3):
+        room.engine.submit(Event("u/1", MESSAGE, b"%d" % number, client=client), ANN)
+    events = [event for event, _ in subscription.take(10)]
+    gaps = [event.count for event in events if event.kind == GAP]
+    assert (lost, [lost] if lost else []) == (subscription.account.total, gaps)
+
+
+async def test_what_ended_by_itself_is_taken_off_the_bus():
+    """C2: its page could not be read; the engine is told that it is over afterwards, once."""
+    room, heard = Room(), []
+    room.engine.hooks.on("unsubscribe", lambda texts, _who: heard.extend(texts))
+    subscription = Subscription(room.reader, "me")
+    room.engine.watch(subscription, Interest(TopicFilter("u/#")), ANN, current=False)
+    subscription.close()
+    for _ in range(2):
+        room.engine.close(subscription)
+    assert (0, ["u/#"]) == (room.engine.bus.subscriptions, heard)

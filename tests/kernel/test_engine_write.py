@@ -1,0 +1,39 @@
+"""A write on its way, and who hears of its end."""
+
+import pytest
+from engine_room import ANN, DOG, NOTE
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "shape", "expected"),
+    [
+        (PUT, None, None, False),
+        (PATCH, None, None, True),
+        (PUT, Condition(exists=True), None, True),
+        (PUT, None, Shape(NOTE), False),
+        (PUT, None, Shape(DOG), True),
+        (DELETE, None, None, False),
+    ],
+)
+def test_which_outcomes_depend_on_the_record(kind, condition, shape, expected):
+    write = Write(Event("u/1", kind, b""), ANN, UNHEARD, condition, shape)
+    assert expected == write.depends
+
+
+def test_nobody_waits_but_refusals_may_be_counted():
+    refusals, refusal = [], Error(Code.BUSY, "later")
+    counting = Unheard(refusals.append)
+    for outcome in (Receipt(Event("u/1", PUT, b"")), refusal):
+        counting(outcome)
+        UNHEARD(outcome)
+    assert [refusal] == refusals
+
+
+def test_b11_a_group_is_its_writes_in_order():
+    writes = [Write(Event(topic, PUT, b""), ANN, UNHEARD) for topic in ("u/2", "u/1")]
+    assert writes == Group(writes).writes
