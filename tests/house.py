@@ -32,8 +32,7 @@ FLOORS = {
     "metrics": 4,
     "snapshots": 4,
     "pipeline": 4,
-    "http": 5,
-    "broker": 5,
+    "doors": 5,
     "api": 5,
     "program": 6,
 }

@@ -32,8 +32,8 @@ LIBRARIES = {
     "pyarrow": {"columns", "snapshots", "pipeline"},
     "pyspark": {"pipeline"},
     "gmqtt": {"gateway"},
-    "fastapi": {"http", "program"},
-    "sse_starlette": {"http", "program"},
+    "fastapi": {"doors.http", "program"},
+    "sse_starlette": {"doors.http", "program"},
     "argon2": {"auth"},
     "jwt": {"auth"},
     "yaml": {"program"},
@@ -240,20 +240,23 @@ def test_the_kernel_and_features_are_tied_no_more():
         pytest.param(
             upward_imports,
             "app/rowcast/bus/a.py",
-            "def f():\n from rowcast.http import x",
+            "def f():\n from rowcast.doors.http import x",
             id="inside a function",
         ),
         pytest.param(
             upward_imports,
             "app/rowcast/bus/a.py",
-            "import_module('rowcast.http.rest.door')",
+            "import_module('rowcast.doors.http.rest.rest')",
             id="dynamically",
         ),
         pytest.param(
             upward_imports, "app/rowcast/pipeline/a.py", "import rowcast.store.x", id="pipeline"
         ),
         pytest.param(
-            upward_imports, "app/rowcast/http/a.py", "import rowcast.cellar.x", id="unknown room"
+            upward_imports,
+            "app/rowcast/doors/http/a.py",
+            "import rowcast.cellar.x",
+            id="unknown room",
         ),
         pytest.param(
             impure_imports, "app/rowcast/core/a.py", "import asyncio.queues", id="asyncio"
@@ -262,7 +265,9 @@ def test_the_kernel_and_features_are_tied_no_more():
             impure_imports, "app/rowcast/mqtt/a.py", "from time import monotonic", id="time"
         ),
         pytest.param(impure_imports, "app/rowcast/mqtt/a.py", "datetime.now(UTC)", id="clock"),
-        pytest.param(leaks, "app/rowcast/http/a.py", "from sqlmodel import Field", id="library"),
+        pytest.param(
+            leaks, "app/rowcast/doors/http/a.py", "from sqlmodel import Field", id="library"
+        ),
         pytest.param(
             client_imports, "app/rowcast_client/a.py", "import rowcast.kernel.x", id="client"
         ),

@@ -13,14 +13,14 @@ import pytest
 import calls
 from house import Source, room_of, sources
 
-LAYERED = ("kernel", "http", "broker")
+LAYERED = ("kernel", "doors.http", "doors.mqtt")
 """Rooms with rooms inside."""
 
 CALLS = {"retained PUBLISH": 212, "plain message": 123, "PUT": 194}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
 CIRCLE = 43
 """Modules of the largest circle of imports; those for type checkers count."""
-CROSSINGS = {"kernel": 12, "http": 90, "broker": 88}
+CROSSINGS = {"kernel": 12, "doors.http": 90, "doors.mqtt": 88}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
     "functions over 30 lines": 70,
@@ -62,7 +62,7 @@ async def test_calls_are_counted_on_the_threads_of_the_server_too(tmp_path):
     counter = calls.Calls()
     async with calls.server(tmp_path, counter) as running:
         found = await _retained(running, counter)
-    assert {"broker/client.py:Client.receive", "store/sqlite.py:SqlStore.commit"} < set(found)
+    assert {"doors/mqtt/client.py:Client.receive", "store/sqlite.py:SqlStore.commit"} < set(found)
 
 
 # -- imports ---------------------------------------------------------------------------------------

@@ -17,12 +17,6 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from rowcast import __version__
-from rowcast.broker.broker import Broker
-from rowcast.broker.connections.websocket import WebSocketEndpoint
-from rowcast.broker.delivery.forms import media_type_wanted
-from rowcast.broker.sessions.recall import OWNER
-from rowcast.broker.sessions.wills import WILLS
-from rowcast.broker.settings import BrokerSettings
 from rowcast.bus.bus import Bus
 from rowcast.config import Config
 from rowcast.core.clock import HybridClock, WallClock
@@ -37,6 +31,14 @@ from rowcast.directory.audit import KEPT as AUDIT_KEPT
 from rowcast.directory.audit import TABLE as AUDIT_TABLE
 from rowcast.directory.refusals import KEPT as REFUSALS_KEPT
 from rowcast.directory.refusals import TABLE as REFUSALS_TABLE
+from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.edge import Edge, HttpSettings
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
+from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
+from rowcast.doors.mqtt.sessions.session_loading import OWNER
+from rowcast.doors.mqtt.sessions.wills import WILLS
+from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
@@ -61,8 +63,6 @@ from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLE
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.gateway.gateway import Gateway
 from rowcast.gateway.state import OWNER as GATEWAY
-from rowcast.http.documents.fixed import make_fixed
-from rowcast.http.edge import Edge, HttpSettings
 from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine

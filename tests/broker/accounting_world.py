@@ -25,7 +25,7 @@ from broker_world import (
 
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.http.streams.frames import Frames
+from rowcast.doors.http.streams.frames import Frames
 from rowcast.kernel.watch.backlog import Overflow
 from rowcast.kernel.watch.subscription import Interest
 from rowcast.kernel.watch.subscription import Subscription as Cursor

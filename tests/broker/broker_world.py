@@ -8,14 +8,14 @@ import asyncio
 from concurrent.futures import Future
 from functools import partial
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.connections.entrance import enter
-from rowcast.broker.settings import BrokerSettings
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.accept import enter
+from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions

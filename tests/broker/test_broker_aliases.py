@@ -3,7 +3,7 @@
 import pytest
 from broker_world import payloads, topics
 
-from rowcast.broker.delivery import forms
+from rowcast.doors.mqtt.delivery import delivery_format as forms
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Publish
 

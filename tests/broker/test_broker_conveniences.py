@@ -13,8 +13,8 @@ from broker_world import (
     topics,
 )
 
-from rowcast.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from rowcast.core.errors import Code, Error
+from rowcast.doors.mqtt.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from rowcast.mqtt.packets import Puback, Pubrec, Will
 from rowcast.mqtt.reasons import Reason
 

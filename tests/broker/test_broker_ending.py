@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, World, payloads, topics
 
-from rowcast.broker.packets import publishing
+from rowcast.doors.mqtt.packets import publish as publishing
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 

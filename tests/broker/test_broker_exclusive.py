@@ -1,6 +1,6 @@
 """Exclusive subscriptions (FEATURES D53): who has a filter for itself, and until when."""
 
-from rowcast.broker.packets.exclusive import Exclusives
+from rowcast.doors.mqtt.packets.exclusive import Exclusives
 
 
 def test_one_client_at_a_time():

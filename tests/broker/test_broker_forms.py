@@ -7,9 +7,9 @@ import msgpack
 import pytest
 from broker_world import OTHER, World, payloads, user, users
 
-from rowcast.broker.delivery import forms
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.events import PUT, Event
+from rowcast.doors.mqtt.delivery import delivery_format as forms
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}

@@ -133,7 +133,7 @@ async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, m
     peer.client.pause_writing()
     for number, topic in enumerate("abababab"):
         quick(world, topic, b"%d" % number)
-    monkeypatch.setattr("rowcast.broker.delivery.sending.MQTT_FLUSH_EVENTS", 2)
+    monkeypatch.setattr("rowcast.doors.mqtt.delivery.sending.MQTT_FLUSH_EVENTS", 2)
     peer.client._paused = False
     peer.client._flush()
     peer.client._paused = True

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowcast.broker.connections.guard import Guard, GuardSettings
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_NAME_CHARS_MAX
+from rowcast.doors.mqtt.connections.guard import Guard, GuardSettings
 from rowcast.mqtt.reasons import Reason
 
 NOBODY = "anonymous"

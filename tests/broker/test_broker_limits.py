@@ -19,11 +19,11 @@ from broker_world import (  # fmt: skip
     topics,
 )
 
-from rowcast.broker.connections.guard import GuardSettings
-from rowcast.broker.connections.rates import RateSettings
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import BAN_PEER_FACTOR, MQTT_SUBSCRIBE_TURN_FILTERS
+from rowcast.doors.mqtt.connections.guard import GuardSettings
+from rowcast.doors.mqtt.connections.rates import RateSettings
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.reasons import Reason
 

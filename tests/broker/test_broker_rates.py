@@ -2,9 +2,9 @@
 
 import pytest
 
-from rowcast.broker.connections.rates import RateSettings
 from rowcast.core.buckets import Bucket
 from rowcast.core.limits import RATE_BURST_SECONDS
+from rowcast.doors.mqtt.connections.rates import RateSettings
 
 
 def test_what_was_saved_up_may_come_at_once():

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 from broker_world import VERSIONS, Loop, Transport
 
-from rowcast.broker.connections.guard import Refusal
-from rowcast.broker.connections.refusing import Refusals
-from rowcast.broker.settings import BrokerSettings
 from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
+from rowcast.doors.mqtt.connections.guard import Refusal
+from rowcast.doors.mqtt.connections.rejections import Refusals
+from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode

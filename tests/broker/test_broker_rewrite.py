@@ -2,7 +2,6 @@
 
 import pytest
 
-from rowcast.broker.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     AUTO_SUBSCRIPTIONS_MAX,
@@ -10,6 +9,7 @@ from rowcast.core.limits import (
     REWRITE_RULES_MAX,
     REWRITE_TOPIC_CHARS_MAX,
 )  # fmt: skip
+from rowcast.doors.mqtt.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from rowcast.mqtt.packets import Subscription
 
 RULES = (

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from rowcast.broker.sessions.session import Session, Sessions
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
+from rowcast.doors.mqtt.sessions.session import Session, Sessions
 from rowcast.mqtt.window import Window
 
 HOUR = {"session_expiry_interval": 3600}

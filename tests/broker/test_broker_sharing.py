@@ -14,7 +14,7 @@ from broker_world import (
 )
 from sharing_world import SHARE, publish, texts, worker
 
-from rowcast.broker.delivery.sharing import share_of
+from rowcast.doors.mqtt.delivery.sharing import share_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
 

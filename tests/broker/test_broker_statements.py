@@ -22,8 +22,9 @@ from broker_world import (
     users,
 )
 
-from rowcast.broker.packets import publishing, subscribing
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
+from rowcast.doors.mqtt.packets import publish as publishing
+from rowcast.doors.mqtt.packets import subscribe as subscribing
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect
 from rowcast.mqtt.reasons import REASONS, PacketType

@@ -5,9 +5,9 @@ import json
 import pytest
 from broker_world import Publish, World, topics
 
-from rowcast.broker.sessions.subscription_rows import SUBSCRIPTIONS
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
+from rowcast.doors.mqtt.sessions.subscription_rows import SUBSCRIPTIONS
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 ADMIN = Caller("root", ALL)

@@ -17,8 +17,8 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from rowcast.broker.connections.guard import GuardSettings
-from rowcast.broker.connections.tcp import TcpConnection
+from rowcast.doors.mqtt.connections.guard import GuardSettings
+from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Puback, Suback

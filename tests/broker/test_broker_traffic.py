@@ -13,7 +13,7 @@ from broker_world import (
     users,
 )
 
-from rowcast.broker.connections.traffic import Silence
+from rowcast.doors.mqtt.connections.traffic import Silence
 from rowcast.mqtt.encode import encode
 
 VERSIONS = (4, 5)

@@ -3,8 +3,8 @@
 import pytest
 from broker_world import VERSIONS, Disconnect, Publish, World
 
-from rowcast.broker.connections.unfinished import cut_unfinished
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.features.overload.shedding import Shed
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.reasons import Reason

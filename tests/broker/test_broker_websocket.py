@@ -17,9 +17,9 @@ from broker_world import (
     payloads,
 )  # fmt: skip
 
-from rowcast.broker.connections.guard import GuardSettings
-from rowcast.broker.connections.websocket import WebSocketEndpoint
 from rowcast.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
+from rowcast.doors.mqtt.connections.guard import GuardSettings
+from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Disconnect, Suback
@@ -281,7 +281,7 @@ async def test_over_the_limit():
 
 async def test_over_the_limit_of_answers(monkeypatch):
     """D6: those beyond are closed at once."""
-    monkeypatch.setattr("rowcast.broker.connections.refusing.REFUSED_CONNECTIONS_MAX", 1)
+    monkeypatch.setattr("rowcast.doors.mqtt.connections.rejections.REFUSED_CONNECTIONS_MAX", 1)
     world = World(guard=GuardSettings(connections_max=1))
     await world.connected("first")
     waiting, web = Web(world), Web(world)

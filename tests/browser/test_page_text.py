@@ -14,7 +14,7 @@ import pytest
 from serving import environment
 
 NODE = shutil.which("node")
-UI = Path(__file__).parent.parent.parent / "app" / "rowcast" / "http" / "ui"
+UI = Path(__file__).parent.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui"
 SUMMER, WINTER = 1_750_000_000_000, 1_763_800_000_000
 AA = 4.5
 """WCAG 2.2, 1.4.3: the least contrast of text."""

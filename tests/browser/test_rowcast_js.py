@@ -18,7 +18,7 @@ from serving import Server, environment
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent
-CLIENT = HERE.parent.parent / "app" / "rowcast" / "http" / "ui" / "rowcast.js"
+CLIENT = HERE.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui" / "rowcast.js"
 CODE_BYTES_MAX = 10_000
 pytestmark = [
     pytest.mark.interop,

@@ -15,8 +15,8 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
+from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.http.edge import Edge, HttpSettings
 from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine

@@ -14,9 +14,9 @@ from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.http.documents.fixed import make_fixed
-from rowcast.http.edge import Edge, HttpSettings
 from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine

@@ -8,8 +8,8 @@ import pytest
 from rest_world import world
 from test_http_openapi import Lamp, references
 
-from rowcast.http.documents.asyncapi import AsyncDocument
-from rowcast.http.documents.servers import servers_at
+from rowcast.doors.http.documents.asyncapi import AsyncDocument
+from rowcast.doors.http.documents.servers import servers_at
 from rowcast.kernel.registry import Registry
 from rowcast.schema import parse_schema
 from serving import application

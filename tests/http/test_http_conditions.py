@@ -10,7 +10,7 @@ from rest_world import EPOCH, world
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
-from rowcast.http.rest.conditions import tags_of
+from rowcast.doors.http.rest.conditions import tags_of
 
 ONE = f'"{EPOCH}:1"'
 TWO = f'"{EPOCH}:2"'

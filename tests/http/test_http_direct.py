@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 from rest_world import world
 
-from rowcast.http.messages.direct import write_whole
-from rowcast.http.rest import representations, writes
+from rowcast.doors.http.messages.direct import write_whole
+from rowcast.doors.http.rest import representations, writes
 
 LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 

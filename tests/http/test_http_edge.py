@@ -12,7 +12,7 @@ from auth_world import ann_and_bob
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX
-from rowcast.http.messages.cors import Origins
+from rowcast.doors.http.messages.cors import Origins
 
 LIMIT = 100_000  # of rest_world
 ADDRESS = "192.0.2.7"

@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from rowcast.http.messages import heads
+from rowcast.doors.http.messages import request_head_limits as heads
 
 
 async def hello(_scope, _receive, send):

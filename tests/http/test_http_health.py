@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-
 from engine.engine_room import Room
+
 from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import READY_PROBE_SECONDS
-from rowcast.http.documents.health import ReadProbe, StoreProbe
+from rowcast.doors.http.documents.health import ReadProbe, StoreProbe
 
 
 async def test_the_disk_is_asked_with_a_write_and_not_too_often():
@@ -33,7 +33,7 @@ async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
     assert "" != await probe()
     room.store.fault = None
     assert "" == await probe()
-    monkeypatch.setattr("rowcast.http.documents.health.READY_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("rowcast.doors.http.documents.health.READY_WAIT_SECONDS", 0.01)
     room.writer.held = True
     probe._asked_at -= READY_PROBE_SECONDS + 1
     assert "no write was done" in await probe()
@@ -68,7 +68,7 @@ async def test_11a_a_commit_as_large_as_the_refused_one_shows_that_there_is_room
 
 async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait(monkeypatch):
     """Many who ask share one read, so that asking does not make it worse."""
-    monkeypatch.setattr("rowcast.http.documents.health.READY_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("rowcast.doors.http.documents.health.READY_WAIT_SECONDS", 0.01)
     room = Room()
     probe = ReadProbe(room.reader)
     room.readers.held = True

@@ -177,7 +177,7 @@ async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
     monkeypatch.setattr(past, "HISTORY_FIRST_EVENTS", 1)
     assert (await rest.get("/big/?from=0")).pieces >= 4
     monkeypatch.setattr(past, "HISTORY_WHOLE_BYTES_MAX", 2_500)
-    monkeypatch.setattr("rowcast.http.rest.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
+    monkeypatch.setattr("rowcast.doors.http.rest.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
     path, found = "/big/thing?from=0&limit=5", []
     while path:
         got = await rest.get(path)

@@ -6,7 +6,7 @@ from rest_world import world
 from auth_world import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.errors import Code, Error
-from rowcast.http.messages.hosts import Hosts
+from rowcast.doors.http.messages.hosts import Hosts
 
 BASIC = "Basic YW5uOnBlbmNpbA=="
 """ann:pencil"""

@@ -5,7 +5,7 @@ import re
 import pytest
 from rest_world import world as made
 
-from rowcast.http.documents.pages import PAGES, ROOT
+from rowcast.doors.http.documents.pages import PAGES, ROOT
 
 
 @pytest.fixture

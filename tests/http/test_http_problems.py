@@ -8,7 +8,7 @@ from rest_world import world
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
-from rowcast.http.messages.problems import (
+from rowcast.doors.http.messages.problems import (
     FACES,
     as_error,
     problem,

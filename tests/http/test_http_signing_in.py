@@ -14,7 +14,7 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tries import Tries
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.http.entrance.signing_in import basic
+from rowcast.doors.http.login.signing_in import basic
 from rowcast.kernel.resource import Resource
 
 

@@ -9,7 +9,7 @@ from doors import Doors
 
 from rowcast.codecs import decode
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
-from rowcast.http.streams import sse
+from rowcast.doors.http.streams import sse
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from auth_world import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
-from rowcast.http.streams import sse
+from rowcast.doors.http.streams import sse
 from rowcast.kernel.watch import subscription_state as standing
 
 

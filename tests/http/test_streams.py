@@ -9,9 +9,9 @@ from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.streams.openings import accepted, request_of
 from rowcast.features.history.history import Past
 from rowcast.features.history.places import Place
-from rowcast.http.streams.openings import accepted, request_of
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0

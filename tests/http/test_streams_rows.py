@@ -7,7 +7,7 @@ import pytest
 from doors import Doors
 from websockets.exceptions import ConnectionClosed
 
-from rowcast.http.streams.rows import STREAMS
+from rowcast.doors.http.streams.rows import STREAMS
 
 
 @pytest.fixture

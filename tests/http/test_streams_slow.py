@@ -6,12 +6,12 @@ import time
 import pytest
 from doors import Doors, hear
 
+from rowcast.doors.http.streams.outlet import Flusher, Outlet
 from rowcast.features.slow_subscribers.slow_subscribers import (
     Measure,
     SlowSettings,
     SlowSubscriptions,
 )
-from rowcast.http.streams.outlet import Flusher, Outlet
 
 AHEAD_SECONDS = 10
 """How far the clock of the list is ahead: so late is all that has just arrived."""

@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed
 from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.http.streams import websocket
+from rowcast.doors.http.streams import websocket
 from rowcast.kernel.resource import Resource
 
 

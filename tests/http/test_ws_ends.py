@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.http.streams import connection, websocket
+from rowcast.doors.http.streams import connection, websocket
 from rowcast.kernel.watch import subscription_state as standing
 
 

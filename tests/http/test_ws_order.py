@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from doors import Doors, hear, say
 
-from rowcast.http.streams import websocket
+from rowcast.doors.http.streams import websocket
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.resource import Resource
 

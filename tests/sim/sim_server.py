@@ -6,15 +6,15 @@ from sim_checks import require
 from sim_loop import SimExecutor
 from sim_store import number_of
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.sessions.recall import OWNER
-from rowcast.broker.sessions.wills import WILLS
-from rowcast.broker.settings import BrokerSettings
 from rowcast.bus.bus import Bus
 from rowcast.core.clock import HybridClock
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.sessions.session_loading import OWNER
+from rowcast.doors.mqtt.sessions.wills import WILLS
+from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.retained.expiries import EndOfRecords, Expiries
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS

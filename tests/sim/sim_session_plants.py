@@ -1,14 +1,15 @@
 """Mistakes to plant into durable sessions, QoS 2 and wills, each a monkeypatch."""
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.client import Client
-from rowcast.broker.delivery import flights
-from rowcast.broker.delivery import sending as delivery
-from rowcast.broker.packets import handlers, opening
-from rowcast.broker.sessions import wills
-from rowcast.broker.sessions.keeper import Keeper
-from rowcast.broker.sessions.recall import OWNER
-from rowcast.broker.sessions.session import Sessions
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client import Client
+from rowcast.doors.mqtt.delivery import inflight as flights
+from rowcast.doors.mqtt.delivery import sending as delivery
+from rowcast.doors.mqtt.packets import connect as opening
+from rowcast.doors.mqtt.packets import handlers
+from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.session import Sessions
+from rowcast.doors.mqtt.sessions.session_loading import OWNER
+from rowcast.doors.mqtt.sessions.session_persistence import Keeper
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.mqtt.window import PACKET_ID_MAX, Window
 from rowcast.store.store import Change

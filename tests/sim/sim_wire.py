@@ -8,8 +8,8 @@ from collections import deque
 
 from sim_checks import Violation
 
-from rowcast.broker.connections.entrance import enter
-from rowcast.broker.packets.handlers import on_disconnect
+from rowcast.doors.mqtt.connections.accept import enter
+from rowcast.doors.mqtt.packets.handlers import on_disconnect
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.violations import Violation as Breach

@@ -34,11 +34,11 @@ from sim_store import Planted, SimStore, number_of
 from sim_wire import hear_goodbye
 from sim_writers import Looker, Writer, must_log
 
-from rowcast.broker.packets.handlers import HANDLERS
 from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import Disconnect
 from rowcast.store.store import Keep

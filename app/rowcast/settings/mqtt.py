@@ -10,11 +10,11 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field
 
 from rowcast.auth.tries import Tries
-from rowcast.broker.connections.guard import GuardSettings
-from rowcast.broker.connections.rates import RateSettings
-from rowcast.broker.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
+from rowcast.doors.mqtt.connections.guard import GuardSettings
+from rowcast.doors.mqtt.connections.rates import RateSettings
+from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
 from rowcast.mqtt.packets import Subscription
 from rowcast.mqtt.reasons import Reason
 from rowcast.settings.sections import Count, Number, Seconds, Section

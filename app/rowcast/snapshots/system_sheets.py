@@ -4,9 +4,10 @@
     _sys_bridges        of each bridge, up to where it took the log, and its outbox
     _sys_dead_letters   what bridges gave up on
 
-They are read from the facts and records that their owners write (``broker/sessions/keeper.py``,
-``gateway/state.py``, ``gateway/letters.py``). Nothing secret is among them: neither wills, nor what
-somebody signed in with, nor the settings of a bridge. A fact that cannot be read is left out.
+They are read from the facts and records that their owners write
+(``doors/mqtt/sessions/session_persistence.py``, ``gateway/state.py``, ``gateway/letters.py``).
+Nothing secret is among them: neither wills, nor what somebody signed in with, nor the settings of a
+bridge. A fact that cannot be read is left out.
 """
 
 import math

@@ -14,13 +14,13 @@ from typing import Final
 
 import uvicorn
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.connections.tcp import TcpConnection
 from rowcast.config import Config
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
-from rowcast.http.edge import Edge
-from rowcast.http.messages.heads import BoundedHeads
+from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.messages.request_head_limits import BoundedHeads
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.net.certificates import Certificates, DoorTls
 from rowcast.net.handshake import Handshakes
 from rowcast.net.identity import ClientCheck, Files, Identity

@@ -6,9 +6,9 @@ Each knows its own numbers and none of them knows of rows; here is which number 
 from typing import Final
 from urllib.parse import quote
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.delivery.sharing import filter_of
-from rowcast.broker.sessions.rows import connection_facts
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.delivery.sharing import filter_of
+from rowcast.doors.mqtt.sessions.rows import connection_facts
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.metrics.figure_rows import Facts, figure_rows, listed_rows

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from functools import partial
 from random import random
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.client import Client
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicTable
 from rowcast.directory.audit import TABLE as AUDIT
 from rowcast.directory.refusals import TABLE as REFUSALS
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client import Client
 from rowcast.features.late_writes.write_version import is_stamped
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows

@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Final
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.connections.unfinished import cut_unfinished
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
+from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
+from rowcast.doors.http.edge import Edge
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.features.overload.shedding import Shed
-from rowcast.http.documents.health import Readiness, ReadProbe, StoreProbe
-from rowcast.http.edge import Edge
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.metrics.client_events import ClientEvents

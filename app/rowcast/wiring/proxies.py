@@ -14,7 +14,7 @@ from typing import Final
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from rowcast.auth.anonymous import is_loopback
-from rowcast.http.messages.asgi import ASGIApp, Receive, Scope, Send
+from rowcast.doors.http.messages.asgi import ASGIApp, Receive, Scope, Send
 
 log = logging.getLogger("rowcast")
 

@@ -7,9 +7,9 @@ import asyncio
 import ssl
 from dataclasses import replace
 
-from rowcast.broker.broker import Broker
-from rowcast.broker.client import Client
 from rowcast.core.callers import NONE
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client import Client
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.certificates import Certificates
 

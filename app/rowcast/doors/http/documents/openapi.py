@@ -1,0 +1,333 @@
+"""The schema as an OpenAPI 3.1 document (FEATURES B15): data from data, no route per table."""
+
+from typing import Final, cast
+
+from rowcast.codecs import CBOR, JSON, MSGPACK
+from rowcast.core.tables import Table
+from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
+from rowcast.features.undeclared_topics.topic_rows import LogView
+from rowcast.kernel.registry import Entry, Registry
+
+_OUTCOMES: Final[Document] = {
+    "type": "array",
+    "description": "One outcome for each record of a batch, in its order.",
+    "items": {
+        "type": "object",
+        "required": ["id", "status"],
+        "properties": {
+            "id": {},
+            "status": {"type": "integer"},
+            "position": {"type": ["string", "null"]},
+            "error": {"$ref": "#/components/schemas/Problem"},
+        },
+    },
+}
+_PAST: Final = {
+    "from": "History: from this time, or after this cursor; -1h is an hour ago.",
+    "to": "History: before this time, or up to this cursor.",
+    "last": "History: so many of the last events.",
+    "limit": "History: so many of the first events, with a link to what follows.",
+    "every": "Series: the length of a bucket, such as 1m.",
+    "fn": "Series: of avg, max, min, count, sum, first, last, joined by commas.",
+    "select": "History and series: attributes, joined by commas.",
+    "asof": "Records as they were at this time or cursor.",
+}
+"""What a GET may say of the past; where a table declares such a name, with _ before it."""
+_PARAMETERS: Final[Document] = {
+    "id": {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": "The record's id; it may hold slashes, percent-encoded or not.",
+        "schema": {"type": "string"},
+    },
+    "level": {
+        "name": "level",
+        "in": "path",
+        "required": True,
+        "description": "The first level of the topics; messages for topics of one level.",
+        "schema": {"type": "string"},
+    },
+    "meta": {
+        "name": "meta",
+        "in": "query",
+        "description": "Add _seq, _ts, _version, _origin, _client and _op to each record.",
+        "schema": {"type": "boolean"},
+    },
+    "count": {
+        "name": "count",
+        "in": "query",
+        "description": "Only the number of records.",
+        "schema": {"type": "boolean"},
+    },
+    "retain": {
+        "name": "retain",
+        "in": "query",
+        "description": "false: a message to subscribers, which leaves the record as it is.",
+        "schema": {"type": "boolean", "default": True},
+    },
+    "atomic": {
+        "name": "atomic",
+        "in": "query",
+        "description": "Write all records of a batch or none.",
+        "schema": {"type": "boolean", "default": False},
+    },
+    "ifMatch": {
+        "name": "If-Match",
+        "in": "header",
+        "description": "ETags, one of which the record must have; * for any record.",
+        "schema": {"type": "string"},
+    },
+    "ifNoneMatch": {
+        "name": "If-None-Match",
+        "in": "header",
+        "description": "ETags, none of which the record may have; * for no record.",
+        "schema": {"type": "string"},
+    },
+    "idempotencyKey": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "A name of the request: sent again, it is answered as the first time.",
+        "schema": {"type": "string", "maxLength": KEY_CHARS_MAX},
+    },
+} | {
+    name: {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+    for name, text in _PAST.items()
+}
+_KEY: Final[Document] = {"$ref": "#/components/parameters/idempotencyKey"}
+_HEADERS: Final[Document] = {
+    "ETag": {
+        "description": "The record's cursor in quotation marks.",
+        "schema": {"type": "string"},
+    },
+    "Position": {
+        "description": "The cursor to continue from, over any protocol.",
+        "schema": {"type": "string"},
+    },
+}
+
+
+def openapi_document(registry: Registry, title: str, version: str) -> Document:
+    """Return the document of everything that a schema and resource classes export."""
+    schemas: Document = {"Problem": PROBLEM, "Outcomes": _OUTCOMES}
+    paths: Document = {}
+    tags = []
+    for entry in registry.entries:
+        if entry.shape is None:
+            paths[path_of(entry.path)] = _resource_path(entry)
+            continue
+        table = entry.shape.table
+        if "rest" in table.hidden_from or isinstance(entry.view, LogView):
+            continue
+        tags.append({"name": table.name, "description": table.description})
+        add_schemas(table, schemas)
+        paths |= _table_paths(table) if entry.view is None else _row_paths(table, entry.path, ())
+    if registry.logged:  # once for all topic tables: they come and go, and look alike
+        tags.append({"name": ROWS.name, "description": "The messages at undeclared topics."})
+        add_schemas(ROWS, schemas)
+        paths |= _row_paths(ROWS, "mqtt_{level}", (_parameter("level"),))
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": _PARAMETERS,
+            "headers": _HEADERS,
+            "responses": {"Problem": _problem_response()},
+        },
+    }
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+def _table_paths(table: Table) -> Document:
+    collection = path_of(table.topic(""))
+    paths: Document = {
+        collection: {
+            "get": _list(table),
+            "post": _create(table),
+            "put": _put_batch(table),
+        },
+        f"{collection}{{id}}": {
+            "parameters": [_parameter("id")],
+            "get": _get(table),
+            "put": _put(table),
+            "patch": _patch(table),
+            "delete": _delete(table),
+            "post": _message(table),
+        },
+    }
+    if table.path:
+        paths[path_of(table.path)] = {"get": _describe(table)}
+    return paths
+
+
+def _row_paths(table: Table, path: str, within: tuple[Document, ...]) -> Document:
+    """Return the paths of rows, which are only read; ``within``: parameters of the path."""
+    example = "timestamp=gt=2026-01-31T12:00:00Z&sort(-timestamp)&limit(20)"
+    paths: Document = {
+        f"/{path}": {"get": _describe(table)},
+        f"/{path}/": {"get": _list(table, example)},
+        f"/{path}/{{id}}": {"parameters": [_parameter("id"), *within], "get": _get(table)},
+    }
+    for item in paths.values() if within else ():
+        cast("Document", item).setdefault("parameters", list(within))
+    return paths
+
+
+_EXAMPLE: Final = "price=gt=100&select(id,price)&sort(-price)&limit(20)"
+
+
+def _list(table: Table, example: str = _EXAMPLE) -> Document:
+    rows: Document = {"type": "array", "items": ref(table.name)}
+    operation = _operation(
+        "list", table, {"200": _answer("The records that the query selects.", rows)}
+    )
+    operation["description"] = f"The query follows the question mark, such as {example}."
+    operation["parameters"] = [*map(_parameter, ("meta", "count", *_PAST))]
+    return operation
+
+
+def _create(table: Table) -> Document:
+    made: Document = {"type": "object", "properties": {"id": {}}, "required": ["id"]}
+    many: Document = {"oneOf": [ref(table.name), {"type": "array", "items": ref(table.name)}]}
+    operation = _operation(
+        "create",
+        table,
+        {
+            "201": _answer("The new record's id; Location is its path.", made),
+            "200": _answer("A batch was written.", ref("Outcomes")),
+            "207": _answer("A batch of which not all was written.", ref("Outcomes")),
+        },
+    )
+    return operation | {"requestBody": _body(many), "parameters": [_parameter("atomic"), _KEY]}
+
+
+def _put_batch(table: Table) -> Document:
+    operation = _operation(
+        "putAll",
+        table,
+        {
+            "200": _answer("All was written.", ref("Outcomes")),
+            "207": _answer("Not all was written.", ref("Outcomes")),
+        },
+    )
+    body = _body({"type": "array", "items": ref(table.name)})
+    return operation | {"requestBody": body, "parameters": [_parameter("atomic"), _KEY]}
+
+
+def _get(table: Table) -> Document:
+    operation = _operation("get", table, {"200": _answer("The record.", ref(table.name))})
+    operation["parameters"] = [*map(_parameter, ("meta", "ifNoneMatch", *_PAST))]
+    return operation
+
+
+def _put(table: Table) -> Document:
+    return _operation("put", table, _written()) | {
+        "requestBody": _body(ref(table.name)),
+        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
+    }
+
+
+def _patch(table: Table) -> Document:
+    body = _body(ref(f"{table.name}Patch"))
+    body["content"] = {"application/merge-patch+json": {"schema": ref(f"{table.name}Patch")}} | (
+        dict(body["content"]) if isinstance(body["content"], dict) else {}
+    )
+    return _operation("patch", table, _written()) | {
+        "requestBody": body,
+        "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
+    }
+
+
+def _delete(table: Table) -> Document:
+    answers: Document = {"204": {"description": "The record is gone."}}
+    return _operation("delete", table, answers) | {"parameters": [_parameter("ifMatch"), _KEY]}
+
+
+def _message(table: Table) -> Document:
+    answers: Document = {
+        "204": {"description": "Sent, and kept in the log."},
+        "202": {"description": "Sent to who listens now."},
+    }
+    return _operation("message", table, answers) | {
+        "requestBody": _body(ref(f"{table.name}Patch")),
+        "parameters": [_parameter("retain"), _KEY],
+    }
+
+
+def _describe(table: Table) -> Document:
+    return _operation("describe", table, {"200": _answer("What the table is.", {"type": "object"})})
+
+
+def _resource_path(entry: Entry) -> Document:
+    """Return the verbs that a resource class overrides; what they take and give is the class's."""
+    answers: Document = {"200": _answer("What the resource returns.", {})}
+    verbs = [verb for verb in ("get", "put", "patch", "post", "delete") if verb in entry.overrides]
+    name = entry.resource.__name__ if entry.resource else entry.path
+    return {
+        verb: {
+            "operationId": f"{verb}{name}",
+            "tags": [name],
+            "responses": answers | {"default": _ref_response()},
+        }
+        for verb in verbs
+    }
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _operation(verb: str, table: Table, answers: Document) -> Document:
+    return {
+        "operationId": f"{verb}{table.name}",
+        "tags": [table.name],
+        "responses": answers | {"default": _ref_response()},
+    }
+
+
+def _ref_response() -> Document:
+    return {"$ref": "#/components/responses/Problem"}
+
+
+def _parameter(name: str) -> Document:
+    return {"$ref": f"#/components/parameters/{name}"}
+
+
+def _content(schema: Document) -> Document:
+    return {media_type: {"schema": schema} for media_type in (JSON, CBOR, MSGPACK)}
+
+
+def _body(schema: Document) -> Document:
+    return {"required": True, "content": _content(schema)}
+
+
+def _answer(description: str, schema: Document) -> Document:
+    return {
+        "description": description,
+        "headers": {"Rowcast-Position": {"$ref": "#/components/headers/Position"}},
+        "content": _content(schema),
+    }
+
+
+def _written() -> Document:
+    headers = {
+        "ETag": {"$ref": "#/components/headers/ETag"},
+        "Rowcast-Position": {"$ref": "#/components/headers/Position"},
+    }
+    return {
+        "201": {"description": "A new record.", "headers": headers},
+        "204": {"description": "The record was replaced.", "headers": headers},
+    }
+
+
+def _problem_response() -> Document:
+    return {
+        "description": "Why it was refused.",
+        "content": {"application/problem+json": {"schema": ref("Problem")}},
+    }

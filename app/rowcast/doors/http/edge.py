@@ -1,0 +1,249 @@
+"""The HTTP edge: one raw ASGI application that leads each request to its door.
+
+FastAPI keeps the fixed pages (documentation, health); everything else is a topic, which is
+data-driven and hot, so it does not pass through a framework (DESIGN, section 9).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rowcast.auth.authenticator import Authenticator
+from rowcast.core.callers import Caller
+from rowcast.core.entry_limits import TOKEN_SECONDS
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
+from rowcast.doors.http.documents import pages
+from rowcast.doors.http.documents.health import Readiness
+from rowcast.doors.http.login import login as entrance
+from rowcast.doors.http.login.signing_in import (
+    SIGNED_IN,
+    is_nobody,
+    is_own_page,
+    peer_of,
+    shows_something,
+    sign_in,
+)
+from rowcast.doors.http.login.visitors import admit
+from rowcast.doors.http.messages.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
+from rowcast.doors.http.messages.cors import Origins
+from rowcast.doors.http.messages.hosts import Hosts
+from rowcast.doors.http.messages.problems import FACES
+from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
+from rowcast.doors.http.rest import rest
+from rowcast.doors.http.streams import sse, websocket
+from rowcast.doors.http.streams.outlet import Flusher
+from rowcast.doors.http.streams.rows import STREAMS, stream_rows
+from rowcast.doors.http.streams.watch import Watch
+from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.doors.http")
+
+OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
+"""What tells nothing of what is here, and is answered whatever name the server is called by."""
+DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
+"""What tells which tables there are."""
+MQTT_PATH: Final = "/mqtt"
+METRICS_PATH: Final = "/metrics"
+METRICS_TOPIC: Final = "$SYS/broker"
+EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus asks for."""
+_MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """What an operator has set about HTTP."""
+
+    title: str
+    version: str
+    sse_heartbeat_seconds: float
+    sse_retry_ms: int
+    websocket_heartbeat_seconds: float
+    cors_origins: tuple[str, ...]
+    body_bytes_max: int
+    anonymous: Callable[[str, str], Caller]
+    """Makes the caller of a peer's address and a door, for those who do not sign in."""
+    body_seconds_max: float = HTTP_BODY_SECONDS_MAX
+    authenticator: Authenticator = field(default_factory=Authenticator)
+    """Says who signs in."""
+    token_seconds: float = TOKEN_SECONDS
+    """How long a token from here holds."""
+    revoke: Callable[[Caller], Awaitable[None]] | None = None
+    """Ends all that a user has signed in with."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which callers without a name are served, besides those that are safe."""
+    ports: Callable[[], Mapping[str, int]] = dict
+    """Gives the ports that are open, by protocol: http, https, mqtt, mqtts."""
+    readiness: Readiness = field(default_factory=Readiness)
+    """Says whether requests should be sent here."""
+
+
+class Edge:
+    """The ASGI application; ``fixed`` has the fixed pages, ``mqtt`` takes MQTT over WebSocket."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: HttpSettings,
+        fixed: ASGIApp,
+        mqtt: ASGIApp | None = None,
+        exposition: Callable[[], bytes] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.fixed = fixed
+        self.mqtt = mqtt
+        self.exposition = exposition
+        """The metrics as Prometheus reads them."""
+        self.origins = Origins(settings.cors_origins)
+        self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
+        self.closing = asyncio.Event()
+        """Set when the server stops: streams end."""
+        self.flusher = Flusher()
+        self.watch = Watch(
+            self.closing,
+            settings.sse_heartbeat_seconds,
+            engine.now,
+            lambda number: engine.live.changed(STREAMS, number),
+        )
+        engine.registry.add(STREAMS, stream_rows(self.watch))
+        self._callers: dict[str, Caller] = {}
+        engine.access.listen(self._judge)
+
+    def _judge(self) -> None:
+        """Hear that users or rules have changed: judge who has a stream open (FEATURES C28)."""
+        self._callers.clear()
+        self.watch.judge()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request or serve one connection."""
+        kind = scope["type"]
+        if kind == "http":
+            headers = headers_of(scope)
+            if b"origin" in headers:
+                await self._from_page(headers, scope, receive, send)
+            else:
+                await self._serve(headers, scope, receive, send)
+        elif kind == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self.fixed(scope, receive, send)
+
+    async def _serve(
+        self,
+        headers: Headers,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        of_known_page: bool = False,
+    ) -> None:
+        path = scope["path"]
+        if path in OPEN_PATHS:
+            await self.fixed(scope, receive, send)
+            return
+        streams = (
+            scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        )
+        try:
+            if path.startswith(pages.ROOT) and pages.is_page(path):
+                await pages.serve(headers, scope, send)
+                return
+            if path in entrance.PATHS and scope["method"] != "OPTIONS":
+                await entrance.enter(self, headers, scope, receive, send)
+                return
+            if shows_something(headers, scope):
+                await sign_in(self, headers, scope, "sse" if streams else "http")
+            if not of_known_page and scope["method"] != "OPTIONS" and is_nobody(scope):
+                self.hosts.check(headers)
+        except Error as error:
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        if path in DOCUMENTS:
+            await self.fixed(scope, receive, send)
+            return
+        if path == METRICS_PATH and self.exposition is not None:
+            await self._expose(self.exposition, headers, scope, send)
+            return
+        if streams:
+            await sse.serve(self, scope, receive, send)
+        else:
+            await rest.serve(self, headers, scope, receive, send)
+
+    async def _expose(
+        self, exposition: Callable[[], bytes], headers: Headers, scope: Scope, send: Send
+    ) -> None:
+        """Answer Prometheus; whoever may read ``$SYS/broker`` may ask."""
+        if scope["method"] not in {"GET", "HEAD"}:
+            error = Error(Code.NOT_ALLOWED, "metrics are only read", allow=["GET", "HEAD"])
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        try:
+            self.engine.authorise_read(METRICS_TOPIC, self.caller(scope, "http"))
+        except Error as error:
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        head = scope["method"] == "HEAD"
+        await send_bytes(send, 200, EXPOSITION_TYPE, exposition(), head=head)
+
+    async def _from_page(
+        self, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve a browser's page: the answer says whether the page may read it."""
+        path = scope["path"]
+        public = path in OPEN_PATHS or pages.is_page(path)
+        try:
+            send, known = admit(self, headers, scope, send, public=public)
+        except Error as error:
+            await send_problem(self.engine, error, headers, scope, send)
+            return
+        await self._serve(headers, scope, receive, send, of_known_page=known)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        speaks_mqtt = not _MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
+        headers = headers_of(scope)
+        try:
+            self.origins.check(headers)
+        except Error as error:
+            if speaks_mqtt or not is_own_page(self, headers, scope):
+                log.info("a WebSocket was refused: %s", error.message)  # the browser does not tell
+                await _refuse(scope, receive, send, 403)
+                return
+        if speaks_mqtt and self.mqtt is not None:
+            await self.mqtt(scope, receive, send)
+        elif speaks_mqtt or scope["path"] == MQTT_PATH:
+            await _refuse(scope, receive, send, 400)
+        else:
+            try:
+                await sign_in(self, headers, scope, "ws")
+            except Error as error:
+                await _refuse(scope, receive, send, FACES[error.code].status)
+                return
+            await websocket.serve(self, scope, receive, send)
+
+    def caller(self, scope: Scope, door: str) -> Caller:
+        """Return who asks; without a name, requests from one address over plain HTTP share one."""
+        signed_in: Caller | None = scope.get(SIGNED_IN)
+        if signed_in is not None:
+            return signed_in if signed_in.door == door else replace(signed_in, door=door)
+        peer = peer_of(scope)
+        if door != "http":
+            return self.settings.anonymous(peer, door)
+        caller = self._callers.get(peer)
+        if caller is None:
+            if len(self._callers) >= HTTP_CALLERS_MAX:
+                self._callers.clear()
+            caller = self._callers[peer] = self.settings.anonymous(peer, door)
+        return caller
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+    """Refuse a WebSocket before it is one: with a status where the server can tell it."""
+    await receive()
+    if "websocket.http.response" in (scope.get("extensions") or {}):
+        await send_empty(send, status, kind="websocket.http.response")
+    else:
+        await send({"type": "websocket.close", "code": 1008})

@@ -1,0 +1,42 @@
+"""What somebody asks about itself: "may I read this?", at ``GET /$SYS/me?read=<topic or filter>``.
+
+A page asks before it offers something, so that it need not try and be refused. What is answered is
+what the same read would be answered with; nothing is noted as a refusal, for nobody was refused.
+"""
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from rowcast.core.callers import Caller
+from rowcast.core.entry_limits import QUESTIONS_MAX
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.messages.asgi import Scope
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+ASKED: Final = "read"
+
+
+def answered(
+    edge: "Edge", scope: Scope, caller: Caller, most: int = QUESTIONS_MAX
+) -> dict[str, dict[str, bool]]:
+    """Return ``{"reads": {topic: whether}}`` for each topic asked about; nothing if none is.
+
+    Raises INVALID for what is no topic or filter, and for too many.
+    """
+    words = scope["query_string"].decode("ascii", "replace")
+    asked = [text for name, text in parse_qsl(words, keep_blank_values=True) if name == ASKED]
+    if len(asked) > most:
+        raise Error(Code.INVALID, f"ask about {most} topics at a time, not {len(asked)}")
+    return {"reads": {text: _may_read(edge, caller, text) for text in asked}} if asked else {}
+
+
+def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:
+    text = edge.engine.registry.named(text)
+    exact = TopicFilter(text).exact
+    rights, hooks = edge.engine.rights, edge.engine.hooks
+    if not rights.decide(caller, "read" if exact else "subscribe", text).allowed:
+        return False
+    return not (exact and hooks.reading) or hooks.may_read(caller, text)

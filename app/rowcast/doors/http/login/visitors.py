@@ -1,0 +1,46 @@
+"""Visitors: pages of browsers, which are served or refused by their origin before all else.
+
+Without users, a page of another program on this machine may still read what everybody here may,
+without anything that says who somebody is: that is how one tries the server out (README). It may
+not write or open a WebSocket, which could make the first administrator (FEATURES P3).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.errors import Error
+from rowcast.doors.http.login.signing_in import is_own_page
+from rowcast.doors.http.messages.asgi import Headers, Scope, Send, text_of
+from rowcast.doors.http.messages.cors import SAFE, is_neighbour, with_cors
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+_PREFLIGHT: Final = b"access-control-request-method"
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+def admit(
+    edge: "Edge", headers: Headers, scope: Scope, send: Send, *, public: bool
+) -> tuple[Send, bool]:
+    """Return the way of the answer, and whether the page's origin may call. Raises DENIED.
+
+    ``public`` is what tells nothing of what is here: it is answered to every page.
+    """
+    try:
+        edge.origins.check(headers)
+    except Error:
+        if is_own_page(edge, headers, scope):
+            return send, False
+        origin, host = text_of(headers, b"origin") or "", text_of(headers, b"host") or ""
+        reading = _reads(headers, scope)
+        if reading and is_neighbour(origin) and not edge.settings.authenticator.in_force:
+            return with_cors(send, headers[b"origin"], credentials=False), False
+        if reading and (public or edge.origins.is_trusted(origin, host)):
+            return send, False  # of a page of the very name that it asks, ``hosts`` judges
+        raise
+    return with_cors(send, headers[b"origin"]), True
+
+
+def _reads(headers: Headers, scope: Scope) -> bool:
+    asked = text_of(headers, _PREFLIGHT)
+    return scope["method"] in SAFE and (asked is None or asked in _READING)

@@ -1,0 +1,131 @@
+"""Request bodies: how many bytes, by when, and what they are.
+
+A body is counted as it comes, so one that is too large is never held, and one that comes a byte a
+second is not waited for.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
+from rowcast.core.errors import Code, Error
+from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
+from rowcast.doors.http.messages.direct import has_arrived
+from rowcast.kernel.compiled_table import Shape
+
+FORM: Final = "application/x-www-form-urlencoded"
+JSON_PATCH: Final = "application/json-patch+json"
+_ARRAYS: Final = {
+    CBOR: frozenset(range(0x80, 0xA0)),  # RFC 8949, 3.1: major type 4
+    MSGPACK: frozenset({*range(0x90, 0xA0), 0xDC, 0xDD}),
+}
+"""First bytes of an array."""
+
+
+async def read_body(
+    headers: Headers,
+    receive: Receive,
+    bytes_max: int,
+    seconds_max: float,
+    check: Callable[[int], None] = lambda _bytes: None,
+) -> bytes:
+    """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID, and what ``check`` raises.
+
+    That is asked, with each part that comes, about how many bytes are held.
+    """
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None and encoding.lower() != b"identity":
+        raise Error(
+            Code.UNSUPPORTED,
+            f"the Content-Encoding {encoding.decode('latin-1')[:60]!r} is not read; send it plain",
+            close=True,
+        )
+    length = headers.get(b"content-length")
+    if length is not None and length.isdigit() and int(length) > bytes_max:
+        raise too_large(bytes_max)
+    if has_arrived(receive):
+        return await _gather(receive, bytes_max, check)
+    try:
+        async with asyncio.timeout(seconds_max):
+            return await _gather(receive, bytes_max, check)
+    except TimeoutError:
+        raise Error(
+            Code.INVALID,
+            f"the body did not arrive within {seconds_max:g} seconds; send it again, faster",
+            close=True,
+        ) from None
+
+
+async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]) -> bytes:
+    message = await receive()
+    if not message.get("more_body") and message["type"] == "http.request":
+        body: bytes = message.get("body", b"")
+        if len(body) > bytes_max:
+            raise too_large(bytes_max)
+        return body
+    parts = bytearray()
+    try:
+        while True:
+            if message["type"] == "http.disconnect":
+                raise Error(Code.INVALID, "the connection ended within the body", close=True)
+            parts += message.get("body", b"")
+            if len(parts) > bytes_max:
+                raise too_large(bytes_max)
+            if not message.get("more_body"):
+                return bytes(parts)
+            check(len(parts))
+            message = await receive()
+    finally:  # an Error keeps this frame until the collector comes, which may be long
+        parts.clear()
+
+
+def too_large(bytes_max: int) -> Error:
+    """Return the refusal of a body that is too large."""
+    return Error(Code.TOO_LARGE, f"the body has more than {bytes_max} bytes; send it in parts")
+
+
+def content_type_of(headers: Headers, body: bytes, shape: Shape | None) -> str | None:
+    """Return what a body is; None: the client did not say, so JSON if it can be read as JSON.
+
+    ``curl -d`` calls everything a form. What begins like JSON is none, and a declared table has no
+    use for one, so both are taken as if nothing had been said. A table with attributes keeps
+    values, so parameters and aliases of a structured type are dropped; elsewhere the text is kept
+    as it came.
+    """
+    said = text_of(headers, b"content-type")
+    if not said:
+        return None
+    if said == JSON:
+        return JSON
+    typed = shape is not None and not shape.open
+    if said.lower().startswith(FORM) and (typed or body.lstrip()[:1] in {b"{", b"["}):
+        return None
+    if typed and is_structured(said):
+        return codec_for(said).media_type
+    return said
+
+
+def patch_type_of(headers: Headers, body: bytes, shape: Shape | None) -> str:
+    """Return what the body of a PATCH is: a merge patch (RFC 7396) in a structured format."""
+    said = content_type_of(headers, body, shape)
+    asked = (text_of(headers, b"content-type") or "").lower()
+    if asked.startswith(JSON_PATCH) or not is_structured(said):
+        raise Error(
+            Code.UNSUPPORTED,
+            f"a patch is a merge patch (RFC 7396), not {(said or '')[:60]!r}; send "
+            "application/merge-patch+json, CBOR or MessagePack",
+        )
+    return codec_for(said).media_type
+
+
+def is_batch(body: bytes, content_type: str | None) -> bool:
+    """Tell whether a body is several records: lines, a sequence, or a list."""
+    if content_type is not None and not is_structured(content_type):
+        return False
+    codec = codec_for(content_type)
+    if codec.media_type in {NDJSON, CBOR_SEQ}:
+        return True
+    if codec.media_type == JSON:
+        return body.lstrip()[:1] == b"["
+    return body[:1] != b"" and body[0] in _ARRAYS.get(codec.media_type, ())

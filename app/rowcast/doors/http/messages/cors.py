@@ -1,0 +1,135 @@
+"""Which pages may call: this server's own, and those of the origins that were configured.
+
+A browser tells a page's origin; other programs send none and are not concerned. What comes from
+another origin is refused here: else any page on the web could write to a server that trusts this
+machine's callers. The pages of other programs on this machine are other origins, too: which program
+has which port is nobody's promise, and browsers send a cookie to all of them (FEATURES P3).
+"""
+
+from collections.abc import Sequence
+from functools import wraps
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import CORS_PREFLIGHT_SECONDS
+from rowcast.doors.http.messages.asgi import HeaderList, Headers, Message, Send, text_of
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
+_EXPOSED: Final = (
+    b"allow, etag, link, location, retry-after, "
+    b"event-format, rowcast-after, rowcast-count, rowcast-late, rowcast-position, "
+    b"rowcast-repeat, rowcast-resumed, rowcast-version"
+)
+_DEFAULT_HEADERS: Final = (
+    b"accept, content-type, if-match, if-none-match, last-event-id, "
+    b"idempotency-key, rowcast-low, rowcast-origin, rowcast-producer, rowcast-version"
+)
+
+
+class Origins:
+    """The rule for one server."""
+
+    def __init__(self, configured: Sequence[str]) -> None:
+        self._configured = frozenset(configured)
+
+    def allows(self, origin: str, host: str) -> bool:
+        """Tell whether pages of an origin may call.
+
+        A page that this server itself gave has the request's own host in its origin. That counts
+        when the host is an address, or this machine by name: any other name could be one that
+        somebody points at this machine.
+        """
+        if origin in self._configured:
+            return True
+        name, place = _place_of(origin)
+        return place == host != "" and (is_address(name) or _is_this_machine(name))
+
+    def is_trusted(self, origin: str, host: str) -> bool:
+        """Tell whether a page may use a browser's cookie: one of the very host that gave it.
+
+        A name that somebody points at this machine is another host to the browser, which has no
+        cookie for it.
+        """
+        scheme, _, place = origin.partition("://")
+        same = scheme in {"http", "https"} and place == host != ""
+        return same or origin in self._configured
+
+    def check(self, headers: Headers) -> None:
+        """Raise DENIED for what comes from a page of a foreign origin."""
+        origin = text_of(headers, b"origin")
+        if origin is not None and not self.allows(origin, text_of(headers, b"host") or ""):
+            raise Error(
+                Code.DENIED,
+                f"pages of the origin {origin[:200]!r} may not call here; add it to http.cors",
+            )
+
+
+def is_neighbour(origin: str) -> bool:
+    """Tell whether an origin is of a program of this machine, whichever that is."""
+    name, _ = _place_of(origin)
+    return _is_this_machine(name)
+
+
+def _place_of(origin: str) -> tuple[str, str]:
+    """Return the name in an origin, and that with its port; both empty where it is none."""
+    try:
+        parts = urlsplit(origin)
+        name = parts.hostname or ""
+    except ValueError:
+        return "", ""
+    return (name, parts.netloc) if parts.scheme in {"http", "https"} else ("", "")
+
+
+def _is_this_machine(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3
+        return True
+    return is_address(name) and ip_address(name).is_loopback
+
+
+def is_address(name: str) -> bool:
+    """Tell whether a host is an IP address."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def with_cors(send: Send, origin: bytes, *, credentials: bool = True) -> Send:
+    """Return ``send`` so that the answer may be read by pages of ``origin``.
+
+    Without ``credentials``, only if the browser sent nothing with it that says who somebody is.
+    """
+    told = _answer(origin, credentials=credentials)
+
+    @wraps(send)  # streams look for the server underneath (``wire``)
+    async def send_with_cors(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *told]}
+        await send(message)
+
+    return send_with_cors
+
+
+def _answer(origin: bytes, *, credentials: bool) -> HeaderList:
+    return [
+        (b"access-control-allow-origin", origin),
+        *([(b"access-control-allow-credentials", b"true")] if credentials else ()),
+        (b"access-control-expose-headers", _EXPOSED),
+        (b"vary", b"Origin"),
+    ]
+
+
+def preflight(headers: Headers) -> HeaderList:
+    """Return what is answered to a browser that asks before it sends the real request."""
+    return [
+        (b"access-control-allow-methods", METHODS),
+        (
+            b"access-control-allow-headers",
+            headers.get(b"access-control-request-headers", _DEFAULT_HEADERS),
+        ),
+        (b"access-control-max-age", str(CORS_PREFLIGHT_SECONDS).encode()),
+    ]

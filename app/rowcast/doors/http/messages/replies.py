@@ -1,0 +1,79 @@
+"""Answers as ASGI messages: the few forms in which REST answers."""
+
+import asyncio
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
+from rowcast.doors.http.messages.problems import problem, problem_body, problem_headers, status_of
+from rowcast.kernel.kernel import Engine
+
+EMPTY: Final = {"type": "http.response.body", "body": b""}
+VARY: Final = (b"vary", b"Accept")
+
+
+async def send_bytes(
+    send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
+    *, head: bool = False,
+) -> None:  # fmt: skip
+    """Send a whole answer; to HEAD only its headers."""
+    headers = [
+        (b"content-type", media_type.encode("latin-1")),
+        (b"content-length", str(len(body)).encode()),
+        VARY,
+        *(extra or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+async def send_empty(
+    send: Send, status: int, extra: HeaderList | None = None, kind: str = "http.response"
+) -> None:
+    """Send an answer without content."""
+    headers = [*(extra or ())]
+    if status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+        headers.append((b"content-length", b"0"))
+    await send_headers(send, status, headers, kind)
+
+
+async def send_headers(
+    send: Send, status: int, headers: HeaderList, kind: str = "http.response"
+) -> None:
+    """Send an answer that is only these headers."""
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": b""})
+
+
+async def send_problem(
+    engine: Engine, error: Error, headers: Headers, scope: Scope, send: Send
+) -> None:
+    """Send an error as problem details, in the format that the client accepts."""
+    instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
+    details = problem(error, instance, engine.cursor)
+    media_type, body = problem_body(details, text_of(headers, b"accept"))
+    quiet = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
+    extra = problem_headers(error, engine.cursor, quiet=quiet)
+    if error.code is Code.TOO_LARGE or error.detail.get("close"):
+        extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
+    head = scope["method"] == "HEAD"
+    await send_bytes(send, status_of(error), media_type, body, extra, head=head)
+
+
+async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
+    """Carry out work that answers a client, and give it up when the client is gone."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

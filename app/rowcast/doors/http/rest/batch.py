@@ -1,0 +1,226 @@
+"""Batches: several records of one table in one request (FEATURES B11).
+
+Each stands for itself, and the answer is a list of outcomes in the order of the records, or, with
+``atomic=true``, all are written or none. The records are written in the order of the list, so their
+positions rise with it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+from uuid import uuid4
+
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, NDJSON, codec_for, decode_rows, encode
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event, local_id
+from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
+from rowcast.core.tables import Table, Type
+from rowcast.core.values import id_text, parse_id
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.bodies import content_type_of
+from rowcast.doors.http.messages.problems import as_error, problem, status_of
+from rowcast.doors.http.rest.allowed_methods import not_offered
+from rowcast.doors.http.rest.request import Request, new_event
+from rowcast.kernel.write import Outcome, Receipt
+
+_TOGETHER: Final = "nothing was written, because: "
+_SINGLE: Final = {NDJSON: JSON, CBOR_SEQ: CBOR}
+"""The format of one record of a sequence."""
+_NUMBERED: Final = frozenset({Type.INT, Type.LONG})
+
+
+async def put(request: Request) -> None:
+    """Write records that name their ids: each replaces what is there."""
+    table = _table(request)
+    body = await request.body()
+    content_type = content_type_of(request.headers, body, request.route.shape)
+    media_type = _single(content_type)
+    values = _values(body, content_type)
+    prepared = _prepare_all(request, table, values, media_type)
+    if request.parameters.atomic:
+        await _write_together(request, table, _all_of(prepared))
+        return
+    events = [item for item in prepared if isinstance(item, Event)]
+    written = iter(await request.engine.write_all(events, request.caller, atomic=False))
+    outcomes = [next(written) if isinstance(item, Event) else item for item in prepared]
+    await _answer(request, table, outcomes, values)
+
+
+async def create(request: Request, body: bytes, content_type: str | None) -> None:
+    """Create records: those without an id get a new one, an id that is taken is a CONFLICT."""
+    table = _table(request)
+    media_type = _single(content_type)
+    values = _values(body, content_type)
+    if request.parameters.atomic:
+        await _create_together(request, table, values, media_type)
+        return
+    outcomes = await _create_each(request, table, values, media_type)
+    await _answer(request, table, outcomes, values)
+
+
+def _table(request: Request) -> Table:
+    if b"rowcast-version" in request.headers:
+        raise Error(Code.INVALID, "a batch brings no version; write its records one by one")
+    table = request.route.table
+    if table is None:
+        raise not_offered(request.route, request.method)
+    return table
+
+
+def _single(content_type: str | None) -> str:
+    media_type = codec_for(content_type).media_type
+    return _SINGLE.get(media_type, media_type)
+
+
+def _values(body: bytes, content_type: str | None) -> list[object]:
+    """Return the records of a batch, as values."""
+    values: list[object] = []
+    for value in decode_rows(body, content_type):
+        values.append(value)
+        if len(values) > HTTP_BATCH_RECORDS_MAX:
+            raise Error(
+                Code.TOO_LARGE, f"a batch has at most {HTTP_BATCH_RECORDS_MAX} records; divide it"
+            )
+    return values
+
+
+def _id_name(table: Table) -> str:
+    return table.primary_key.name if table.primary_key else "id"
+
+
+# -- put -------------------------------------------------------------------------------------------
+
+
+def _prepare_all(
+    request: Request, table: Table, values: Sequence[object], media_type: str
+) -> list[Event | Error]:
+    """Return the event of each record, or why there is none; each has a number of its own (M8)."""
+    prepared = [_prepare(request, table, value, media_type) for value in values]
+    for index, item in enumerate(prepared):
+        if isinstance(item, Event):
+            request.mark(item, index)
+    return prepared
+
+
+def _prepare(request: Request, table: Table, value: object, media_type: str) -> Event | Error:
+    """Return the event of one record, or why there is none."""
+    name = _id_name(table)
+    if not isinstance(value, dict) or value.get(name) is None:
+        return Error(
+            Code.UNPROCESSABLE, f"each record of a batch is an object with its id under {name!r}"
+        )
+    try:
+        topic = table.topic(id_text(value[name]))
+        if table.primary_key is None:  # the id is the address only; a listing put it there
+            value = {key: item for key, item in value.items() if key != name}
+        return new_event(topic, PUT, encode(value, media_type), media_type, request.caller)
+    except Error as error:
+        return error
+
+
+def _all_of(prepared: Sequence[Event | Error]) -> list[Event]:
+    for index, item in enumerate(prepared):
+        if isinstance(item, Error):
+            raise _indexed(item, index)
+    return [item for item in prepared if isinstance(item, Event)]
+
+
+def _indexed(error: Error, index: int) -> Error:
+    """Return the refusal of a whole batch for the sake of one record."""
+    detail = error.detail | {"index": index}
+    return Error(error.code, f"{_TOGETHER}record {index}: {error.message}", **detail)
+
+
+async def _write_together(request: Request, table: Table, events: list[Event]) -> None:
+    """Write all or none, and answer."""
+    if request.route.overrides("put"):
+        raise Error(
+            Code.NOT_ALLOWED,
+            f"the resource at {path_of(table.topic(''))!r} has a put of its own; leave atomic out",
+        )
+    outcomes = await request.engine.write_all(events, request.caller, atomic=True)
+    for index, outcome in enumerate(outcomes):
+        if isinstance(outcome, Error) and not outcome.message.startswith(_TOGETHER):
+            raise _indexed(outcome, index)
+    await _answer(request, table, outcomes)
+
+
+# -- create ----------------------------------------------------------------------------------------
+
+
+async def _create_each(
+    request: Request, table: Table, values: Sequence[object], media_type: str
+) -> list[Outcome]:
+    """Create each record for itself, in order."""
+
+    async def one(index: int, value: object) -> Outcome:
+        try:
+            payload = encode(value, media_type)
+            event = new_event(request.topic, PUT, payload, media_type, request.caller)
+            request.mark(event, index)
+            return await request.engine.create(request.topic, event, request.caller)
+        except Exception as failure:  # noqa: BLE001 - as_error logs it
+            return as_error(failure, f"a batch at {request.topic!r}")
+
+    first = []
+    key = table.primary_key
+    if values and key is not None and key.type in _NUMBERED:
+        first = [await one(0, values[0])]  # which finds the last number; after that nobody waits
+    rest = list(enumerate(values))[len(first) :]
+    return first + await asyncio.gather(*(one(*each) for each in rest))
+
+
+async def _create_together(
+    request: Request, table: Table, values: Sequence[object], media_type: str
+) -> None:
+    """Create all or none."""
+    named = [_named(table, value) for value in values]
+    events = _all_of(_prepare_all(request, table, named, media_type))
+    for index, event in enumerate(events):
+        if request.engine.producers.knows(event, request.caller):
+            continue
+        known = await request.engine.reader.get(table, event.topic)
+        if known is not None and request.engine.rights.record(request.caller, known) is not None:
+            taken = Error(Code.CONFLICT, f"there is a record at {event.topic!r} already")
+            raise _indexed(taken, index)
+    await _write_together(request, table, events)
+
+
+def _named(table: Table, value: object) -> object:
+    """Return a record with an id: a new one where it names none and the table does not count."""
+    name, key = _id_name(table), table.primary_key
+    if not isinstance(value, dict) or value.get(name) is not None:
+        return value
+    if key is not None and key.type in _NUMBERED:
+        return value
+    return {**value, name: str(uuid4())}
+
+
+# -- the answer ------------------------------------------------------------------------------------
+
+
+async def _answer(
+    request: Request, table: Table, outcomes: Sequence[Outcome], values: Sequence[object] = ()
+) -> None:
+    """Answer with one outcome for each record; 207 when not all are alike (RFC 4918, 13)."""
+    rows = [_row(request, table, outcome) for outcome in outcomes]
+    for row, value in zip(rows, values, strict=False):
+        if row["id"] is None and isinstance(value, dict):
+            row["id"] = value.get(_id_name(table))
+    failed = any("error" in row for row in rows)
+    await request.answer(rows, HTTPStatus.MULTI_STATUS if failed else HTTPStatus.OK)
+
+
+def _row(request: Request, table: Table, outcome: Outcome) -> dict[str, object]:
+    engine = request.engine
+    if isinstance(outcome, Receipt):
+        event = outcome.event
+        status = HTTPStatus.NO_CONTENT if outcome.existed else HTTPStatus.CREATED
+        return {
+            "id": parse_id(table, local_id(table, event.topic)),
+            "status": int(status),
+            "position": engine.cursor(event.seq) if event.seq else None,
+        }
+    details = problem(outcome, path_of(request.topic), engine.cursor)
+    return {"id": None, "status": int(status_of(outcome)), "error": details}

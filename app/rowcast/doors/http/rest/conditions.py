@@ -1,0 +1,137 @@
+"""Conditional requests (RFC 9110, section 13): ETags are cursors, so a condition names positions.
+
+A condition of a write is handed to the engine, which checks it in the order of commits: two writers
+with the same ETag cannot both win (FEATURES A16, B9).
+"""
+
+import re
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Final
+
+from rowcast.core.clock import seconds_of
+from rowcast.core.cursors import parse_cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Record
+from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
+from rowcast.doors.http.messages.asgi import Headers
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Condition
+
+_TAGS: Final = re.compile(
+    r'[ \t,]*(?:(W/)?"([\x21\x23-\x7e\x80-\xff]*)"|([0-9a-f]{8}:[0-9]{1,19}))[ \t]*(?=,|\Z)'
+)
+"""One entity tag (RFC 9110, 8.8.3), or a cursor without its quotation marks."""
+
+Tag = tuple[bool, str]
+"""Whether it is weak, and its text."""
+
+
+def http_date(version: int) -> bytes:
+    """Return the time of a version as HTTP writes dates."""
+    return formatdate(int(seconds_of(version)), usegmt=True).encode()
+
+
+def tags_of(header: bytes, name: str) -> list[Tag] | None:
+    """Return the entity tags of a list, None for ``*``; raises INVALID."""
+    text = header.decode("latin-1").strip()
+    if text == "*":
+        return None
+    tags: list[Tag] = []
+    at = 0
+    while match := _TAGS.match(text, at):
+        tags.append((match[1] is not None, match[2] if match[3] is None else match[3]))
+        at = match.end()
+        if len(tags) > CURSORS_IN_CONDITION_MAX:
+            raise Error(Code.INVALID, f"{name} names more than {CURSORS_IN_CONDITION_MAX} ETags")
+    if not tags or text[at:].strip(" \t,"):
+        raise Error(
+            Code.INVALID,
+            f"{name} is neither * nor a list of ETags in quotation marks: {text[:80]!r}",
+        )
+    return tags
+
+
+def not_modified(headers: Headers, etag: bytes, version: int) -> bool:
+    """Tell whether the client has this already: If-None-Match, else If-Modified-Since."""
+    header = headers.get(b"if-none-match")
+    if header is not None:
+        if header == etag:
+            return True
+        tags = tags_of(header, "If-None-Match")
+        # Weak comparison (RFC 9110, 13.1.2).
+        return tags is None or any(f'"{text}"'.encode("latin-1") == etag for _weak, text in tags)
+    since = headers.get(b"if-modified-since")
+    return since is not None and _not_after(version, since)
+
+
+def _not_after(version: int, date: bytes) -> bool:
+    """Tell whether a version is not after a date; a malformed date says nothing (13.1.3)."""
+    try:
+        moment = parsedate_to_datetime(date.decode("latin-1")).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return int(seconds_of(version)) <= moment
+
+
+def check_read_condition(headers: Headers, etag: bytes) -> None:
+    """Raise PRECONDITION unless If-Match of a read names this ETag."""
+    header = headers.get(b"if-match")
+    if header is None:
+        return
+    tags = tags_of(header, "If-Match")
+    if tags is not None and not any(
+        not weak and f'"{text}"'.encode("latin-1") == etag for weak, text in tags
+    ):
+        raise Error(
+            Code.PRECONDITION, f"the record's ETag is {etag.decode()}, which If-Match does not name"
+        )
+
+
+def is_conditional(headers: Headers) -> bool:
+    """Tell whether a write has conditions."""
+    return (
+        b"if-match" in headers or b"if-none-match" in headers or b"if-unmodified-since" in headers
+    )
+
+
+def write_condition(engine: Engine, headers: Headers, read: Record | None) -> Condition | None:
+    """Return the condition of a write; ``read`` is the current record, for If-Unmodified-Since."""
+    exists: bool | None = None
+    seqs: frozenset[int] | None = None
+    not_seqs: frozenset[int] = frozenset()
+    if (header := headers.get(b"if-match")) is not None:
+        exists = True
+        tags = tags_of(header, "If-Match")
+        if tags is not None:  # strong comparison: a weak tag never matches (RFC 9110, 13.1.1)
+            seqs = _seqs(engine, [(weak, text) for weak, text in tags if not weak])
+    elif (date := headers.get(b"if-unmodified-since")) is not None and read is not None:
+        seqs = frozenset([read.seq]) if _not_after(read.version, date) else frozenset()
+    if (header := headers.get(b"if-none-match")) is not None:
+        tags = tags_of(header, "If-None-Match")
+        if tags is None:
+            exists = _not_both(exists)
+        else:
+            not_seqs = _seqs(engine, tags)
+    if exists is None and seqs is None and not not_seqs:
+        return None
+    return Condition(exists, seqs, not_seqs)
+
+
+def _not_both(exists: bool | None) -> bool:
+    if exists:
+        raise Error(Code.INVALID, "If-Match and If-None-Match: * exclude each other; send one")
+    return False
+
+
+def _seqs(engine: Engine, tags: list[Tag]) -> frozenset[int]:
+    """Return the positions that tags name; a tag of another log names none."""
+    epoch = engine.reader.epoch
+    found = set()
+    for _weak, text in tags:
+        try:
+            cursor = parse_cursor(text)
+        except Error:
+            continue
+        if cursor.epoch == epoch:
+            found.add(cursor.seq)
+    return frozenset(found)

@@ -1,0 +1,118 @@
+"""Resource classes: verbs that code in ``resources/`` has given a behaviour of its own.
+
+Put, patch, delete and publish reach the class through the engine, whichever door they come from;
+get and post have no event, so they are called here.
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import cast
+
+from rowcast.codecs import RAW, decode, encode, is_structured, negotiate
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE
+from rowcast.core.queries import Query
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.doors.http.messages.asgi import HeaderList, path_of
+from rowcast.doors.http.messages.bodies import content_type_of
+from rowcast.doors.http.messages.problems import as_error
+from rowcast.doors.http.messages.replies import send_bytes, send_empty
+from rowcast.doors.http.rest.downloads import send_download
+from rowcast.doors.http.rest.request import VALUE_TYPES, Request, new_event, position_headers
+from rowcast.kernel.download import Download
+from rowcast.kernel.resource import Resource
+
+
+async def get(request: Request) -> None:
+    """Answer GET with what the class's ``get`` returns; None is NOT_FOUND."""
+    request.engine.authorise_read(request.topic, request.caller)
+    if request.parameters.count:  # what a class returns may be cut short, so its length is no count
+        raise Error(
+            Code.INVALID,
+            f"there is no count at {path_of(request.topic)!r}, which is not a plain table; leave "
+            "it out and count what comes",
+        )
+    resource = _resource(request)
+    query = _query(request)
+    value = await _call(request, lambda: resource.get(query))
+    if value is None:
+        raise Error(Code.NOT_FOUND, f"there is nothing at {path_of(request.topic)!r}")
+    if isinstance(value, Download):
+        await send_download(request, value)
+        return
+    await _send_value(request, value, HTTPStatus.OK, [])
+
+
+async def post(request: Request) -> None:
+    """Answer POST with what the class's ``post`` returns."""
+    resource = _resource(request)
+    body = await request.body()
+    content_type = content_type_of(request.headers, body, request.route.shape)
+    event = new_event(request.topic, MESSAGE, body, content_type, request.caller)
+    await request.engine.hooks.authorise(request.caller, event)
+    value: object = body or None
+    if body and (content_type is None or is_structured(content_type)):
+        value = decode(body, content_type)
+    result = await _posted(request, resource, value)
+    extra: HeaderList = []
+    status = HTTPStatus.OK
+    if resource.began:
+        status = HTTPStatus.ACCEPTED
+        extra = [(b"location", path_of(resource.began).encode())]
+    elif resource.receipt is not None:
+        extra = position_headers(request.engine, resource.receipt.event)
+        if not resource.receipt.existed and resource.receipt.event.kind != MESSAGE:
+            status = HTTPStatus.CREATED
+            extra.append((b"location", path_of(resource.receipt.event.topic).encode()))
+    if result is None:
+        await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
+    else:
+        await _send_value(request, result, status, extra)
+
+
+async def _posted(request: Request, resource: Resource, value: object) -> object:
+    """Call ``post``, and tell the auditor where that was administering."""
+    refused: Error | None = None
+    try:
+        return await _call(request, lambda: resource.post(value))
+    except Error as error:
+        refused = error
+        raise
+    finally:
+        hooks = request.engine.hooks
+        hooks.administered(request.caller, "post", request.topic, value, refused)
+
+
+def _resource(request: Request) -> Resource:
+    return cast("Resource", request.engine.resource(request.topic, request.caller))
+
+
+def _query(request: Request) -> Query | None:
+    """Return the request's query, None when there is none."""
+    text = request.parameters.query
+    table = request.route.table or Table(request.topic, None)
+    return parse_query(text, table) if text else None
+
+
+async def _call(request: Request, verb: Callable[[], Awaitable[object]]) -> object:
+    """Call the user's code; whatever it raises but an Error is a mistake of it, told by an id."""
+    try:
+        return await verb()
+    except Exception as failure:
+        raise as_error(
+            failure, f"{request.method} of the resource at {request.topic!r}"
+        ) from failure
+
+
+async def _send_value(request: Request, value: object, status: int, extra: HeaderList) -> None:
+    if isinstance(value, bytes):
+        await send_bytes(request.send, status, RAW, value, extra, head=request.is_head)
+        return
+    media_type = negotiate(request.accept, VALUE_TYPES)
+    try:
+        body = encode(value, media_type)
+    except Error as error:
+        mistake = TypeError(error.message)
+        raise as_error(mistake, f"encoding what {request.topic!r} returned") from error
+    await send_bytes(request.send, status, media_type, body, extra, head=request.is_head)

@@ -1,0 +1,97 @@
+"""What is known without its records: a table at its path, and all paths at the root."""
+
+from typing import Final
+
+from rowcast.codecs import JSON
+from rowcast.core.queries import Query
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.rest.allowed_methods import not_offered, offered
+from rowcast.doors.http.rest.request import Request
+from rowcast.kernel.kernel import Engine
+
+SYSTEM: Final = "$SYS/"
+
+
+async def send_description(request: Request) -> None:
+    """Answer GET at a table's path without the slash: what it is."""
+    table = request.route.table
+    if table is None:
+        raise not_offered(request.route, request.method)
+    count = await request.engine.count(table, Query(), request.caller)
+    await request.answer(describe(table) | {"count": count})
+
+
+def describe(table: Table) -> dict[str, object]:
+    """Return a table as a value."""
+    return {
+        "name": table.name,
+        "path": table.path,
+        "database": table.database,
+        "description": table.description,
+        "records": path_of(table.topic("")),
+        "primaryKey": table.primary_key.name if table.primary_key else None,
+        "sealed": table.sealed,
+        "attributes": [_describe(item) for item in table.attributes if not item.hidden],
+    }
+
+
+def _describe(attribute: Attribute) -> dict[str, object]:
+    facts: dict[str, object] = {"name": attribute.name, "type": type_text(attribute)}
+    if attribute.description:
+        facts["description"] = attribute.description
+    if attribute.primary_key or attribute.indexed:
+        facts["indexed"] = True
+    if attribute.role is not None:
+        facts["role"] = str(attribute.role)
+    return facts
+
+
+def type_text(attribute: Attribute) -> str:
+    """Return an attribute's type as the schema writes it: ``[String]!``."""
+    if attribute.type is Type.LIST and attribute.items is not None:
+        text = f"[{type_text(attribute.items)}]"
+    else:
+        text = attribute.type_name or str(attribute.type)
+    return text + ("!" if attribute.required else "")
+
+
+async def send_system_index(request: Request) -> None:
+    """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (FEATURES M11)."""
+    request.engine.rights.check_index(request.caller)
+    route = request.engine.registry.route
+    paths = system_paths(request.engine)
+    await request.answer(
+        [{"path": path_of(f"{path}/"), "rows": list(offered(route(f"{path}/x")))} for path in paths]
+    )
+
+
+def system_paths(engine: Engine) -> list[str]:
+    """Return where the server has rows of itself."""
+    return [entry.path for entry in engine.registry.entries if entry.path.startswith(SYSTEM)]
+
+
+async def send_index(request: Request) -> None:
+    """Answer GET at the root, where nothing is declared: what there is."""
+    request.engine.rights.check_index(request.caller)
+    settings = request.edge.settings
+    entries = [
+        entry
+        for entry in request.engine.registry.entries
+        if entry.shape is None or "rest" not in entry.shape.table.hidden_from
+    ]
+    await request.answer(
+        {
+            "name": settings.title,
+            "version": settings.version,
+            "position": request.engine.head,
+            "documentation": "/docs",
+            "openapi": "/openapi.json",
+            "asyncapi": "/asyncapi.json",
+            "resources": [
+                {"path": path_of(entry.path), "kind": "table" if entry.shape else "resource"}
+                for entry in entries
+            ],
+            "formats": [JSON, "application/cbor", "application/x-msgpack"],
+        }
+    )

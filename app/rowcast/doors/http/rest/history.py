@@ -1,0 +1,280 @@
+"""The past over REST: what happened at a topic or in a table, and series of its numbers.
+
+The first page is read before anything is sent, so a refusal still has its status. What is left is
+streamed a page at a time. ``Rowcast-Position`` is where the answer ends in the log: whoever goes on
+from it, here with ``from`` or on a stream with ``since``, misses nothing (FEATURES M1).
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.codecs import (
+    CBOR,
+    CBOR_SEQ,
+    CSV,
+    JSON,
+    NDJSON,
+    content_type_header,
+    negotiate,
+    rows_encoder,
+)
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import holds, project
+from rowcast.core.events import DELETE, Event, local_id
+from rowcast.core.limits import HISTORY_WHOLE_BYTES_MAX
+from rowcast.core.meta import NAMES, meta_of
+from rowcast.core.queries import Query
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.core.values import parse_id
+from rowcast.doors.http.messages.asgi import HeaderList
+from rowcast.doors.http.messages.periods import Period
+from rowcast.doors.http.messages.replies import VARY, send_bytes, send_headers
+from rowcast.doors.http.rest.allowed_methods import not_offered
+from rowcast.doors.http.rest.path_forms import Reading, readings
+from rowcast.doors.http.rest.request import ROW_TYPES, Request
+from rowcast.features.history.history import Window, bytes_of
+from rowcast.features.history.series import Series
+from rowcast.features.undeclared_topics.topic_rows import Row
+from rowcast.kernel.read_queue import asker_now
+
+_ENTRY: Final = ("topic", "value")
+_BUCKET: Final = ("topic", "from", "to", "events")
+
+
+async def send_history(request: Request, period: Period) -> None:
+    """Answer a GET or HEAD about the past."""
+    route = request.route
+    if route.entry is not None and route.shape is None:
+        raise not_offered(route, request.method)
+    reading = await _reading(request)
+    media_type = reading.media_type or negotiate(request.accept, ROW_TYPES)
+    table = route.table
+    past = request.engine.past
+    start = None if period.start is None else past.moment(period.start, "from")
+    end = None if period.end is None else past.moment(period.end, "to")
+    topics = _filter(reading.topic, table)
+    window = await past.window(topics, table, request.caller, start, end)
+    query = _query(request, reading, table)
+    answer = Answer(request, period, window, table, query, media_type)
+    if request.is_head:
+        kind = (b"content-type", answer.content_type.encode())
+        await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
+    elif period.every_ms:
+        await answer.send_series()
+    elif period.last or period.limit is not None:
+        await answer.send_whole()
+    else:
+        await answer.stream()
+
+
+async def _reading(request: Request) -> Reading:
+    """Return how a path is to be read: as the first way at which something is or was."""
+    table, engine = request.route.table, request.engine
+    ways = list(readings(request.topic, table))
+    for way in ways if len(ways) > 1 else ():
+        if way.topic.endswith("/") or await engine.past.known(
+            _filter(way.topic, table), table, request.caller
+        ):
+            return way
+    return ways[0]
+
+
+def _filter(topic: str, table: Table | None) -> TopicFilter:
+    """Return the filter of one topic, or of all below a path."""
+    if table is not None and topic == table.path:
+        topic += "/"
+    return TopicFilter(f"{topic}#" if not topic or topic.endswith("/") else topic)
+
+
+def _query(request: Request, reading: Reading, table: Table | None) -> Query:
+    """Return which events are wanted, and what of their values."""
+    terms = [request.parameters.query]
+    period = request.parameters.period
+    select = period.select if period is not None else None
+    if reading.path:
+        select = ".".join(reading.path)
+    if select is not None:
+        terms.append(f"select({select})")
+    query = parse_query("&".join(filter(None, terms)), table or Table(request.topic, None))
+    if request.parameters.count or query != Query(query.where, query.select):
+        raise Error(
+            Code.INVALID,
+            "history comes in the order of time; beside conditions it takes from, to, last, limit "
+            "and select, such as ?from=-1h&limit=100",
+        )
+    return query
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One window on its way to one client."""
+
+    request: Request
+    period: Period
+    window: Window
+    table: Table | None
+    query: Query
+    media_type: str
+
+    @property
+    def content_type(self) -> str:
+        """What the answer says that it is."""
+        return content_type_header(self.media_type)
+
+    def headers(self, until: int | None = None, link: str = "") -> HeaderList:
+        """Return where the answer ends, and whether the log begins within what was asked."""
+        cursor = self.request.engine.cursor
+        position = self.window.until if until is None else until
+        headers: HeaderList = [(b"rowcast-position", cursor(position).encode())]
+        if self.window.trimmed:
+            headers.append((b"rowcast-trimmed", cursor(self.window.trimmed).encode()))
+        if link:
+            headers.append((b"link", f'<{link}>; rel="next"'.encode()))
+        return headers
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    async def send_whole(self) -> None:
+        """Answer with the first or the last events, which are in memory together."""
+        until, link = None, ""
+        if self.period.last:
+            events = await self.request.engine.past.last(
+                self.window, self.request.caller, self.period.last, self._wanted_if_any
+            )
+        else:
+            events, more = await self._first(self.period.limit or 0)
+            if more:
+                until = events[-1].seq
+                link = self._next(until)
+        encoder = rows_encoder(self.media_type, self._columns(events), len(events))
+        rows = [encoder.row(self._entry(event)) for event in events]
+        body = b"".join((encoder.begin(), *rows, encoder.end()))
+        await send_bytes(self.request.send, 200, self.content_type, body, self.headers(until, link))
+
+    async def _first(self, count: int) -> tuple[list[Event], bool]:
+        """Return so many events, fewer if they are large, and whether there are more."""
+        found: list[Event] = []
+        async for page in self._pages():
+            found += page
+            if len(found) > count:
+                return found[:count], True
+            if bytes_of(found) > HISTORY_WHOLE_BYTES_MAX:
+                return found, True
+        return found, False
+
+    def _next(self, after: int) -> str:
+        """Return the path of the events that follow: the same words, from where this one ends."""
+        request = self.request
+        path = request.scope.get("raw_path", b"").decode("ascii", "replace")
+        cursor = request.engine.cursor(after)
+        terms = request.scope["query_string"].decode("ascii", "replace").split("&")
+        kept = [item for item in terms if item.partition("=")[0] not in {"from", "_from"}]
+        return f"{path}?_from={cursor}&{'&'.join(kept)}"
+
+    async def stream(self) -> None:
+        """Answer with all events, a page at a time."""
+        send, pages = self.request.send, self._pages()
+        nothing: list[Event] = []
+        first = await anext(pages, nothing)
+        encoder = rows_encoder(self.media_type, self._columns(first), None)
+        headers = [(b"content-type", self.content_type.encode()), VARY, *self.headers()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        piece = encoder.begin() + b"".join(encoder.row(self._entry(event)) for event in first)
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        asker_now().renew()
+        async for page in pages:
+            asker_now().renew()  # each page has the time of a query
+            piece = b"".join(encoder.row(self._entry(event)) for event in page)
+            if piece:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": encoder.end()})
+
+    async def send_series(self) -> None:
+        """Answer with the buckets of a window."""
+        contents = self.request.engine.contents
+        select = self.query.select
+        series = Series(
+            self.period.every_ms, self.period.functions, select.paths if select else None
+        )
+        async for page in self._pages():
+            for event in page:
+                if event.kind != DELETE:
+                    topic = event.about if isinstance(event, Row) else event.topic
+                    series.add(topic, event.version, contents.value(event))
+        rows = list(series.rows())
+        if self.period.last:
+            rows = rows[-self.period.last :]
+        rows = rows[: self.period.limit]
+        if self.media_type == CSV:
+            rows = [_flat_bucket(row) for row in rows]
+        columns = list(dict.fromkeys([*_BUCKET, *(name for row in rows for name in row)]))
+        encoder = rows_encoder(self.media_type, columns, len(rows))
+        body = b"".join((encoder.begin(), *map(encoder.row, rows), encoder.end()))
+        await send_bytes(self.request.send, 200, self.content_type, body, self.headers())
+
+    # -- events ------------------------------------------------------------------------------------
+
+    async def _pages(self) -> AsyncIterator[list[Event]]:
+        async for page in self.request.engine.past.pages(self.window, self.request.caller):
+            yield [event for event in page if self._wanted(event)]
+
+    @property
+    def _wanted_if_any(self) -> Callable[[Event], bool] | None:
+        return None if self.query.where is None else self._wanted
+
+    def _wanted(self, event: Event) -> bool:
+        """Tell whether an event's value is as the conditions want it."""
+        where = self.query.where
+        if where is None:
+            return True
+        self.request.engine.contents.structured(event)
+        return holds(where, event.decoded, self._id(event))
+
+    def _id(self, event: Event) -> object:
+        table = self.table or Table(event.topic, None)
+        return parse_id(table, local_id(self.table, event.topic))
+
+    def _entry(self, event: Event) -> dict[str, object]:
+        """Return an event as a row."""
+        spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
+        spelling = CBOR if spelling == CBOR_SEQ else spelling
+        value = None
+        if event.kind != DELETE:
+            value = self.request.engine.contents.spelled(event, spelling)
+            value = project(self.query.select, value, self._id(event))
+        meta = meta_of(event, self.request.engine.reader.epoch)
+        if self.media_type == CSV:
+            return _flat_entry(event.topic, value) | meta
+        return {"topic": event.topic, "value": value, **meta}
+
+    def _columns(self, events: Sequence[Event]) -> list[str]:
+        """Return CSV's columns: the declared attributes, then what the first page has."""
+        if self.media_type != CSV:
+            return []
+        known: list[str] = []
+        if self.table is not None and self.query.select is None:
+            known = [i.name for i in self.table.attributes if not i.hidden and i.stored]
+        names = dict.fromkeys(["topic", *known, *(n for e in events for n in self._entry(e))])
+        if not known:
+            names["value"] = None
+        return [*(name for name in names if name not in NAMES), *NAMES]
+
+
+def _flat_entry(topic: str, value: object) -> dict[str, object]:
+    """Return an event's value as columns of its own."""
+    if not isinstance(value, dict):
+        return {"topic": topic, "value": value}
+    renamed = {f"value.{name}" if name in _ENTRY else name: item for name, item in value.items()}
+    return {"topic": topic, **renamed}
+
+
+def _flat_bucket(row: dict[str, object]) -> dict[str, object]:
+    """Return a bucket's numbers as columns of its own, such as ``temp.avg``."""
+    flat = {name: row[name] for name in _BUCKET}
+    values = row["values"]
+    for name, tally in values.items() if isinstance(values, dict) else ():
+        flat |= {f"{name}.{function}": number for function, number in tally.items()}
+    return flat

@@ -1,0 +1,255 @@
+"""Collections: a query's answer, page by page: a million records cost the memory of one page.
+
+What fits in one page is one answer with its length. What does not is streamed: the first page is
+read before anything is sent, so a refusal still has its status, and the position told is that of
+the first page: whoever continues from it misses nothing (FEATURES M1).
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rowcast.codecs import (
+    CBOR,
+    CBOR_SEQ,
+    CSV,
+    JSON,
+    MSGPACK,
+    NDJSON,
+    RowsEncoder,
+    content_type_header,
+    negotiate,
+    rows_encoder,
+)
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import ID_PATH, project
+from rowcast.core.events import Record, local_id
+from rowcast.core.limits import (
+    HTTP_LIMIT_LINKED_RECORDS_MAX,
+    HTTP_PAGE_RECORDS,
+    HTTP_PAGE_SORTED_RECORDS,
+)
+from rowcast.core.meta import with_meta
+from rowcast.core.queries import Condition, Group, Operator, Query, Shape
+from rowcast.core.query_text import parse_query
+from rowcast.core.tables import Table
+from rowcast.core.values import parse_id
+from rowcast.doors.http.messages.asgi import HeaderList, path_of
+from rowcast.doors.http.messages.replies import VARY, send_bytes
+from rowcast.doors.http.rest.request import ROW_TYPES, Request
+from rowcast.kernel.read_queue import asker_now
+from rowcast.store.store import Page
+
+_AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")
+_RANGE: Final = re.compile(r"limit(?:\(|%28)\s*(\d+)\s*,\s*(\d+)\s*(?:\)|%29)")
+_FRAMES: Final = {
+    JSON: (b"[", b",", b"]"),
+    CBOR: (b"\x9f", b"", b"\xff"),  # RFC 8949, 3.2.2: an array of no stated length
+    CBOR_SEQ: (b"", b"", b""),
+}
+"""What stands before, between and after records whose bytes are there already."""
+
+
+async def send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
+    """Answer with the records of a table whose ids begin with ``prefix``, as the query selects."""
+    table = request.route.table
+    if table is None:
+        raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
+    query = within(prefix, parse_query(request.parameters.query, table))
+    if request.parameters.count:
+        count = await request.engine.count(table, query, request.caller)
+        await request.answer({"count": count})
+        return
+    media_type = media_type or negotiate(request.accept, ROW_TYPES)
+    listing = Listing(request, table, query, media_type)
+    page = await listing.first()
+    if request.is_head:
+        await listing.send_head(page)
+    elif page.after and not listing.linked:
+        await listing.stream(page)
+    else:
+        await listing.send_whole(page)
+
+
+def within(prefix: str, query: Query) -> Query:
+    """Return the query, of records whose ids begin with ``prefix``."""
+    if not prefix:
+        return query
+    condition = Condition(ID_PATH, Operator.STARTS_WITH, prefix)
+    where = condition if query.where is None else Group((condition, query.where))
+    return replace(query, where=where)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One collection on its way to one client."""
+
+    request: Request
+    table: Table
+    query: Query
+    media_type: str
+
+    @property
+    def linked(self) -> bool:
+        """Whether the answer is one page with a link to the next."""
+        limit = self.query.limit
+        return limit is not None and limit <= HTTP_LIMIT_LINKED_RECORDS_MAX
+
+    async def first(self) -> Page:
+        """Read the first page: the only one if it is linked to the next."""
+        if self.linked:
+            return await self._search(self.query)
+        most = min(self.query.limit or HTTP_PAGE_RECORDS, HTTP_PAGE_RECORDS)
+        return await self._search(replace(self.query, limit=most))
+
+    async def _search(self, query: Query) -> Page:
+        return await self.request.engine.search(self.table, query, self.request.caller)
+
+    async def send_head(self, page: Page) -> None:
+        """Answer HEAD: no length, as the body is not made."""
+        request = self.request
+        count = await request.engine.count(self.table, self.query, request.caller)
+        headers = [*self.headers(page), (b"rowcast-count", str(count).encode())]
+        await request.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await request.send({"type": "http.response.body", "body": b""})
+
+    async def send_whole(self, page: Page) -> None:
+        """Answer with one page."""
+        rows = self.encoder(page, len(page.records))
+        body = b"".join((rows.begin(), *map(rows.row, page.records), rows.end()))
+        content_type, *extra = self.headers(page)
+        await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra[1:])
+
+    async def stream(self, page: Page) -> None:
+        """Answer with this page and all that follow."""
+        send = self.request.send
+        rows = self.encoder(page, await self._count())
+        start = b"".join((rows.begin(), *map(rows.row, page.records)))
+        await send({"type": "http.response.start", "status": 200, "headers": self.headers(page)})
+        await send({"type": "http.response.body", "body": start, "more_body": True})
+        async for records in self._pages(page):
+            body = b"".join(map(rows.row, records))
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": rows.end()})
+
+    async def _pages(self, page: Page) -> AsyncIterator[Sequence[Record]]:
+        """Give the records of the pages after this one, as many as the limit leaves."""
+        left = None if self.query.limit is None else self.query.limit - len(page.records)
+        most = HTTP_PAGE_SORTED_RECORDS if self.query.sort else HTTP_PAGE_RECORDS
+        while page.after and left != 0:
+            limit = most if left is None else min(left, most)
+            asker_now().renew()  # each page has the time of a query
+            page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
+            left = None if left is None else left - len(page.records)
+            for start in range(0, len(page.records), HTTP_PAGE_RECORDS):
+                yield page.records[start : start + HTTP_PAGE_RECORDS]
+
+    async def _count(self) -> int | None:
+        """Return how many rows there will be, for the format that begins with it."""
+        engine = self.request.engine
+        if (
+            self.media_type != MSGPACK
+            or self.query.after is not None
+            or engine.rights.sifts(self.request.caller, self.table)
+        ):
+            return None  # a hook may keep some back, and which ones is known one by one
+        count = await engine.count(self.table, self.query, self.request.caller)
+        left = max(0, count - self.query.offset)
+        return left if self.query.limit is None else min(left, self.query.limit)
+
+    def headers(self, page: Page) -> HeaderList:
+        """Return what is told with the first page."""
+        headers: HeaderList = [
+            (b"content-type", content_type_header(self.media_type).encode()),
+            VARY,
+            (b"rowcast-position", self.request.engine.cursor(page.position).encode()),
+        ]
+        if self.linked and page.after:
+            headers.append((b"rowcast-after", page.after.encode()))
+            headers.append((b"link", f'<{self._next(page.after)}>; rel="next"'.encode()))
+        return headers
+
+    def _next(self, after: str) -> str:
+        """Return the path of the next page: the same query, from where this one ends."""
+        text = _AFTER.sub("", self.request.parameters.query)
+        text = _RANGE.sub(lambda found: f"limit({int(found[2]) - int(found[1])})", text)
+        meta = "&meta=true" if self.request.parameters.meta else ""
+        path = self.request.scope.get("raw_path", b"").decode("ascii", "replace")
+        return f"{path}?{text.strip('&')}&after({after}){meta}"
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def encoder(self, page: Page, count: int | None) -> "Rows":
+        """Return what makes rows of records; CSV's columns are those of a first page."""
+        contents, table = self.request.engine.contents, self.table
+        plain = self.query.select is None and not self.request.parameters.meta
+        if plain and not table.open and table.primary_key and self.media_type in _FRAMES:
+            media_type = self.media_type
+            frame = _FRAMES[media_type]
+            return Rows(*frame, lambda record: contents.payload(record, media_type))
+        encoder = rows_encoder(self.media_type, self._columns(page), count)
+        return Rows(b"", b"", b"", lambda record: encoder.row(self._value(record)), encoder)
+
+    def _value(self, record: Record) -> object:
+        """Return a record as a row: with its id, its selected parts, its metadata."""
+        table = self.table
+        spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
+        spelling = CBOR if spelling == CBOR_SEQ else spelling
+        value = self.request.engine.contents.spelled(record, spelling)
+        record_id = parse_id(table, local_id(table, record.topic))
+        key = table.primary_key.name if table.primary_key else "id"
+        if isinstance(value, dict):
+            value = value if key in value else {key: record_id} | value
+        else:
+            value = {key: record_id, "value": value}
+        value = project(self.query.select, value, record_id)
+        if self.request.parameters.meta:
+            engine = self.request.engine
+            return with_meta(value, record, engine.reader.epoch, engine.now())
+        return value
+
+    def _columns(self, page: Page) -> list[str]:
+        """Return CSV's columns: the selected or declared ones, then what the first page has."""
+        if self.media_type != CSV:
+            return []
+        select, known = self.query.select, []
+        if select is None:
+            known = [item.name for item in self.table.attributes if not item.hidden and item.stored]
+            known = known if self.table.primary_key else ["id", *known]
+        elif select.shape is not Shape.OBJECT:
+            return ["value"]
+        rows = [self._value(record) for record in page.records]
+        found = [name for row in rows if isinstance(row, dict) for name in row]
+        return list(dict.fromkeys([*known, *found]))
+
+
+class Rows:
+    """The bytes of a collection: records in, pieces out."""
+
+    def __init__(
+        self,
+        before: bytes,
+        between: bytes,
+        after: bytes,
+        encode: Callable[[Record], bytes],
+        encoder: RowsEncoder | None = None,
+    ) -> None:
+        self._before, self._between, self._after = before, between, after
+        self._encode = encode
+        self._encoder = encoder
+        self._separator = b""
+
+    def begin(self) -> bytes:
+        """Return what comes before the rows."""
+        return self._encoder.begin() if self._encoder else self._before
+
+    def row(self, record: Record) -> bytes:
+        """Return one row, with what separates it from the one before."""
+        piece = self._separator + self._encode(record)
+        self._separator = self._between
+        return piece
+
+    def end(self) -> bytes:
+        """Return what comes after the rows."""
+        return self._encoder.end() if self._encoder else self._after

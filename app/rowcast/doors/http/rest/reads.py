@@ -1,0 +1,204 @@
+"""GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
+
+from collections.abc import Coroutine
+from functools import reduce
+from typing import Final
+
+from rowcast.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import project
+from rowcast.core.events import Record, local_id
+from rowcast.core.meta import with_meta
+from rowcast.core.queries import Query, Select
+from rowcast.core.query_text import parse_query
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.core.values import parse_id
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.periods import OPENING
+from rowcast.doors.http.messages.replies import EMPTY, VARY, send_bytes, unless_gone
+from rowcast.doors.http.rest import custom_resources as customs
+from rowcast.doors.http.rest import descriptions, history, listings
+from rowcast.doors.http.rest.allowed_methods import is_collection, is_description, not_offered
+from rowcast.doors.http.rest.asof import moment_asked, send_then
+from rowcast.doors.http.rest.conditions import check_read_condition, not_modified
+from rowcast.doors.http.rest.descriptions import SYSTEM
+from rowcast.doors.http.rest.path_forms import Reading, readings
+from rowcast.doors.http.rest.representations import (
+    representation,
+    send_representation,
+    validators_of,
+)
+from rowcast.doors.http.rest.request import RECORD_TYPES, Request
+
+_ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
+"""What a reading of the path that is not the right one leads to."""
+
+
+async def get(request: Request) -> None:
+    """Answer GET and HEAD; what is read for it takes turns, and only so long (P1)."""
+    with request.engine.reader.queue.asking(request.caller):
+        await _get(request)
+
+
+async def _get(request: Request) -> None:
+    route, period = request.route, request.parameters.period
+    if route.overrides("get"):
+        rows = route.topic.startswith(SYSTEM) and not route.record_id
+        await (_while_there(request, customs.get(request)) if rows else customs.get(request))
+    elif period is not None and period.asof is None:
+        await _while_there(request, history.send_history(request, period))
+    elif route.topic == SYSTEM:
+        await descriptions.send_system_index(request)
+    elif is_collection(route):
+        await _while_there(request, _send_collection(request, route.record_id))
+    elif is_description(route):
+        _check_description(request)
+        await descriptions.send_description(request)
+    elif route.entry is not None and route.shape is None:
+        raise not_offered(route, request.method)
+    elif not route.topic:
+        await descriptions.send_index(request)
+    elif period is not None:
+        await _while_there(request, _get_record(request))
+    else:
+        await _get_record(request)
+
+
+def _check_description(request: Request) -> None:
+    """Raise for a query at a table's path without the slash: its records are below it."""
+    if text := request.parameters.query:
+        where = path_of(request.topic)
+        raise Error(
+            Code.INVALID,
+            f"{where!r} is the table's description, which takes no query; its records are at "
+            f"'{where}/?{text[:100]}'",
+        )
+
+
+async def _while_there(request: Request, work: Coroutine[object, object, None]) -> None:
+    """Do what may take long, and end it with all its reads when the client leaves."""
+    await unless_gone(request.receive, work)
+
+
+async def _get_record(request: Request) -> None:
+    """Answer with the first reading of the path at which there is something.
+
+    An id that holds a dot is found under its whole name, also when it ends like a format.
+    """
+    missing: Error | None = None
+    for reading in readings(request.topic, request.route.table):
+        if request.route.table is not None and reading.topic.endswith("/"):
+            prefix = local_id(request.route.table, reading.topic)
+            await _while_there(request, _send_collection(request, prefix, reading.media_type))
+            return
+        try:
+            record = await _record(request, reading.topic)
+        except Error as error:
+            if error.code not in _ELSEWHERE:
+                raise
+            missing = missing or error
+            continue
+        await _send_record(request, record, reading)
+        return
+    if request.topic.startswith(SYSTEM):
+        raise _no_system_row(request)
+    raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+def _no_system_row(request: Request) -> Error:
+    """Return the refusal of a path at which the server says nothing of itself."""
+    path = "/".join(request.topic.split("/", 2)[:2])
+    known = descriptions.system_paths(request.engine)
+    hint = did_you_mean(path, known) if path not in known else ""
+    where = path_of(request.topic)
+    return Error(
+        Code.NOT_FOUND, f"there is no record at {where!r}{hint or '; /$SYS/ lists what there is'}"
+    )
+
+
+async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
+    """Answer with a table's records: as they are, or as they were."""
+    moment = moment_asked(request)
+    if moment is None:
+        await listings.send_collection(request, prefix, media_type)
+    else:
+        await send_then(request, prefix, moment, media_type)
+
+
+async def _record(request: Request, topic: str) -> Record:
+    """Return the record at a topic: as it is, or as it was."""
+    moment = moment_asked(request)
+    if moment is None:
+        return await request.engine.read(topic, request.caller)
+    table = request.engine.registry.route(topic).table
+    return await request.engine.past.record(topic, table, moment, request.caller)
+
+
+async def _send_record(request: Request, record: Record, reading: Reading) -> None:
+    parameters = request.parameters
+    if reading.path or parameters.meta or parameters.query:
+        await _send_parts(request, record, reading)
+        return
+    accept = request.headers.get(b"accept")
+    kept = representation(request.engine, record, accept, reading.media_type)
+    await send_representation(kept, request.headers, request.send, head=request.is_head)
+
+
+async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
+    """Answer with what was asked of a record instead of the whole of it."""
+    headers, send = request.headers, request.send
+    validators = validators_of(request.engine, record)
+    etag = validators[0][1]
+    check_read_condition(headers, etag)
+    conditional = b"if-none-match" in headers or b"if-modified-since" in headers
+    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes alone
+    if conditional and not ages and not_modified(headers, etag, record.version):
+        await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
+        await send(EMPTY)
+        return
+    media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
+    value = _parts(request, record, reading.path, media_type)
+    await _check_selected(request, record)
+    body = encode([value] if media_type == NDJSON else value, media_type)
+    content_type = content_type_header(media_type)
+    await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
+
+
+async def _check_selected(request: Request, record: Record) -> None:
+    """Raise for a misspelt name in ``select``: no record of the table has such an attribute."""
+    text, table = request.parameters.query, record.table
+    if text and table is not None:
+        query = Query(select=_select_of(text, table))
+        await request.engine.readable.check_names(table, query, (record,), request.caller)
+
+
+def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:
+    """Return a property, or the selected parts with their metadata."""
+    spelling = JSON if media_type in {CSV, NDJSON} else media_type
+    value = request.engine.contents.spelled(record, spelling)
+    if path:
+        return reduce(_member, path, value)
+    table = record.table or Table(record.topic, None)
+    select = _select_of(request.parameters.query, table)
+    value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
+    if request.parameters.meta:
+        engine = request.engine
+        return with_meta(value, record, engine.reader.epoch, engine.now())
+    return value
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _select_of(text: str, table: Table) -> Select | None:
+    query = parse_query(text, table)
+    if query != Query(select=query.select):
+        hint = did_you_mean(text.partition("=")[0], (*OPENING, "select", "meta"))
+        raise Error(
+            Code.INVALID,
+            "one record has no conditions, order or limit; only select(...) means something here, "
+            f"or a query at the collection, such as {path_of(table.topic(''))!r}{hint}",
+        )
+    return query.select

@@ -1,0 +1,173 @@
+"""A record as an answer: in which media type, with which headers; made once and kept on the record.
+
+A hot GET is then a look into the record cache and two messages that exist already.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from rowcast.codecs import CSV, JSON, NDJSON, RAW, content_type_header, encode, negotiate
+from rowcast.codecs.media_range import parse
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Record
+from rowcast.core.limits import HTTP_DIRECT_BYTES_MAX, HTTP_REPRESENTATIONS_MAX
+from rowcast.doors.http.messages.asgi import HeaderList, Headers, Message, Send
+from rowcast.doors.http.messages.direct import whole_answer, write_whole
+from rowcast.doors.http.messages.replies import EMPTY, VARY
+from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
+from rowcast.doors.http.rest.request import RECORD_TYPES
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.transcoder import Contents, structured_type
+
+_HARMLESS: Final = (
+    # A stored page must not run with the rights of this server's own pages.
+    (b"content-security-policy", b"sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """A record in one media type, as messages to send."""
+
+    start: Message
+    body: Message
+    whole: bytes
+    """Both of them as they go over the wire; empty when the body is large."""
+    unchanged: Message
+    etag: bytes
+    version: int
+
+
+def representation(
+    engine: Engine, record: Record, accept: bytes | None, wanted: str | None = None
+) -> Representation:
+    """Return a record as the client accepts it, or in the media type ``wanted`` by the path."""
+    key = ("http", accept if wanted is None else wanted)
+    kept = record.encodings.get(key) if record.encodings is not None else None
+    if isinstance(kept, Representation):
+        return kept
+    media_type = wanted or _choose(engine.contents, record, accept)
+    made = _make(engine, record, media_type)
+    if record.encodings is None:
+        record.encodings = {}
+    if len(record.encodings) < HTTP_REPRESENTATIONS_MAX:
+        record.encodings[key] = made
+    return made
+
+
+def kept_representation(record: Record, accept: bytes | None) -> Representation | None:
+    """Return what was made before for the same Accept."""
+    if record.encodings is None:
+        return None
+    kept = record.encodings.get(("http", accept))
+    return kept if isinstance(kept, Representation) else None
+
+
+def _choose(contents: Contents, record: Record, accept: bytes | None) -> str | None:
+    """Return the media type to answer in; None: as it came."""
+    text = None if accept is None else accept.decode("latin-1")
+    if record.table is not None and not record.table.open:
+        return negotiate(text, RECORD_TYPES)
+    own = safe_media_type(contents.media_type(record))
+    if not contents.structured(record):
+        negotiate(text, (own,))
+        return None
+    # A declared table is JSON for who has no wish, whatever its writer sent; a topic is as it came.
+    declared = record.table is not None and structured_type(own) != JSON
+    chosen = negotiate(text, (*RECORD_TYPES, own) if declared else (own, *RECORD_TYPES))
+    return None if chosen == own else chosen
+
+
+def safe_media_type(said: str) -> str:
+    """Return what a writer said its bytes are, if that is a media type that a header can hold."""
+    try:
+        members = parse(said, "Content-Type")
+    except Error:
+        return RAW
+    sound = len(members) == 1 and "*" not in members[0].type and said.isascii()
+    return said if sound and said.isprintable() else RAW
+
+
+def _make(engine: Engine, record: Record, media_type: str | None) -> Representation:
+    contents = engine.contents
+    body = _body(contents, record, media_type)
+    if media_type is None:
+        content_type = safe_media_type(contents.media_type(record))
+    else:
+        content_type = content_type_header(media_type)
+    validators = [*validators_of(engine, record), VARY]
+    headers = [
+        (b"content-type", content_type.encode("ascii")),
+        (b"content-length", str(len(body)).encode()),
+        *validators,
+        *(_HARMLESS if media_type is None and not contents.structured(record) else ()),
+    ]
+    return Representation(
+        {"type": "http.response.start", "status": 200, "headers": headers},
+        {"type": "http.response.body", "body": body},
+        whole_answer(200, headers, body) if len(body) <= HTTP_DIRECT_BYTES_MAX else b"",
+        {"type": "http.response.start", "status": 304, "headers": validators},
+        validators[0][1],
+        record.version,
+    )
+
+
+def validators_of(engine: Engine, record: Record) -> HeaderList:
+    """Return the headers that name a record's state; the ETag is the first of them."""
+    cursor = engine.cursor(record.seq).encode()
+    if not record.seq:  # a hook keeps it: it is no record of this log
+        said = f"{record.content_type}:".encode() + record.payload
+        cursor = blake2b(said, digest_size=16).hexdigest().encode()
+        return [(b"etag", b'"' + cursor + b'"'), (b"last-modified", http_date(record.version))]
+    return [
+        (b"etag", b'"' + cursor + b'"'),
+        (b"last-modified", http_date(record.version)),
+        (b"rowcast-position", cursor),
+        (b"rowcast-version", str(record.version).encode()),
+    ]
+
+
+def _body(contents: Contents, record: Record, media_type: str | None) -> bytes:
+    if media_type == NDJSON:  # one line, spelled as JSON is, whatever the value
+        return _line(contents, record)
+    if media_type == CSV:
+        if not contents.structured(record):
+            raise not_a_value(record, CSV)
+        return encode(contents.spelled(record, JSON), CSV)
+    return contents.payload(record, media_type)
+
+
+def _line(contents: Contents, record: Record) -> bytes:
+    if not contents.structured(record):
+        raise not_a_value(record, NDJSON)
+    return encode([contents.spelled(record, JSON)], NDJSON)
+
+
+def not_a_value(record: Record, media_type: str) -> Error:
+    """Return the refusal of plain bytes in a format of values."""
+    held = record.content_type or RAW
+    return Error(
+        Code.NOT_ACCEPTABLE,
+        f"{record.topic!r} holds {held}, not a value that could be written as {media_type}",
+        available=[held],
+    )
+
+
+async def send_representation(
+    kept: Representation, headers: Headers, send: Send, *, head: bool = False
+) -> None:
+    """Send a record, or that the client has it; raises PRECONDITION when it wants another."""
+    if b"if-match" in headers:
+        check_read_condition(headers, kept.etag)
+    if (b"if-none-match" in headers or b"if-modified-since" in headers) and not_modified(
+        headers, kept.etag, kept.version
+    ):
+        await send(kept.unchanged)
+        await send(EMPTY)
+        return
+    if kept.whole and not head and write_whole(send, kept.whole):
+        return
+    await send(kept.start)
+    await send(EMPTY if head else kept.body)

@@ -1,0 +1,145 @@
+"""One request that has left the hot path: what the modules of REST pass to each other."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
+from rowcast.core.callers import Caller
+from rowcast.core.events import Event
+from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
+from rowcast.doors.http.messages.bodies import read_body
+from rowcast.doors.http.messages.direct import has_arrived
+from rowcast.doors.http.messages.parameters import Parameters
+from rowcast.doors.http.messages.replies import send_bytes
+from rowcast.features.idempotency.idempotency_keys import Claim
+from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
+from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.registry import Route
+from rowcast.kernel.write import Receipt
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+VALUE_TYPES = (JSON, CBOR, MSGPACK)
+"""What a value is offered in; the first is what one gets who does not say."""
+RECORD_TYPES = (*VALUE_TYPES, NDJSON, CSV)
+ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
+
+
+@dataclass(slots=True)  # not frozen, which makes one three times as slowly
+class Request:
+    """A request: its edge, what it asks for, who asks, and the two ends of ASGI."""
+
+    edge: "Edge"
+    scope: Scope
+    headers: Headers
+    route: Route
+    caller: Caller
+    parameters: Parameters
+    receive: Receive
+    send: Send
+    claim: Claim | None = None
+    """What marks its writes, if it has an ``Idempotency-Key``."""
+    read: bytes | None = None
+    """The body, once it was read."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine."""
+        return self.edge.engine
+
+    @property
+    def topic(self) -> str:
+        """The topic that the path names."""
+        return self.route.topic
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        return str(self.scope["method"])
+
+    @property
+    def is_head(self) -> bool:
+        """Whether only the headers are wanted."""
+        return self.method == "HEAD"
+
+    @property
+    def accept(self) -> str | None:
+        """The Accept header."""
+        return text_of(self.headers, b"accept")
+
+    async def body(self) -> bytes:
+        """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
+        if self.read is None:
+            settings, committer = self.edge.settings, self.engine.committer
+            if self.caller in committer.pending and not has_arrived(self.receive):
+                await committer.room(self.caller)  # else many bodies are in memory at once
+            self.read = await read_body(
+                self.headers,
+                self.receive,
+                settings.body_bytes_max,
+                settings.body_seconds_max,
+                self.engine.reader.shedding.check_unfinished,
+            )
+        return self.read
+
+    async def answer(
+        self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
+    ) -> None:
+        """Answer with a value, in the format that the client accepts; raises NOT_ACCEPTABLE."""
+        media_type = negotiate(self.accept, VALUE_TYPES)
+        body = encode(value, media_type)
+        await send_bytes(self.send, status, media_type, body, extra, head=self.is_head)
+
+    def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
+        """Return the event that this request asks for."""
+        event = new_event(self.topic, kind, payload, content_type, self.caller)
+        stamp_from(event, self.headers)
+        self.mark(event)
+        return event
+
+    def mark(self, event: Event, index: int = 0) -> None:
+        """Mark an event as the request's write of this number, if a repeat is to be known (M8)."""
+        if self.claim is not None:
+            self.claim.mark(event, index)
+        mark = text_of(self.headers, b"rowcast-producer")
+        if mark is not None:
+            put_mark(event, numbered(mark, index), text_of(self.headers, b"rowcast-low"))
+
+
+def new_event(
+    topic: str, kind: str, payload: bytes, content_type: str | None, caller: Caller
+) -> Event:
+    """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (FEATURES B2)."""
+    client = caller.client_id or caller.user
+    return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
+
+
+def stamp_from(event: Event, headers: Headers) -> None:
+    """Give an event the version and origin that a request says, if it does (FEATURES E26)."""
+    version = text_of(headers, b"rowcast-version")
+    if version is not None:
+        put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
+
+
+def outcome_headers(receipt: Receipt) -> HeaderList:
+    """Return the headers that say which version won over a late write, and that it came again."""
+    headers: HeaderList = []
+    if receipt.late:
+        headers.append((b"rowcast-late", str(receipt.late).encode()))
+    if receipt.repeat:
+        headers.append((b"rowcast-repeat", b"1"))
+    return headers
+
+
+def position_headers(engine: Engine, event: Event) -> HeaderList:
+    """Return the headers that say which position a write became; none when it was not logged."""
+    if not event.seq:
+        return []
+    cursor = engine.cursor(event.seq).encode()
+    headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
+    if event.version:  # an earlier version remembered only the position of what came again
+        headers.append((b"rowcast-version", str(event.version).encode()))
+    return headers

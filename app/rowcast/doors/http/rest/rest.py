@@ -1,0 +1,119 @@
+"""REST: one record or collection at a time, at the path that is its topic.
+
+``serve`` is the whole of it. A GET of a record that is in memory is answered before anything else
+is looked at; every other request becomes a ``Request`` and goes to the function of its method.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, topic_of
+from rowcast.doors.http.messages.cors import preflight
+from rowcast.doors.http.messages.direct import Outlet
+from rowcast.doors.http.messages.parameters import read_parameters, write_parameters
+from rowcast.doors.http.messages.problems import as_error
+from rowcast.doors.http.messages.replies import send_empty, send_problem
+from rowcast.doors.http.rest import reads, writes
+from rowcast.doors.http.rest.allowed_methods import not_offered, offered, takes
+from rowcast.doors.http.rest.idempotency import HEADER, carry_out_once
+from rowcast.doors.http.rest.representations import (
+    Representation,
+    kept_representation,
+    send_representation,
+)
+from rowcast.doors.http.rest.request import Request
+from rowcast.kernel.registry import Registry, Route
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+DOOR: Final = "rest"
+"""The name under which a schema hides a table from this door."""
+
+Verb = Callable[[Request], Awaitable[None]]
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "GET": reads.get,
+        "HEAD": reads.get,
+        "PUT": writes.put,
+        "PATCH": writes.patch,
+        "DELETE": writes.delete,
+        "POST": writes.post,
+    }
+)
+
+
+async def serve(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request."""
+    outlet = Outlet(send)
+    try:
+        topic = edge.engine.registry.named(topic_of(scope))
+        if scope["method"] == "GET" and not scope["query_string"]:
+            kept = _in_memory(edge, scope, headers, topic)
+            if kept is not None:
+                await send_representation(kept, headers, outlet)
+                return
+        await _serve(edge, topic, headers, scope, receive, outlet)
+    except Exception as failure:
+        error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
+        if outlet.started:  # half an answer is out: cut it, so that nobody takes it for a whole one
+            raise error from failure
+        await send_problem(edge.engine, error, headers, scope, send)
+
+
+def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Representation | None:
+    """Return the answer to a plain GET if it was given before and the record is still the same."""
+    record = edge.engine.peek(topic, edge.caller(scope, "http"))
+    if not isinstance(record, Event) or record.expires_at:
+        return None
+    return kept_representation(record, headers.get(b"accept"))
+
+
+async def _serve(
+    edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: Send
+) -> None:
+    method = scope["method"]
+    route = route_of(edge.engine.registry, topic)
+    if method == "OPTIONS":
+        await _options(route, headers, send)
+        return
+    verb = VERBS.get(method)
+    if verb is None or not takes(route, method):
+        raise not_offered(route, method)
+    query_string = scope["query_string"]
+    caller = edge.caller(scope, "http")
+    if method in {"GET", "HEAD"}:
+        own = route.overrides("get")  # a resource's own words are its own
+        parameters = read_parameters(query_string, route.table, past=not own)
+    else:
+        edge.engine.rights.check_writer(topic, caller)  # before a stranger's body is read
+        parameters = write_parameters(query_string)
+    request = Request(edge, scope, headers, route, caller, parameters, receive, send)
+    if HEADER in headers and method not in {"GET", "HEAD"}:
+        await carry_out_once(request, verb)
+    else:
+        await verb(request)
+
+
+def route_of(registry: Registry, topic: str) -> Route:
+    """Return where a topic leads, for this door; raises NOT_FOUND for what is hidden from it."""
+    if not topic:
+        root = next((entry for entry in registry.entries if not entry.path), None)
+        return Route("", root, "")
+    route = registry.route(topic)
+    table = route.table
+    if table is not None and DOOR in table.hidden_from:
+        raise Error(Code.NOT_FOUND, f"{table.name} is not offered over REST")
+    return route
+
+
+async def _options(route: Route, headers: Headers, send: Send) -> None:
+    extra = [(b"allow", ", ".join(offered(route)).encode())]
+    if b"access-control-request-method" in headers:
+        extra += preflight(headers)
+    await send_empty(send, HTTPStatus.NO_CONTENT, extra)

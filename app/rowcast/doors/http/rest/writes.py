@@ -1,0 +1,133 @@
+"""PUT, PATCH, DELETE and POST: each becomes one event, or a batch of them, handed to the engine."""
+
+from http import HTTPStatus
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
+from rowcast.core.values import parse_id
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.bodies import content_type_of, is_batch, patch_type_of
+from rowcast.doors.http.messages.direct import whole_answer, write_whole
+from rowcast.doors.http.messages.replies import send_empty, send_headers
+from rowcast.doors.http.rest import batch
+from rowcast.doors.http.rest import custom_resources as customs
+from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered
+from rowcast.doors.http.rest.conditions import is_conditional, write_condition
+from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
+from rowcast.kernel.write import A_RECORD, Condition
+
+
+async def put(request: Request) -> None:
+    """Make the body the record; at a collection, each record of a batch."""
+    if not request.parameters.retain:
+        await _send_message(request)
+    elif is_collection(request.route) and not request.route.record_id:
+        await batch.put(request)
+    else:
+        await _put_record(request)
+
+
+async def _put_record(request: Request) -> None:
+    shape = request.route.shape
+    body = await request.body()
+    if not body and not request.route.overrides("put"):
+        raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
+    event = request.event(PUT, body, content_type_of(request.headers, body, shape))
+    await _write(request, event)
+
+
+async def _write(request: Request, event: Event) -> None:
+    """Carry out a write that makes a record, and say whether it is a new one."""
+    condition = await _condition(request) if is_conditional(request.headers) else None
+    receipt = await request.engine.write(event, request.caller, condition)
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    status = HTTPStatus.NO_CONTENT
+    if receipt.event.seq and not receipt.existed:
+        status = HTTPStatus.CREATED
+        extra += ((b"location", path_of(request.topic).encode()), (b"content-length", b"0"))
+    if not write_whole(request.send, whole_answer(status, extra)):
+        await send_headers(request.send, status, extra)
+
+
+async def patch(request: Request) -> None:
+    """Merge the body into the record (RFC 7396); a missing record is made of it."""
+    if not request.parameters.retain:
+        raise Error(Code.INVALID, "a message patches nothing; POST with retain=false sends one")
+    body = await request.body()
+    event = request.event(PATCH, body, patch_type_of(request.headers, body, request.route.shape))
+    await _write(request, event)
+
+
+async def delete(request: Request) -> None:
+    """Remove the record; NOT_FOUND when there is none."""
+    if not request.parameters.retain:
+        raise Error(Code.INVALID, "a message cannot be deleted; leave retain=false out")
+    event = request.event(DELETE, b"", None)
+    asked = await _condition(request) if is_conditional(request.headers) else None
+    condition = asked or A_RECORD
+    if condition.exists is None:
+        condition = Condition(True, condition.seqs, condition.not_seqs, strict=True)
+    receipt = await request.engine.write(event, request.caller, condition)
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
+
+
+async def post(request: Request) -> None:
+    """Create a record of a collection, or several; with ``retain=false`` send a message."""
+    route = request.route
+    if not request.parameters.retain:
+        await _send_message(request)
+    elif route.overrides("post"):
+        await customs.post(request)
+    elif is_collection(route) and not route.record_id:
+        await _create(request)
+    else:
+        hint = "POST to the collection, or with ?retain=false for a message"
+        raise not_offered(route, "POST", hint)
+
+
+async def _create(request: Request) -> None:
+    shape = request.route.shape
+    if shape is None:
+        raise not_offered(request.route, "POST")
+    if is_conditional(request.headers):
+        raise Error(Code.INVALID, "a new record meets no conditions; PUT it to its own path")
+    body = await request.body()
+    content_type = content_type_of(request.headers, body, shape)
+    if is_batch(body, content_type):
+        await batch.create(request, body, content_type)
+        return
+    event = request.event(PUT, body, content_type)
+    receipt = await request.engine.create(request.topic, event, request.caller)
+    made = receipt.event
+    extra = [*position_headers(request.engine, made), *outcome_headers(receipt)]
+    extra.append((b"location", path_of(made.topic).encode()))
+    record_id = parse_id(shape.table, local_id(shape.table, made.topic))
+    await request.answer({"id": record_id}, HTTPStatus.CREATED, extra)
+
+
+async def _send_message(request: Request) -> None:
+    """Send the body to the topic's subscribers; the record stays as it is (FEATURES B10).
+
+    204 when the log keeps it, with its position; 202 when it does not: nobody may have heard it.
+    """
+    if is_conditional(request.headers):
+        raise Error(Code.INVALID, "a message meets no conditions; only a record has a version")
+    body = await request.body()
+    content_type = content_type_of(request.headers, body, request.route.shape)
+    event = request.event(MESSAGE, body, content_type)
+    receipt = await request.engine.write(event, request.caller)
+    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    status = HTTPStatus.NO_CONTENT if receipt.event.seq else HTTPStatus.ACCEPTED
+    await send_empty(request.send, status, extra)
+
+
+async def _condition(request: Request) -> Condition | None:
+    """Return the condition of a request that has one."""
+    headers = request.headers
+    current: Record | None = None
+    if b"if-unmodified-since" in headers and b"if-match" not in headers:
+        current = await request.engine.reader.get(request.route.table, request.topic)
+        if current is not None:
+            current = request.engine.rights.record(request.caller, current)
+    return write_condition(request.engine, headers, current)

@@ -1,0 +1,112 @@
+"""What every WebSocket connection has: a lane, an end, and a peer that may stop reading."""
+
+from secrets import randbelow
+from typing import TYPE_CHECKING, Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    SOCKET_REASON_BYTES_MAX,
+    STREAM_SEND_SECONDS,
+)
+from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
+from rowcast.doors.http.messages.asgi import Message, Receive, Send
+from rowcast.doors.http.messages.problems import FACES
+from rowcast.doors.http.messages.wire import SocketLane, cut, is_closing
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+RESTART: Final = 1012
+"""Service restart: come back (RFC 6455's registry of close codes)."""
+
+
+def farewell(error: Error) -> tuple[int, str]:
+    """Return the close code and the reason of an error, cut to what a close frame holds."""
+    reason = error.message.encode()[:SOCKET_REASON_BYTES_MAX].decode(errors="ignore")
+    return FACES[error.code].close, reason
+
+
+class Connection:
+    """What both kinds of connection have: a lane, an end, and a peer that may stop reading."""
+
+    def __init__(self, edge: "Edge", media_type: str) -> None:
+        self._edge = edge
+        self.engine = edge.engine
+        self.media_type = media_type
+        self._goodbye: tuple[int, str] | None = None
+        self._gone = False
+        self._cut_off = False
+        self._closing_since = 0.0
+        self._lane: SocketLane
+        self._asgi_send: Send
+
+    @property
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        raise NotImplementedError
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the connection ended, if the peer did not wish it."""
+        if self._cut_off:
+            return "it took nothing for too long"
+        return self._goodbye[1] or None if self._goodbye is not None else None
+
+    def end(self, code: int, reason: str = "") -> None:
+        """Close, for this reason; the first one counts."""
+        if self._goodbye is None:
+            self._goodbye = (code, reason)
+        self._stop_sending()
+
+    def _stop_sending(self) -> None:
+        """Let the sender come to its end."""
+        raise NotImplementedError
+
+    def left(self) -> None:
+        """Note that the peer is gone."""
+        self._gone = True
+        self._stop_sending()
+
+    async def _close(self) -> None:
+        if not self._gone and self._goodbye is not None:
+            await self._lane.close(*self._goodbye)
+
+    async def _received(self, receive: Receive) -> str | bytes | None:
+        """Return what the client said next, None when it is gone."""
+        message: Message = await receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        payload: str | bytes = text if text is not None else message["bytes"]
+        if len(payload) > self._edge.settings.body_bytes_max:
+            most = self._edge.settings.body_bytes_max
+            raise Error(Code.TOO_LARGE, f"a message has at most {most} bytes, not {len(payload)}")
+        return payload
+
+    # -- what the watch calls --------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Cut off a peer that does not read, or does not let itself be closed."""
+        if is_closing(self._asgi_send):
+            self._closing_since = self._closing_since or now
+        for since in (self.busy_since, self._closing_since):
+            if since and now - since > STREAM_SEND_SECONDS:
+                self._cut_off = True
+                self.left()
+                cut(self._asgi_send)
+
+    def judge(self) -> None:
+        """Raise why the client may not be here any more, if it may not."""
+        raise NotImplementedError
+
+    def refuse(self, error: Error) -> None:
+        """Close with what an error has to say."""
+        self.end(*farewell(error))
+
+    def stop(self) -> None:
+        """Close, because the server stops."""
+        milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
+        self.end(RESTART, f"the server stops; come back in {milliseconds} ms")
+        if self.busy_since:
+            self.left()
+            cut(self._asgi_send)

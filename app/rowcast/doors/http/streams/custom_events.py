@@ -1,0 +1,137 @@
+"""Server-sent events of a resource with its own ``connect``, through sse-starlette.
+
+What it yields is the data of one event each; a map of ``event``, ``data``, ``id`` and ``retry``
+says the event's other fields too. Since nobody can say anything over SSE, ``connect`` gets no
+incoming messages.
+"""
+
+import asyncio
+import contextlib
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Error
+from rowcast.core.limits import STREAM_SEND_SECONDS
+from rowcast.doors.http.messages.asgi import Receive, Scope, Send
+from rowcast.doors.http.messages.problems import as_error
+from rowcast.doors.http.messages.wire import cut
+from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block
+from rowcast.doors.http.streams.frames import Frames
+from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.features.rights.access import judge_resource
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.watch.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+_FIELDS: Final = frozenset({"event", "data", "id", "retry"})
+
+
+async def serve_resource(
+    edge: "Edge",
+    resource: Resource,
+    frames: Frames,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Send what a resource's own ``connect()`` gives; it has no incoming messages (FEATURES C7)."""
+    response = EventSourceResponse(
+        _blocks(edge, resource, frames),
+        headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},
+        ping=edge.settings.sse_heartbeat_seconds,
+        ping_message_factory=lambda: ServerSentEvent(comment=""),
+        send_timeout=STREAM_SEND_SECONDS,
+        sep="\n",
+    )
+    serving = ResourceStream(edge, resource, response(scope, receive, send), send)
+    await serving.run()
+
+
+class ResourceStream:
+    """A resource's stream while it runs: it ends when the server stops."""
+
+    def __init__(self, edge: "Edge", resource: Resource, work: Any, send: Send) -> None:
+        self._edge = edge
+        self._resource = resource
+        self.path = f"/{resource.topic}"
+        self.subscription: Subscription | None = None
+        self._error: Error | None = None
+        self._work = work
+        self._send = send
+        self._stopped = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until the resource has no more, the reader is gone or the server stops."""
+        edge = self._edge
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        edge.watch.add(self)
+        try:
+            await self._task
+        except TimeoutError:  # the reader took nothing for too long
+            cut(self._send)
+        except asyncio.CancelledError:
+            if not self._stopped:
+                self._task.cancel()
+                raise
+            word = problem_block(edge, self._error, self.path) if self._error is not None else b""
+            await self._send({"type": "http.response.body", "body": word})
+        finally:
+            edge.watch.remove(self)
+
+    @property
+    def caller(self) -> Caller:
+        """Who reads."""
+        return self._resource.caller
+
+    def look(self, now: float) -> None:
+        """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
+
+    def judge(self) -> None:
+        """Raise why the reader may not have what it is sent any more, if it may not."""
+        judge_resource(self._resource, None)
+
+    def refuse(self, error: Error) -> None:
+        """End with a problem."""
+        self._error = error
+        self.stop()
+
+    def stop(self) -> None:
+        """End, because the server stops."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _blocks(
+    edge: "Edge", resource: Resource, frames: Frames
+) -> AsyncIterator[bytes | ServerSentEvent]:
+    """Give what a resource sends, as blocks of lines."""
+    yield retry_block(edge)
+    try:
+        source = await edge.engine.connect(resource)
+        async with contextlib.aclosing(items_of(source)) as items:
+            async for item in items:
+                event = event_in(item)
+                yield frames.block(event) if event is not None else _block(item, frames.media_type)
+    except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
+        error = as_error(failure, f"the stream of {resource.topic!r}")
+        yield problem_block(edge, error, f"/{resource.topic}")
+
+
+def _block(item: object, media_type: str) -> ServerSentEvent:
+    """Return a plain value as an event; a map of an event's own fields gives those (C7)."""
+    fields: dict[str, Any] = {}
+    if isinstance(item, dict) and "data" in item and item.keys() <= _FIELDS:
+        fields = {**item}
+        item = fields.pop("data")
+    data = encode(item, media_type)
+    text = data.decode() if media_type == JSON else b64encode(data).decode()
+    return ServerSentEvent(text, sep="\n", **fields)

@@ -1,0 +1,138 @@
+"""A WebSocket to a resource with its own ``connect``.
+
+The resource gets what the client says as values, and says what is sent. Neither is an envelope or a
+command; the format is the connection's.
+"""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from rowcast.codecs import JSON, decode, encode
+from rowcast.core.callers import Caller
+from rowcast.core.limits import (
+    STREAM_END_SECONDS,
+)
+from rowcast.doors.http.messages.asgi import Receive, Send
+from rowcast.doors.http.messages.problems import as_error
+from rowcast.doors.http.messages.wire import Gone, SocketLane
+from rowcast.doors.http.streams.connection import Connection, farewell
+from rowcast.doors.http.streams.frames import Frames
+from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.features.rights.access import judge_resource, subscription_of
+from rowcast.kernel.resource import Incoming, Resource, Stream
+from rowcast.kernel.watch.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+NORMAL: Final = 1000
+
+
+class ResourceSocket(Connection):
+    """A connection to a resource with its own ``connect``."""
+
+    def __init__(
+        self, edge: "Edge", resource: Resource, frames: Frames, lane: SocketLane, send: Send
+    ) -> None:
+        super().__init__(edge, frames.media_type)
+        self._frames = frames
+        self._resource = resource
+        self._lane, self._asgi_send = lane, send
+        self._busy_since = 0.0
+        self._incoming = Incoming()
+        self._source: object = None
+        self._sender: asyncio.Task[None] | None = None
+
+    async def run(self, receive: Receive) -> None:
+        """Let the resource and the client talk until either has had enough."""
+        edge = self._edge
+        loop = asyncio.get_running_loop()
+        edge.watch.add(self)
+        self._sender = loop.create_task(self._send_all())
+        listener = loop.create_task(self._listen(receive))
+        try:
+            await asyncio.wait((self._sender, listener), return_when=asyncio.FIRST_COMPLETED)
+            await self._finish()
+        finally:
+            edge.watch.remove(self)
+            listener.cancel()
+            self._sender.cancel()
+        await self._close()
+
+    async def _finish(self) -> None:
+        """Tell the resource that the client is gone, and give it a moment to end by itself."""
+        self._incoming.close()
+        if isinstance(self._source, Stream):
+            self._source.close()
+        sender = self._sender
+        if sender is not None:
+            await asyncio.wait((sender,), timeout=STREAM_END_SECONDS)
+
+    @property
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        return self._busy_since
+
+    def judge(self) -> None:
+        """Raise why the client may not have what it is sent any more, if it may not."""
+        judge_resource(self._resource, self._source)
+
+    @property
+    def path(self) -> str:
+        """The path that it was opened at."""
+        return f"/{self._resource.topic}"
+
+    @property
+    def caller(self) -> Caller:
+        """Who is connected."""
+        return self._resource.caller
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """What of the engine the resource passes on, if it does."""
+        return subscription_of(self._source)
+
+    def _stop_sending(self) -> None:
+        self._incoming.close()
+        if self._sender is not None:
+            self._sender.cancel()
+
+    async def _send(self, payload: bytes) -> None:
+        self._busy_since = asyncio.get_running_loop().time()
+        await self._lane.send([self._lane.pack(payload)])
+        self._busy_since = 0.0
+
+    async def _send_all(self) -> None:
+        """Send what the resource gives, each value as it is."""
+        frames = self._frames
+        try:
+            self._source = await self.engine.connect(self._resource, self._incoming)
+            async with contextlib.aclosing(items_of(self._source)) as items:
+                async for item in items:
+                    event = event_in(item)
+                    payload = (
+                        encode(item, self.media_type) if event is None else frames.envelope(event)
+                    )
+                    await self._send(payload)
+            self._goodbye = self._goodbye or (NORMAL, "")
+        except Gone:
+            self._gone = True
+        except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
+            error = as_error(failure, f"the stream of {self._resource.topic!r}")
+            self._goodbye = self._goodbye or farewell(error)
+
+    async def _listen(self, receive: Receive) -> None:
+        """Give the resource what the client says."""
+        try:
+            while (payload := await self._received(receive)) is not None:
+                await self._incoming.put(self._value(payload))
+            self._gone = True
+        except Exception as failure:  # noqa: BLE001 - listeners are user code; it is logged
+            error = as_error(failure, f"what was said to {self._resource.topic!r}")
+            self._goodbye = self._goodbye or farewell(error)
+
+    def _value(self, payload: str | bytes) -> object:
+        if isinstance(payload, str):
+            return decode(payload.encode(), JSON)
+        return decode(payload, self.media_type) if self.media_type != JSON else payload

@@ -1,0 +1,109 @@
+"""What SSE and WebSocket share: what a stream is of, where it begins, and in which format.
+
+A URL says it with its path and query, a WebSocket's ``subscribe`` with the same words as members:
+
+- ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
+  and a path that ends in ``/`` is all below it.
+- where to begin, one of the words of ``engine/places``: ``since``, ``start``, ``previousCount`` or
+  ``last``, ``startTime`` or ``from``. None of them: the records as they are.
+- ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from rowcast.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.messages.asgi import Scope, topic_of
+from rowcast.doors.http.messages.parameters import is_switched_on
+from rowcast.features.history.history import Past
+from rowcast.features.history.places import PLACES, Place
+
+FORMATS: Final = (JSON, CBOR, MSGPACK)
+_PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format", "meta")
+EVENT_STREAM: Final = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a URL asks for."""
+
+    topic: str
+    """The path's own, empty for ``/``."""
+    filters: tuple[TopicFilter, ...]
+    place: Place
+    format: str | None
+    """A media type, when the query named a format."""
+    meta: bool = False
+    """Whether events come with where they are from (FEATURES A17)."""
+
+
+# -- reading what is asked for -------------------------------------------------------------------
+
+
+def request_of(scope: Scope, past: Past, last_event_id: str | None = None) -> Request:
+    """Read a URL; raises INVALID.
+
+    A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a
+    browser repeats the URL when it reconnects.
+    """
+    query = scope["query_string"].decode("latin-1")
+    if len(query) > QUERY_TEXT_CHARS_MAX:
+        raise Error(
+            Code.INVALID, f"the query has {len(query)} characters, over {QUERY_TEXT_CHARS_MAX}"
+        )
+    filters: list[str] = []
+    fields: dict[str, object] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _PARAMETERS:
+            raise Error(
+                Code.INVALID,
+                f"a stream has no parameter {name[:80]!r}{did_you_mean(name, _PARAMETERS)}",
+            )
+        if name == "topic":
+            filters.append(value)
+        elif name in fields:
+            raise Error(Code.INVALID, f"the parameter {name!r} comes twice; give it once")
+        else:
+            fields[name] = value
+    named = fields.pop("format", None)
+    meta = is_switched_on("meta", str(fields.pop("meta", "false")))
+    kept = fields.pop("last_event_id", None) or last_event_id
+    place = Place(since=str(kept)) if kept else past.place(fields)
+    topic = topic_of(scope)
+    media_type = _format(str(named)) if named else None
+    return Request(topic, _filters(topic, filters), place, media_type, meta)
+
+
+def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:
+    texts = [*([topic + "#" if topic.endswith("/") else topic] if topic else ()), *others]
+    if len(texts) > STREAM_FILTERS_MAX:
+        raise Error(
+            Code.TOO_LARGE, f"one stream has at most {STREAM_FILTERS_MAX} filters, not {len(texts)}"
+        )
+    return tuple(TopicFilter(text) for text in dict.fromkeys(texts))
+
+
+def _format(name: str) -> str:
+    codec = by_suffix(name)
+    if codec is None or codec.media_type not in FORMATS:
+        known = ("json", "cbor", "msgpack")
+        raise Error(
+            Code.NOT_ACCEPTABLE,
+            f"a stream has no format {name[:80]!r}{did_you_mean(name, known)}; "
+            "use json, cbor or msgpack",
+        )
+    return codec.media_type
+
+
+def accepted(accept: str | None) -> str:
+    """Return the format that Accept asks for beside ``text/event-stream``; JSON if none."""
+    others = [item for item in (accept or "").split(",") if EVENT_STREAM not in item.lower()]
+    try:
+        return negotiate(",".join(others).strip(), FORMATS)
+    except Error:
+        return JSON

@@ -1,0 +1,230 @@
+"""Server-sent events: a stream of a record, a table or any topics over plain HTTP (HTML, 9.2).
+
+The headers go out at once, then how long to wait before a reconnect, then what the subscription
+has. An event's ``id`` is its cursor, so a browser that reconnects goes on where it was; the
+current records carry none, so a cut among them begins anew. Events of one turn of the loop are
+one message.
+
+It speaks ASGI directly, because frames are shared and a thousand readers must cost a thousand
+writes and little else. A resource's own stream is in ``custom_events``.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    STREAM_BATCH_EVENTS_MAX,
+    STREAM_LEAVE_SECONDS,
+    STREAM_SEND_SECONDS,
+)
+from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
+from rowcast.doors.http.messages.problems import FACES, as_error
+from rowcast.doors.http.messages.replies import send_problem
+from rowcast.doors.http.messages.wire import EventLane, Gone, cut, event_lane_of, leave_word
+from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at
+from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block, slow_reader
+from rowcast.doors.http.streams.custom_events import serve_resource
+from rowcast.doors.http.streams.frames import Frames, Once
+from rowcast.doors.http.streams.openings import Request, accepted, request_of
+from rowcast.doors.http.streams.outlet import Outlet
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.rights.access import stay
+from rowcast.kernel.watch.subscription import Interest, Subscription
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+_HEARTBEAT: Final = b":\n\n"
+
+
+async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request for an event stream."""
+    headers = headers_of(scope)
+    caller = edge.caller(scope, "sse")
+    hooks = edge.engine.hooks
+    stream = EventStream(edge, scope["path"], send)
+    hooks.connection(caller)
+    try:
+        edge.engine.reader.shedding.check_connect()
+        await hooks.connect(caller)
+        request = request_of(scope, edge.engine.past, text_of(headers, b"last-event-id"))
+        media_type = request.format or accepted(text_of(headers, b"accept"))
+        frames = Frames(edge.engine, media_type, meta=request.meta)
+        resource = resource_at(edge.engine, request, caller)
+        if resource is not None:
+            with present(hooks, caller):
+                await serve_resource(edge, resource, frames, scope, receive, send)
+            return
+        beginning = await begin(
+            edge.engine, stream.subscription, interests_of(request), request.place, caller
+        )
+    except Error as error:
+        edge.engine.close(stream.subscription)
+        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        await send_problem(edge.engine, error, headers, scope, send)
+        return
+    with present(hooks, caller):
+        await stream.run(receive, beginning, frames)
+
+
+@contextlib.contextmanager
+def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
+    """Tell that a reader came, and that it is gone."""
+    hooks.connected(caller)
+    try:
+        yield
+    finally:
+        hooks.disconnected(caller)
+
+
+def interests_of(request: Request) -> list[Interest]:
+    """Return the interests of one stream: only the last one marks the end of the records."""
+    filters = request.filters
+    if not filters:
+        raise Error(
+            Code.INVALID, "the path / names no topic; give one, or name filters with ?topic="
+        )
+    return [Interest(topics, marks=topics is filters[-1]) for topics in filters]
+
+
+class EventStream:
+    """One reader's stream."""
+
+    def __init__(self, edge: "Edge", path: str, send: Send) -> None:
+        self._edge = edge
+        self.path = path
+        self._send = send
+        subscription = Subscription(edge.engine.reader)
+        self._outlet = Outlet(
+            edge.flusher, self._take, lambda: subscription.ready, subscription.hold
+        )
+        subscription.on_ready = self._outlet.ready
+        self.subscription = subscription
+        self._lane: EventLane
+        self._frame: Once
+        self._task: asyncio.Task[None] | None = None
+        self._gone = False
+        self._heartbeat: list[Any] = []
+        self._quiet_since = 0.0
+        self._left_since = 0.0
+        """Since when its last word waits for the reader, in the loop's seconds; 0: none does."""
+        self.leave_seconds = STREAM_LEAVE_SECONDS
+        watch = edge.watch
+        self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
+
+    async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
+        """Send until the reader is gone or the server stops."""
+        edge = self._edge
+        self._task = asyncio.current_task()
+        listener = asyncio.get_running_loop().create_task(self._listen(receive))
+        edge.watch.add(self)
+        try:
+            await self._send_all(beginning, frames)
+        except Gone:
+            self._gone = True
+        except asyncio.CancelledError:
+            if not self._gone:
+                raise
+        finally:
+            edge.watch.remove(self)
+            edge.engine.close(self.subscription)
+            listener.cancel()
+        if not self._gone:
+            await self._send({"type": "http.response.body", "body": b""})
+
+    async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
+        cursor = self._edge.engine.cursor(beginning.position)
+        place = [
+            (b"rowcast-position", cursor.encode()),
+            (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
+        ]
+        headers = headers_for(frames.media_type, place)
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        lane = self._lane = event_lane_of(self._send)
+        name = f"{lane.name} block {frames.name}"
+        self._frame = Once(name, lambda event: lane.pack(frames.block(event)))
+        await lane.send([lane.pack(retry_block(self._edge))])
+        try:
+            await self._outlet.run(lane)
+        except Gone:
+            raise
+        except Exception as failure:  # noqa: BLE001 - a reader is told how its stream ended
+            error = as_error(failure, f"the stream of {self.path!r}")
+            await lane.send([lane.pack(problem_block(self._edge, error, self.path))])
+
+    def _take(self) -> list[Any]:
+        """Return the frames to send next."""
+        pairs = self.subscription.take(STREAM_BATCH_EVENTS_MAX)
+        if not pairs:
+            heartbeat, self._heartbeat = self._heartbeat, []
+            return heartbeat
+        frame = self._frame
+        return [frame(event) for event, _ in pairs]
+
+    async def _listen(self, receive: Receive) -> None:
+        """Notice that the reader leaves."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._outlet.close()
+
+    def _cut(self) -> None:
+        """Give up a reader that does not read: ``send`` waits for it and would for ever."""
+        self._gone = True
+        self._outlet.close()
+        if not cut(self._send) and self._task is not None:
+            self._task.cancel()
+
+    def _leave(self, now: float) -> None:
+        """End for a reader that does not read, so that it finds why should it read on."""
+        word = problem_block(self._edge, slow_reader(STREAM_SEND_SECONDS), self.path)
+        if not leave_word(self._send, word):
+            self._cut()
+            return
+        self._gone, self._left_since = True, now
+        self._outlet.close()
+        self._edge.engine.close(self.subscription)
+
+    # -- what the watch calls --------------------------------------------------------------------
+
+    @property
+    def caller(self) -> Caller:
+        """Who reads."""
+        return self.subscription.caller
+
+    def look(self, now: float) -> None:
+        """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
+        outlet = self._outlet
+        if self._left_since:
+            if now - self._left_since > self.leave_seconds:
+                self._cut()
+        elif outlet.busy_since:
+            if now - outlet.busy_since > STREAM_SEND_SECONDS:
+                self._leave(now)
+        elif outlet.wrote or not self._quiet_since:
+            outlet.wrote = False
+            self._quiet_since = now
+        elif now - self._quiet_since >= self._quiet_seconds:
+            self._heartbeat = [self._lane.pack(_HEARTBEAT)]
+            outlet.ready()
+
+    def judge(self) -> None:
+        """Raise why the reader may not have what it reads any more, if it may not."""
+        if self._left_since:  # its subscription has ended
+            return
+        stay(self._edge.engine, self.subscription)
+
+    def refuse(self, error: Error) -> None:
+        """End with a problem."""
+        self._outlet.fail(error)
+
+    def stop(self) -> None:
+        """End, because the server stops; the reader may resume where it was."""
+        if self._outlet.busy_since:
+            self._cut()
+        else:
+            self._outlet.close()

@@ -1,0 +1,295 @@
+"""WebSockets: a connection streams what its URL names, and takes the commands of ``ws_protocol``.
+
+One subscription serves the whole connection, whatever the number of filters on it, so what a slow
+peer holds in memory is bounded once, and events come in the order of the log. One task sends;
+another reads what the client says. The URL's own stream is number 0 and its envelopes carry no
+``subscription``.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rowcast.codecs import CBOR, JSON, MSGPACK, encode, negotiate
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.freshness import STALE_PREFIX
+from rowcast.core.limits import (
+    SOCKET_PENDING_COMMANDS_MAX,
+    SOCKET_SUBSCRIPTIONS_MAX,
+    STREAM_BATCH_EVENTS_MAX,
+)
+from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
+from rowcast.doors.http.messages.problems import FACES, as_error
+from rowcast.doors.http.messages.wire import Gone, SocketLane, socket_lane_of
+from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at, streams_itself
+from rowcast.doors.http.streams.connection import Connection, farewell
+from rowcast.doors.http.streams.custom_socket import ResourceSocket
+from rowcast.doors.http.streams.frames import Frames, Once
+from rowcast.doors.http.streams.openings import FORMATS, request_of
+from rowcast.doors.http.streams.outlet import Outlet
+from rowcast.doors.http.streams.ws_protocol import obey
+from rowcast.features.history.places import Place
+from rowcast.features.rights.access import stay
+from rowcast.kernel.watch.subscription import Interest, Subscription
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+SUBPROTOCOLS: Final = (("rowcast.json", JSON), ("rowcast.cbor", CBOR), ("rowcast.msgpack", MSGPACK))
+OWN_STREAM: Final = 0
+_OWN: Final = (OWN_STREAM,)
+
+
+async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one WebSocket; a refusal is told after the handshake, where browsers can read it."""
+    await receive()  # websocket.connect
+    caller = edge.caller(scope, "ws")
+    hooks = edge.engine.hooks
+    protocol, media_type = _spoken(scope)
+    socket: Socket | None = None
+    hooks.connection(caller)
+    try:
+        edge.engine.reader.shedding.check_connect()
+        await hooks.connect(caller)
+        request = request_of(scope, edge.engine.past)
+        media_type = request.format or media_type
+        resource = resource_at(edge.engine, request, caller)
+        socket = Socket(edge, scope, caller, media_type, meta=request.meta)
+        headers = []
+        if request.filters and resource is None:
+            beginning = await socket.open(request.filters, request.place)
+            headers = [
+                (b"rowcast-position", edge.engine.cursor(beginning.position).encode()),
+                (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
+            ]
+    except Error as error:
+        if socket is not None:
+            edge.engine.close(socket.subscription)
+        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        await _refuse(send, error, protocol)
+        return
+    await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
+    lane = socket_lane_of(send, binary=media_type != JSON)
+    hooks.connected(caller)
+    connection: Socket | ResourceSocket = socket
+    try:
+        if resource is not None:
+            connection = ResourceSocket(edge, resource, socket.frames, lane, send)
+            await connection.run(receive)
+        else:
+            await socket.run(receive, lane, send)
+    finally:
+        hooks.disconnected(caller, connection.trouble)
+
+
+def _spoken(scope: Scope) -> tuple[str | None, str]:
+    """Return the subprotocol to agree to and the format: by subprotocol, else by Accept."""
+    offered = scope.get("subprotocols") or ()
+    for name, media_type in SUBPROTOCOLS:
+        if name in offered:
+            return name, media_type
+    try:
+        return None, negotiate(text_of(headers_of(scope), b"accept"), FORMATS)
+    except Error:
+        return None, JSON
+
+
+async def _refuse(send: Send, error: Error, protocol: str | None) -> None:
+    await send({"type": "websocket.accept", "subprotocol": protocol})
+    code, reason = farewell(error)
+    with contextlib.suppress(OSError):
+        await send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+class Socket(Connection):
+    """A connection to records and topics."""
+
+    def __init__(
+        self, edge: "Edge", scope: Scope, caller: Caller, media_type: str, *, meta: bool = False
+    ) -> None:
+        super().__init__(edge, media_type)
+        self.meta = meta
+        self.caller = caller
+        self.path: str = scope["path"]
+        self.subscription = Subscription(edge.engine.reader)
+        self._outlet = Outlet(edge.flusher, self._take, self._more, self.subscription.hold)
+        self.subscription.on_ready = self._outlet.ready
+        self._frame: Once
+        self.frames = Frames(edge.engine, media_type, meta=meta)
+        self._filters: dict[int, TopicFilter] = {}
+        self._last_number = OWN_STREAM
+        self._said: deque[bytes] = deque()
+        self._said_bytes = 0
+        self._pending = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    @property
+    def busy_since(self) -> float:
+        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        return self._outlet.busy_since
+
+    def _stop_sending(self) -> None:
+        self._outlet.close()
+        self._room.set()
+
+    async def run(self, receive: Receive, lane: SocketLane, send: Send) -> None:
+        """Send and listen until either side has had enough."""
+        edge = self._edge
+        self._lane, self._asgi_send = lane, send
+        name = f"{lane.name} {self.frames.name}"
+        self._frame = Once(name, lambda event: lane.pack(self.frames.envelope(event)))
+        listener = asyncio.get_running_loop().create_task(self._listen(receive))
+        edge.watch.add(self)
+        try:
+            await self._outlet.run(lane)
+        except Gone:
+            self._gone = True
+        except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
+            self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
+        finally:
+            edge.watch.remove(self)
+            edge.engine.close(self.subscription)
+            listener.cancel()
+        await self._close()
+
+    def judge(self) -> None:
+        """Raise why the client may not have what it reads any more, or not be here at all."""
+        self.caller = stay(self.engine, self.subscription, self.caller)
+
+    # -- the sender ------------------------------------------------------------------------------
+
+    def _more(self) -> bool:
+        return bool(self._said) or self.subscription.ready
+
+    def _take(self) -> list[Any]:
+        """Return the frames to send next: answers first, then events."""
+        frames: list[Any] = []
+        if self._said:
+            frames += map(self._lane.pack, self._said)
+            self._said.clear()
+            self._said_bytes = 0
+            self._make_room()
+        for event, interest in self.subscription.take(STREAM_BATCH_EVENTS_MAX):
+            if interest is None or interest.identifiers == _OWN:
+                frames.append(self._frame(event))
+            else:
+                frames += [self._numbered(event, number) for number in interest.identifiers]
+        return frames
+
+    def _numbered(self, event: Event, number: int) -> Any:
+        if number == OWN_STREAM:
+            return self._frame(event)
+        return self._lane.pack(self.frames.for_subscription(event, number))
+
+    # -- the listener ----------------------------------------------------------------------------
+
+    async def _listen(self, receive: Receive) -> None:
+        """Carry out what the client says, in its order."""
+        try:
+            while (payload := await self._received(receive)) is not None:
+                await obey(self, payload)
+                if self._full:
+                    self._room.clear()
+                    await self._room.wait()
+                if self.caller in self.engine.committer.pending:
+                    await self.engine.committer.room(self.caller)
+            self.left()
+        except Error as error:
+            self.end(*farewell(error))
+
+    def say(self, fields: dict[str, Any]) -> None:
+        """Send a map to the client, in the connection's format."""
+        said = encode(fields, self.media_type)
+        self._said.append(said)
+        self._said_bytes += len(said)
+        self._outlet.ready()
+
+    def answer(self, given: object, fields: dict[str, Any]) -> None:
+        """Tell that a command was carried out, if it had an id."""
+        if given is not None:
+            self.say({"ack": given} | fields)
+
+    def pending_more(self) -> None:
+        """Count a write that is on its way to the disk."""
+        self._pending += 1
+        self._settled.clear()
+
+    def pending_less(self) -> None:
+        """Count a write that is done."""
+        self._pending -= 1
+        if not self._pending:
+            self._settled.set()
+        self._make_room()
+
+    async def settled(self) -> None:
+        """Wait until every write that came before on this connection is answered.
+
+        Commands take effect in their order, but writes do not wait for each other: what reads
+        waits for them. No command behind it is read meanwhile, so their number only falls.
+        """
+        await self._settled.wait()
+
+    @property
+    def _full(self) -> bool:
+        """Whether no more commands are read: too much waits for the disk or for the reader."""
+        commands = self._pending + len(self._said)
+        return (
+            commands >= SOCKET_PENDING_COMMANDS_MAX or self._said_bytes >= SOCKET_ANSWERS_BYTES_HIGH
+        )
+
+    def _make_room(self) -> None:
+        if not self._full:
+            self._room.set()
+
+    # -- subscriptions ---------------------------------------------------------------------------
+
+    async def open(self, filters: Sequence[TopicFilter], place: Place) -> Beginning:
+        """Begin the URL's own stream."""
+        interests = [
+            Interest(topics, identifiers=_OWN, marks=topics is filters[-1]) for topics in filters
+        ]
+        return await begin(self.engine, self.subscription, interests, place, self.caller)
+
+    async def subscribe(self, text: str, place: Place) -> tuple[int, Beginning]:
+        """Begin one more stream; return its number."""
+        topics = TopicFilter(text)
+        interests = self.subscription.interests
+        if text in interests:
+            raise Error(
+                Code.CONFLICT,
+                f"this connection has a subscription to {text!r} already: "
+                f"{interests[text].identifiers[0]}",
+            )
+        if streams_itself(self.engine, topics, text):
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"{text!r} streams by its own code; open a WebSocket at {path_of(text)!r}",
+            )
+        if len(interests) >= SOCKET_SUBSCRIPTIONS_MAX:
+            raise Error(
+                Code.BUSY, f"a connection has at most {SOCKET_SUBSCRIPTIONS_MAX} subscriptions"
+            )
+        number = self._last_number + 1
+        interest = Interest(topics, identifiers=(number,))
+        beginning = await begin(self.engine, self.subscription, [interest], place, self.caller)
+        self._last_number = number
+        self._filters[number] = interest.topics
+        return number, beginning
+
+    def unsubscribe(self, number: object) -> bool:
+        """End a stream; return whether there was one of that number."""
+        topics = self._filters.pop(number, None) if type(number) is int else None
+        if topics is None:
+            return False
+        self.engine.hooks.tell("unsubscribed", self.caller, filter=topics.text)
+        self.engine.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
+        return self.engine.unwatch(self.subscription, topics)

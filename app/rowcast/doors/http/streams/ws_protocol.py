@@ -1,0 +1,283 @@
+"""The WebSocket's small protocol: what a client may say, and how it is answered.
+
+A command is a map with an ``op`` and, if the client wants to hear of it, an ``id`` of its own
+choice:
+
+    {"id": 1, "op": "subscribe", "topic": "Dog/+", "since": "<cursor>"}
+        since, start, previousCount, last, startTime or from as in a URL; the answer is
+        {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}
+    {"id": 2, "op": "unsubscribe", "subscription": 1}
+    {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
+        patch likewise; delete without a value; message without a condition; the answer is
+        {"ack": 3, "cursor": "<cursor>", "version": 7, "created": true}
+        "version" and "origin" say when and where it was first written; "late" is then the
+        version that won over it. "producer" ("meter-7:1:1041") makes a repeat harmless: it is
+        answered with the first one's cursor and "repeat"
+    {"id": 4, "op": "get", "topic": "Dog/1"}
+    {"id": 5, "op": "ping"}
+
+What is refused is answered with {"error": <problem details>, "id": 5}, and the connection stays. An
+answer to a write comes when it is durable and announced. Commands take effect in their order: a get
+or a subscribe waits for the writes before it on its connection; writes go to the disk together.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from rowcast.codecs import JSON, decode, encode
+from rowcast.core.cursors import parse_cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.limits import COMMAND_ID_CHARS_MAX
+from rowcast.core.meta import meta_of
+from rowcast.core.suggestions import did_you_mean
+from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.problems import as_error, problem
+from rowcast.features.history.places import PLACES
+from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.download import Download
+from rowcast.kernel.write import Condition, Outcome
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.streams.websocket import Socket
+
+Fields = dict[str, Any]
+_COMMON: Final = ("id", "op")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that a client may ask for: who does it, and which members it has."""
+
+    do: Callable[["Socket", Fields], Awaitable[Fields | None]]
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+async def obey(socket: "Socket", payload: str | bytes) -> None:
+    """Carry out what a client said; what is wrong with it is answered, never raised."""
+    fields: Fields = {}
+    try:
+        fields = _read(payload, socket.media_type)
+        answer = await _command(fields).do(socket, fields)
+        if answer is not None:
+            socket.answer(fields.get("id"), answer)
+    except Exception as failure:  # noqa: BLE001 - a bug ends in an answer and in the log
+        refuse(socket, fields, as_error(failure, "a WebSocket command"))
+
+
+def refuse(socket: "Socket", fields: Fields, error: Error) -> None:
+    """Answer that a command was not carried out."""
+    topic = fields.get("topic")
+    instance = path_of(topic) if isinstance(topic, str) else socket.path
+    given = fields.get("id")
+    socket.say(
+        {
+            "error": problem(error, instance, socket.engine.cursor),
+            "id": given if _is_id(given) else None,
+        }
+    )
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def _read(payload: str | bytes, media_type: str) -> Fields:
+    """Return a frame's map: text is JSON, bytes are in the socket's format."""
+    if isinstance(payload, str):
+        fields = decode(payload.encode(), JSON)
+    elif media_type == JSON:
+        raise Error(
+            Code.UNSUPPORTED,
+            "this connection speaks JSON in text frames; connect with ?format=cbor or "
+            "?format=msgpack to send binary ones",
+        )
+    else:
+        fields = decode(payload, media_type)
+    if not isinstance(fields, dict):
+        raise Error(
+            Code.INVALID, 'a command is a map with an "op", such as {"id": 1, "op": "ping"}'
+        )
+    return fields
+
+
+def _command(fields: Fields) -> Command:
+    """Return the command that a map names; raises INVALID with the nearest known word."""
+    op = fields.get("op")
+    command = COMMANDS.get(op) if isinstance(op, str) else None
+    if command is None:
+        raise Error(
+            Code.INVALID,
+            f"there is no op {str(op)[:80]!r}{did_you_mean(str(op), COMMANDS)}; known are "
+            + ", ".join(COMMANDS),
+        )
+    known = (*_COMMON, *command.required, *command.optional)
+    for name in fields:
+        if name not in known:
+            raise Error(
+                Code.INVALID, f"{op} has no member {name[:80]!r}{did_you_mean(name, known)}"
+            )
+    for name in command.required:
+        if name not in fields:
+            raise Error(Code.INVALID, f"{op} lacks the member {name!r}")
+    if "id" in fields and not _is_id(fields["id"]):
+        raise Error(
+            Code.INVALID,
+            f"an id is an integer or a text of at most {COMMAND_ID_CHARS_MAX} characters",
+        )
+    return command
+
+
+def _is_id(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and len(value) <= COMMAND_ID_CHARS_MAX)
+
+
+def _topic(socket: "Socket", fields: Fields) -> str:
+    topic = fields["topic"]
+    if not isinstance(topic, str):
+        raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
+    return socket.engine.registry.named(topic)
+
+
+# -- the commands --------------------------------------------------------------------------------
+
+
+async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
+    await socket.settled()
+    number, beginning = await socket.subscribe(
+        _topic(socket, fields), socket.engine.past.place(fields)
+    )
+    # said at once, in the turn in which the stream begins: the events come after it
+    socket.say(
+        {
+            "ack": fields.get("id"),
+            "subscription": number,
+            "resumed": beginning.resumed,
+            "cursor": socket.engine.cursor(beginning.position),
+        }
+    )
+    return None
+
+
+async def _unsubscribe(socket: "Socket", fields: Fields) -> Fields:
+    number = fields["subscription"]
+    if not socket.unsubscribe(number):
+        raise Error(
+            Code.NOT_FOUND, f"there is no subscription {str(number)[:80]} on this connection"
+        )
+    return {"subscription": number}
+
+
+async def _put(socket: "Socket", fields: Fields) -> None:
+    _write(socket, fields, PUT)
+
+
+async def _patch(socket: "Socket", fields: Fields) -> None:
+    _write(socket, fields, PATCH)
+
+
+async def _delete(socket: "Socket", fields: Fields) -> None:
+    _write(socket, fields, DELETE)
+
+
+async def _message(socket: "Socket", fields: Fields) -> None:
+    _write(socket, fields, MESSAGE)
+
+
+def _write(socket: "Socket", fields: Fields, kind: str) -> None:
+    """Hand a write to the engine; it is answered when it is done."""
+    media_type = None if kind == DELETE else socket.media_type
+    payload = b"" if media_type is None else encode(fields["value"], media_type)
+    event = Event(_topic(socket, fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
+    if "version" in fields or "origin" in fields:
+        put_stamp(event, str(fields.get("version")), str(fields.get("origin") or ""))
+    if "producer" in fields:
+        put_mark(event, str(fields["producer"]))
+    condition = _condition(fields, kind, socket.engine.reader.epoch)
+
+    def done(outcome: Outcome) -> None:
+        socket.pending_less()
+        if isinstance(outcome, Error):
+            refuse(socket, fields, outcome)
+            return
+        written = outcome.event
+        answer: Fields = {
+            "cursor": socket.engine.cursor(written.seq) if written.seq else None,
+            "version": written.version or None,  # an earlier version did not remember it
+        }
+        if kind in {PUT, PATCH}:
+            answer["created"] = not outcome.existed and not outcome.late
+        if outcome.repeat:
+            answer["repeat"] = True
+        if outcome.late:
+            answer["late"] = outcome.late
+        socket.answer(fields.get("id"), answer)
+
+    socket.pending_more()
+    socket.engine.submit(event, socket.caller, done, condition)
+
+
+def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
+    """Return what must hold of the record: of ``ifMatch`` and ``ifNoneMatch``, as in HTTP."""
+    match, none_match = fields.get("ifMatch"), fields.get("ifNoneMatch")
+    if none_match not in {None, "*"}:
+        raise Error(Code.INVALID, 'ifNoneMatch is "*": there must be no record')
+    if none_match is not None and match is not None:
+        raise Error(Code.INVALID, "ifMatch and ifNoneMatch exclude each other; give one of them")
+    if none_match is not None:
+        return Condition(exists=False)
+    if match == "*":
+        return Condition(exists=True)
+    if match is None:
+        return Condition(exists=True, strict=True) if kind == DELETE else None
+    if not isinstance(match, str):
+        raise Error(Code.INVALID, 'ifMatch is the cursor of a version, or "*"')
+    cursor = parse_cursor(match)
+    known = cursor.epoch == epoch  # a version of another log is not this record's
+    return Condition(exists=True, seqs=frozenset({cursor.seq} if known else ()))
+
+
+async def _get(socket: "Socket", fields: Fields) -> Fields:
+    await socket.settled()
+    with socket.engine.reader.queue.asking(socket.caller):
+        return await _got(socket, fields)
+
+
+async def _got(socket: "Socket", fields: Fields) -> Fields:
+    engine, topic = socket.engine, _topic(socket, fields)
+    route = engine.registry.route(topic)
+    if route.overrides("get"):
+        engine.authorise_read(topic, socket.caller)
+        resource = engine.resource(topic, socket.caller)
+        value = None if resource is None else await resource.get()
+        if isinstance(value, Download):
+            value.close()
+            raise Error(Code.NOT_ALLOWED, f"{topic!r} is a file; get it over HTTP")
+        return {"cursor": None, "version": None, "value": value}
+    record = await engine.read(topic, socket.caller)
+    value = engine.contents.spelled(record, socket.media_type)
+    told = meta_of(record, engine.reader.epoch) if socket.meta else {}
+    return {"cursor": engine.cursor(record.seq), "version": record.version, "value": value} | told
+
+
+async def _ping(socket: "Socket", _fields: Fields) -> Fields:
+    return {"cursor": socket.engine.head}
+
+
+_CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
+_STAMP: Final = ("version", "origin", "producer")
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "subscribe": Command(_subscribe, ("topic",), PLACES),
+        "unsubscribe": Command(_unsubscribe, ("subscription",)),
+        "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
+        "patch": Command(_patch, ("topic", "value"), _CONDITIONS),
+        "delete": Command(_delete, ("topic",), (*_CONDITIONS, *_STAMP)),
+        "message": Command(_message, ("topic", "value"), _STAMP),
+        "get": Command(_get, ("topic",)),
+        "ping": Command(_ping),
+    }
+)

@@ -1,0 +1,383 @@
+"""The broker: knows who is connected, shares what clients share, and ends sessions in time.
+
+It holds no message and no filter: those are the engine's. What it adds to a connection is a
+session, a caller and a form.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from secrets import randbelow
+from typing import TYPE_CHECKING
+
+from rowcast.core.errors import Error
+from rowcast.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
+from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.mqtt.connections.guard import Guard
+from rowcast.doors.mqtt.connections.rejections import Refusals
+from rowcast.doors.mqtt.connections.traffic import Observer, Silence, Tally
+from rowcast.doors.mqtt.delivery import loss_accounts as accounts
+from rowcast.doors.mqtt.delivery.delivery_format import Forms
+from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.packets import lifecycle_events as hooking
+from rowcast.doors.mqtt.packets.exclusive import Exclusives
+from rowcast.doors.mqtt.reauthorize import judge
+from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.rows import PATH, session_rows, tell
+from rowcast.doors.mqtt.sessions.session import NEVER, Session, Sessions
+from rowcast.doors.mqtt.sessions.session_loading import Facts, read_sessions, read_wills
+from rowcast.doors.mqtt.sessions.session_persistence import Keeper
+from rowcast.doors.mqtt.sessions.subscription_rows import (
+    SUBSCRIPTIONS,
+    subscription_rows,
+    tell_subscription,
+)
+from rowcast.doors.mqtt.settings import BrokerSettings
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.backlog import Loss, Overflow
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.write import Unheard
+from rowcast.mqtt.reasons import Reason
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+
+log = logging.getLogger("rowcast.mqtt")
+
+
+class Broker:
+    """Clients, their sessions, and the forms of their messages. Its numbers are plain counts."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: BrokerSettings,
+        now: Callable[[], float],
+        observer: Observer | None = None,
+    ) -> None:
+        self.engine = engine
+        self.settings, self.now = settings, now
+        self.loop = asyncio.get_running_loop()
+        self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
+        self.observer = observer or Silence()
+        self.sample: Callable[[Client, Sequence[object]], None] | None = None
+        """Is shown what was read at once from a client."""
+        slow = engine.reader.slow
+        self.slow = slow if slow is not None and slow.times_answers else None
+        """Hears when messages are acknowledged."""
+        self.tally = Tally(self.observer.traffic)
+        self.sessions = Sessions(now)
+        self.keeper = Keeper(self)
+        self.guard = Guard(settings.guard, self.clock)
+        self.refused = Refusals(self)
+        self.exclusives = Exclusives()
+        engine.registry.add(PATH, session_rows(self))
+        engine.registry.add(SUBSCRIPTIONS, subscription_rows(self))
+        engine.access.listen(partial(judge, self))
+        self.heard_of_will = Unheard(self._will_refused)
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self.topics: dict[bytes, str] = {}
+        """Topics by their bytes, shared by all connections."""
+        self.clients: set[Client] = set()
+        self.entered: set[Client] = set()
+        """Clients whose CONNECT was accepted, of which hooks have not heard that they are gone."""
+        self._emptied = asyncio.Event()
+        self.stopping = False
+        self.connections = 0
+        """Connections ever."""
+        self.takeovers = 0
+        """Connections ended by another one of the same client id."""
+        self.stalled = 0
+        """Connections cut off because their peer read nothing."""
+        self.wills_sent = 0
+        """Wills of clients that were lost."""
+        self.refusals = 0
+        """Publishes and wills that were refused."""
+        self.dropped_large = 0
+        """Messages over a client's Maximum Packet Size."""
+        self.dropped_waiting = 0
+        """Messages dropped because more waited for a session than may."""
+        self.expired = 0
+        """Messages whose time was over before they could be sent."""
+        self.throttled = 0
+        """How often a client was over its rate."""
+        self.connects = 0
+        """CONNECT packets ever."""
+        self.ended = 0
+        """Sessions that ended because their client stayed away for too long."""
+
+    def clock(self) -> float:
+        """Return the time that limits are counted in."""
+        return self.loop.time()
+
+    def admit(self, client: "Client") -> None:
+        """Note a new connection, before its CONNECT."""
+        self.clients.add(client)
+        self.connections += 1
+        hooking.came(client)
+
+    def leave(self, client: "Client") -> None:
+        """Take the session from a client that is going or gone."""
+        hooking.left(client)
+        session = client.session
+        if session is None:
+            return
+        client.session = None
+        if session.client is client:
+            self._detach(session, client)
+
+    def _detach(self, session: Session, client: "Client") -> None:
+        """Let a session wait for its client, or end it when it is not to outlive the connection.
+
+        The will is published now, or when its delay is over (MQTT-3.1.2-8).
+        """
+        session.client = None
+        subscription = session.subscription
+        if subscription is not None:
+            accounts.close(session, subscription, client)
+            session.holes = subscription.holes
+            session.position, session.filters = self.engine.suspend(subscription)
+            session.subscription = None
+            accounts.begin_absence(self, session, subscription)
+        tell(self, session, "disconnected")
+        if not session.durable or self.sessions.get(session.client_id) is not session:
+            self.end(session)
+            return
+        if session.sharing is not None:
+            session.sharing.rest()
+        self._left(session)
+        self.keeper.leave(session)
+        self.keeper.save(session)
+        wills.arm(self, session, wills.will_delay(session))
+        self._watch_expiry()
+
+    def end(self, session: Session) -> None:
+        """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
+        self.sessions.delete(session)
+        accounts.end_absence(self, session)
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.gone(session)
+        self.exclusives.release_all(session.client_id)
+        hooking.ended(self, session)
+        if session.sharing is not None:
+            session.sharing.end()
+        wills.publish(self, session)
+        self.withdraw(session)
+
+    def expel(self, session: Session, reason: Reason, message: str) -> None:
+        """End a session and, if there is one, its client's connection, which is told why."""
+        client = session.client
+        if client is not None:
+            client.disconnect(reason, message)
+            self.leave(client)
+        if self.sessions.get(session.client_id) is session:  # it was to outlive its connection
+            self.end(session)
+
+    def overflowed(self, session: Session, loss: Loss) -> None:
+        """Note what a session lost because more waited for it than may (FEATURES D25)."""
+        most, policy = self.settings.session_queue_max, self.settings.session_queue_policy
+        log.info("%d more than %d waited for %r", loss.dropped, most, session.client_id)
+        if policy is Overflow.DISCONNECT:
+            message = f"more than {most} messages waited; the session has ended"
+            self.expel(session, Reason.QUOTA_EXCEEDED, message)
+            return
+        session.gaps.account.add(Why.WAITING, loss.dropped)
+        if loss.expired:
+            session.gaps.account.add(Why.EXPIRED, loss.expired)
+        self.dropped_waiting += loss.dropped
+        self.expired += loss.expired
+
+    def withdraw(self, session: Session) -> None:
+        """Take a session off the disk; the log need no longer keep messages for it."""
+        for interest in session.interests:
+            self.retain_for(session, interest.topics, interest.qos, 0)
+        if session.kept or session.unsaved:
+            self.keeper.forget(session)
+
+    def retain_for(self, session: Session, topics: TopicFilter, before: int, after: int) -> None:
+        """Note that a durable session's filter changed its QoS; 0 is also: no such filter."""
+        if not session.kept or bool(before) == bool(after):
+            return
+        if after:
+            self.engine.durable.add(topics)
+        else:
+            self.engine.durable.remove(topics)
+
+    def forget_filter(self, session: Session, interest: Interest) -> None:
+        """Note that a session has one filter less."""
+        self._uncount(session, interest.topics.text)
+        session.reliable -= interest.qos > 0
+        self.observer.on_unsubscribe(session.client_id, interest.topics.text)
+        tell_subscription(self, session.client_id, interest.topics.text)
+        self.release_exclusive(session, interest.topics.text)
+        if session.kept:
+            self.retain_for(session, interest.topics, interest.qos, 0)
+            self.keeper.drop_filter(session, interest.topics.text)
+
+    def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
+        """Count a session as a subscriber of what it shares; ``text`` is the whole filter."""
+        self._uncount(session, text)  # a hook may have given it another meaning
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.subscribed(session, topics, text)
+
+    def _uncount(self, session: Session, text: str) -> None:
+        if self.engine.topic_tables is not None:
+            self.engine.topic_tables.unsubscribed(session, text)
+
+    def take_exclusive(self, session: Session, topics: str) -> None:
+        """Give a filter to one session (FEATURES D53)."""
+        self.exclusives.take(topics, session.client_id)
+        if session.kept:
+            self.keeper.put_exclusive(session, topics)
+
+    def release_exclusive(self, session: Session, topics: str) -> None:
+        """Let others have a filter, if this session had it."""
+        if self.exclusives.release(topics, session.client_id) and session.kept:
+            self.keeper.drop_exclusive(session, topics)
+
+    def forget_share(self, sharing: Sharing, text: str) -> bool:
+        """Note that a session shares a subscription no more; return whether it did."""
+        session = sharing.session
+        interest = sharing.unsubscribe(text)
+        if interest is None:
+            return False
+        self.observer.on_unsubscribe(session.client_id, text)
+        tell_subscription(self, session.client_id, text)
+        self._uncount(session, text)
+        if session.client is not None and session.client.caller is not None:
+            self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)
+        if session.kept:
+            self.keeper.drop_share(session, text)
+        return True
+
+    def _watch_expiry(self) -> None:
+        """Look for sessions whose time is over when the next one's is."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        at = self.sessions.next_expiry
+        if at is None or self.stopping:
+            return
+        seconds = min(max(0.0, at - self.now()), SESSION_TIMER_SECONDS_MAX)
+        self._expiry_timer = self.loop.call_later(seconds, self._look_at_expired)
+
+    def _look_at_expired(self) -> None:
+        self._expiry_timer = None
+        self.end_expired()
+        self._watch_expiry()
+
+    def end_expired(self) -> None:
+        """End the sessions whose time is over; one that fails is no reason to keep the others."""
+        for session in self.sessions.clean_expired():
+            self.ended += 1
+            try:
+                self.end(session)
+            except Exception:
+                log.exception("the session of %r could not be ended in order", session.client_id)
+
+    def restore(self, facts: Facts, of_wills: Facts = ()) -> None:
+        """Put back the sessions and wills of an earlier run, from their facts (FEATURES D27).
+
+        The connections of all of them have ended: with the server, if not before.
+        """
+        sessions = read_sessions(self, facts)
+        due = {(item.client_id, item.number): item for item in read_wills(of_wills)}
+        self.keeper.wills = max((number for _, number in due), default=0)
+        for session in sessions:
+            if not session.durable:
+                self.keeper.forget(session)
+                continue
+            waits = due.pop((session.client_id, session.will_number), None)
+            if waits is not None:
+                session.will, session.will_caller = waits.will, waits.caller
+            self._put_back(session)
+        for item in due.values():  # of sessions that are over, or before the one that waits (D31)
+            wills.publish_due(self, item)
+        for session in self.sessions:
+            over = self.now() - (session.left_at or 0.0)
+            wills.arm(self, session, wills.will_delay(session) - over)
+        self._look_at_expired()
+        self.engine.groups.clean()
+
+    def _put_back(self, session: Session) -> None:
+        self.sessions.add(session)
+        for interest in session.filters:
+            self.retain_for(session, interest.topics, 0, interest.qos)
+        accounts.begin_absence(self, session)
+        hooking.restored(self, session)
+        self._count(session)
+        if session.left_at is None:  # it was connected when the server ended
+            self._left(session)
+            for interest in session.filters:
+                interest.doubt = self.engine.committer.stored
+            self.keeper.leave(session)  # or another kill would give it all that time again
+        elif session.expires_at is not None:
+            self.sessions.leave(session, session.expires_at)
+
+    def _count(self, session: Session) -> None:
+        """Count a session as a subscriber of its filters; it is one while it is away too."""
+        if self.engine.topic_tables is not None:
+            for interest in session.filters:
+                self.engine.topic_tables.subscribed(session, interest.topics)
+            for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
+                self.engine.topic_tables.subscribed(session, share.topics, text)
+
+    def _left(self, session: Session) -> None:
+        """Note that the client of a session is gone now."""
+        session.left_at = self.now()
+        never = session.expiry_seconds >= NEVER
+        expires_at = math.inf if never else session.left_at + session.expiry_seconds
+        self.sessions.leave(session, expires_at)
+
+    def _will_refused(self, error: Error) -> None:
+        self.refusals += 1
+        log.info("a will was refused: %s", error.message)
+
+    def gone(self, client: "Client") -> None:
+        """Forget a closed connection."""
+        if client in self.clients:
+            self.clients.discard(client)
+            self.guard.exit(client.peer)
+            if client.caller is not None and client.trouble and not self.stopping:
+                self.guard.dropped(client.peer, client.name, client.caller.user)  # D56
+        if not self.clients:
+            self._emptied.set()
+
+    def _say_goodbye(self, client: "Client") -> None:
+        """Tell a client why it ends, when to come back, or where to go instead (MQTT 5, 4.11)."""
+        reference = self.settings.server_reference
+        if reference:
+            words = "the server is shutting down; use the other one meanwhile"
+            where: dict[str, object] = {"server_reference": reference}
+            client.disconnect(Reason.USE_ANOTHER_SERVER, words, where)
+            return
+        milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
+        when: dict[str, object] = {"user_property": (("retry-after-ms", str(milliseconds)),)}
+        client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", when)
+
+    async def stop(self) -> None:
+        """Tell every client that the server goes down, and wait until all are gone (D5).
+
+        Their wills are published: the connections end, and the clients did not wish it
+        (MQTT-3.1.2-8).
+        """
+        self.stopping = True
+        self._emptied.clear()
+        self._watch_expiry()
+        for client in list(self.clients):
+            self._say_goodbye(client)
+        for session in self.sessions:
+            wills.disarm(session)
+            if session.away is not None and session.away.missed:
+                self.keeper.leave(session)
+        self.keeper.stop()
+        if not self.clients:
+            return
+        try:  # each client cuts its transport itself when the peer does not take the end
+            await asyncio.wait_for(self._emptied.wait(), 2 * MQTT_CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("%d connections did not end in time", len(self.clients))

@@ -1,0 +1,492 @@
+"""One connected client: bytes in through the codec, packets out once per turn of the loop.
+
+There is no task for a client, but for the moment of its opening. Its read side is ``receive``,
+called by the transport; its write side is ``flush``, called by the loop once at the end of each
+turn in which something became ready: all that is due then is one write. Neither blocks; what takes
+longer comes back as a callback, such as what must be on disk before it is said (``write_saved``).
+TCP and WebSocket differ only in the transport (FEATURES D4).
+
+What is in memory for a client is bounded: its subscription's queue, its window, the socket's
+buffer. A client that stops reading is written to no more, not read from either, and cut off when
+its socket takes nothing for long.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Error
+from rowcast.core.limits import (
+    MQTT_PROGRESS_BYTES,
+    MQTT_REASON_CHARS_MAX,
+)
+from rowcast.doors.mqtt.connections.connection_timers import Patience
+from rowcast.doors.mqtt.connections.rates import Meter
+from rowcast.doors.mqtt.connections.traffic import Traffic
+from rowcast.doors.mqtt.connections.transport import Transport, fitted
+from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.delivery_format import Form
+from rowcast.doors.mqtt.delivery.sending import deliver
+from rowcast.doors.mqtt.packets.authentication import Dialogue
+from rowcast.doors.mqtt.packets.handlers import HANDLERS
+from rowcast.doors.mqtt.packets.held import enough_held
+from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.write import Outcome, Unheard
+from rowcast.mqtt.aliases import Aliases
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
+from rowcast.mqtt.reasons import Cause, Reason
+from rowcast.mqtt.violations import UnsupportedVersion, Violation
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+
+log = logging.getLogger("rowcast.mqtt")
+
+
+class Client:
+    """A connection and, once it has sent CONNECT, its session."""
+
+    __slots__ = (
+        "_paused",
+        "_scheduled",
+        "aliases",
+        "answered",
+        "before",
+        "behind",
+        "blocked",
+        "broker",
+        "caller",
+        "clean_start",
+        "closing",
+        "connected_at",
+        "connection",
+        "dialogue",
+        "early",
+        "form",
+        "held",
+        "last_seen",
+        "later",
+        "loop",
+        "meter",
+        "noted",
+        "opening",
+        "out",
+        "packet_bytes_max",
+        "patience",
+        "peer",
+        "problems",
+        "quota",
+        "refused",
+        "saving",
+        "session",
+        "submit",
+        "taken",
+        "tells_gaps",
+        "tells_seq",
+        "timed",
+        "traffic",
+        "transport",
+        "trouble",
+        "unheard",
+        "unreleased",
+    )
+
+    def __init__(
+        self, broker: "Broker", transport: Transport, peer: str, form: Form | None = None
+    ) -> None:
+        self.broker = broker
+        self.transport = transport
+        self.peer, self.loop = peer, broker.loop
+        self.connection = Connection("server", broker.settings.packet_bytes_max, broker.topics)
+        self.session: Session | None = None
+        self.caller: Caller | None = None
+        self.form = form
+        """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
+        self.opening: asyncio.Task[None] | None = None
+        """Answers CONNECT."""
+        self.dialogue: Dialogue | None = None  # with an Authentication Method only
+        self.held: list[Packet | Violation] = []
+        """Packets that came while CONNECT was being answered."""
+        self.clean_start = False
+        self.connected_at = 0.0
+        self.last_seen = self.loop.time()
+        self.packet_bytes_max = 0
+        """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
+        self.aliases: Aliases | None = None  # if it keeps some (MQTT-3.1.2-27)
+        self.problems = True
+        """Whether the client wants to be told why (Request Problem Information)."""
+        self.tells_seq = False
+        """Whether acknowledgements tell the position: MQTT 5, unless ``problems`` forbids it."""
+        self.submit = broker.engine.submit
+        self.unheard = Unheard(self.note_refusal)
+        self.quota = 0
+        """How many of its publishes of QoS 1 and 2 may be unanswered at once."""
+        self.taken = self.answered = 0
+        """Publishes of QoS 1 and 2: the number of the last one, and of the last one answered."""
+        self.early: dict[int, tuple[int, int, Outcome]] = {}
+        """By number: first bytes of answers, packet identifiers, outcomes that wait for others."""
+        self.unreleased: set[int] = set()
+        """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
+        self.refused = 0
+        """Publishes of this connection that were refused, for those who look."""
+        self.traffic, self.before, self.noted = Traffic(), Traffic(), False
+        """Counted since the last look at all traffic, and before; whether the next look sees it.
+        What it publishes its connection counts."""
+        self.out: list[bytes] = []
+        """What is due at the end of this turn."""
+        self.later: list[bytes] = []
+        """What is due when the session is saved as it is now."""
+        self.meter = broker.settings.rates.meter(self.last_seen)
+        """Counts what it sends; None when nothing is limited (D57)."""
+        self.timed: dict[int, timing.Timed] | None = None  # by packet identifier
+        self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
+        self.saving: list[bytes] = []
+        """What is due when the save that goes on is done."""
+        # behind: SUBSCRIBE waits for its writes; blocked: for an acknowledgement, as its window
+        # is full; tells_gaps: CONNECT asked for them (M4)
+        self.tells_gaps = self.closing = self.behind = self.blocked = False
+        self._scheduled = self._paused = False
+        self.patience = Patience(self)
+
+    @property
+    def name(self) -> str:
+        """The client id, for logs; a dash before CONNECT."""
+        return self.caller.client_id if self.caller is not None else "-"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether its CONNECT was answered with success."""
+        return self.connected_at > 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is sent no messages now: its socket is full, or it is going."""
+        return self._paused or self.closing
+
+    @property
+    def counted(self) -> Traffic:
+        """What passed over this connection until now."""
+        self.broker.tally.look()
+        return self.before
+
+    # -- read side ---------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the transport; a failure is this client's alone (FEATURES D8)."""
+        if self.closing:
+            return
+        self._guard("a packet of", self._read, data)
+        committer, caller = self.broker.engine.committer, self.caller
+        if caller is not None and caller in committer.pending and not self.closing:
+            self.patience.let_disk_follow(committer, caller)
+
+    def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
+        """Call what may fail: a breach is answered, a mistake of ours logged; both end it."""
+        try:
+            call(*arguments)
+        except Violation as violation:
+            self.refuse(violation)
+        except Exception:
+            log.exception("%s %s from %s failed", what, self.name, self.peer)
+            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+
+    def _read(self, data: bytes) -> None:
+        packets = self.connection.receive(data)
+        traffic = self.traffic
+        traffic.bytes_in += len(data)
+        traffic.packets_in += len(packets)
+        if not self.noted:
+            self.broker.tally.note(self)
+        if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
+            return
+        if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
+            self.last_seen = self.loop.time()
+            if packets and self.broker.sample is not None:
+                self.broker.sample(self, packets)
+            self._take(packets)
+
+    def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
+        """Count what was read; over the rate, read no more for a while, or end it (D57)."""
+        messages = sum(type(packet) is Publish for packet in packets)
+        seconds = meter.read(size, messages, self.loop.time())
+        if not seconds:
+            return True
+        self.broker.throttled += 1
+        if meter.disconnects:
+            self.disconnect(Reason.MESSAGE_RATE_TOO_HIGH, "more than the rate that is allowed")
+            return False
+        self.patience.throttle(seconds)
+        self.transport.pause_reading()
+        return True
+
+    def _take(self, packets: list[Packet | Violation]) -> None:
+        if self.opening is None and not self.behind:
+            self._handle(packets)
+        else:
+            self._hold(packets)
+
+    def _handle(self, packets: list[Packet | Violation]) -> None:
+        left = iter(packets)
+        for packet in left:
+            kind = type(packet)
+            if kind is Publish:
+                on_publish(self, packet)  # type: ignore[arg-type]
+            elif kind is Puback:
+                on_puback(self, packet)  # type: ignore[arg-type]
+            elif kind in HANDLERS:
+                HANDLERS[kind](self, packet)
+                if self.opening is not None or self.behind:
+                    self._hold(list(left))
+                    return
+            else:
+                raise cast("Violation", packet)
+            if self.closing:
+                return
+
+    def _hold(self, packets: list[Packet | Violation]) -> None:
+        """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1).
+
+        But in a dialogue it is the client's turn: what comes may be its answer, or its leaving.
+        """
+        at_once = Auth | Disconnect | Violation
+        in_dialogue = self.dialogue is not None and self.session is None
+        while in_dialogue and packets and not self.held and isinstance(packets[0], at_once):
+            self._handle([packets.pop(0)])
+        self.held += packets
+        if enough_held(self.held):
+            self.transport.pause_reading()
+
+    def opened(self) -> None:
+        """Hear that CONNECT is answered, or a write stored: take what came meanwhile."""
+        self.opening, self.behind = None, False
+        held, self.held = self.held, []
+        if not self.closing and held:
+            self._guard("a packet of", self._take, held)
+        self.read_again()
+
+    @property
+    def silenced(self) -> bool:
+        """Whether it is not read from: then its silence is ours."""
+        return self._paused or self.patience.throttles or enough_held(self.held)
+
+    def read_again(self) -> None:
+        """Read on, unless something else is against it."""
+        if not self.closing and not self.silenced:
+            self.last_seen = self.loop.time()  # it was not heard: its silence was ours
+            self.transport.resume_reading()
+
+    def note_refusal(self, error: Error) -> None:
+        """Count a publish that was refused; before MQTT 5, and with QoS 0, nobody is told."""
+        self.refused += 1
+        self.broker.refusals += 1
+        log.debug("a publish of %s was refused: %s", self.name, error.message)
+
+    # -- write side --------------------------------------------------------------------------------
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet at the end of this turn, unless the client takes none of its size."""
+        frame = self._frame(packet)
+        if frame:
+            self.write(frame)
+
+    def send_saved(self, packet: Packet) -> None:
+        """Send a packet when the session as it is now is on disk; at once if it is not kept."""
+        frame = self._frame(packet)
+        if frame:
+            self.write_saved((frame,))
+
+    def write_saved(self, frames: Iterable[bytes]) -> None:
+        """Send bytes when the session as it is now is on disk; at once if it is not kept."""
+        if self.session is not None and self.session.kept:
+            self.later += frames
+        else:
+            self.out += frames
+        self.ready()
+
+    def _frame(self, packet: Packet) -> bytes:
+        """Return a packet's bytes; none when the client takes none of its size."""
+        most = self.packet_bytes_max
+        frame = fitted(packet, self.connection.version, most)
+        if not most or len(frame) <= most:
+            return frame
+        if not self.closing:  # MQTT-3.1.2-24: it cannot be answered
+            log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
+            self.end("it takes no packet so large")
+        return b""
+
+    def write(self, frame: bytes) -> None:
+        """Send bytes at the end of this turn."""
+        self.out.append(frame)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.flush)
+
+    def ready(self) -> None:
+        """Hear that the subscription has something; it is sent at the end of this turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write all that is due with one call."""
+        self._scheduled = False
+        if self.closing:
+            return
+        self._guard("the delivery to", self._flush)
+
+    def _flush(self) -> None:
+        if self.session is not None and not self._paused:
+            try:
+                deliver(self, self.session)
+            except Error as error:  # the log cannot be read
+                self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
+                return
+        elif self.session is not None:
+            timing.hold(self.session)
+        if self.later and not self.saving:
+            self._save()
+        out = self.out
+        if out:
+            self._write_out(out)
+
+    def _write_out(self, out: list[bytes]) -> None:
+        traffic, packets = self.traffic, len(out)
+        data = out[0] if packets == 1 else b"".join(out)
+        traffic.packets_out += packets
+        traffic.bytes_out += len(data)
+        if not self.noted:
+            self.broker.tally.note(self)
+        out.clear()
+        self.transport.write(data)
+
+    def _save(self) -> None:
+        """Save the session, then send what waits for that."""
+        session, frames = self.session, self.later
+        if session is None:
+            return
+        self.later, self.saving = [], frames
+        self.broker.keeper.save(session, self._saved)
+
+    def _saved(self, error: Error | None) -> None:
+        if self.closing:
+            return
+        if error is not None:
+            self.disconnect(Reason.SERVER_BUSY, error.message)
+            return
+        self.out += self.saving
+        self.saving = []
+        self.ready()
+
+    def overflow(self) -> None:
+        """Make room in the subscription's queue now, if the client can take it."""
+        if not self._paused and not self.closing and self.session is not None:
+            self.flush()
+
+    def pause_writing(self) -> None:
+        """Hear that the socket is full: write no messages, read nothing that asks for answers."""
+        if self._paused or self.closing:
+            return
+        self._paused = True
+        self.transport.pause_reading()
+        self.patience.watch_stall()
+
+    def cut(self) -> None:
+        """Cut off a client that never reads."""
+        log.info("%s from %s reads nothing; closing", self.name, self.peer)
+        self.broker.stalled += 1
+        self.closing, self.trouble = True, "it reads nothing"
+        self.broker.leave(self)
+        self.transport.abort()
+
+    def resume_writing(self) -> None:
+        """Hear that the socket has room again."""
+        self._paused = False
+        self.patience.unwatch_stall()
+        self.read_again()
+        self.ready()
+
+    def connected(self, keep_alive_seconds: int) -> None:
+        """Hear that it is accepted."""
+        self.connected_at = self.broker.now()
+        self.patience.accept(keep_alive_seconds)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def refuse(self, violation: Violation) -> None:
+        """Answer a breach of the specification (MQTT 5, 4.13): say why if that can be; close."""
+        log.info("%s from %s: %s", self.name, self.peer, violation.message)
+        if isinstance(violation, UnsupportedVersion):
+            self.out.append(violation.connack)  # MQTT-3.1.2-2
+            self.end()
+        elif not self.accepted:
+            self._refuse_connect(violation)
+        else:
+            self.disconnect(violation.reason, violation.message)
+
+    def _refuse_connect(self, violation: Violation) -> None:
+        """Answer a CONNECT that could not be read, where its version has an answer."""
+        version = self.connection.version = self.connection.version or violation.version
+        told = version == MQTT_5 or violation.reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
+        if version and told:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
+            self.reject(violation.reason, violation.message)
+        else:
+            self.end(violation.message)
+
+    def reject(self, reason: Reason, message: str) -> None:
+        """Refuse a CONNECT: CONNACK with the reason, then close (MQTT-3.2.2-7)."""
+        self.send(Connack(session_present=False, reason=reason, properties=self.explain(message)))
+        self.end(message)
+
+    def explain(self, message: str) -> dict[str, object] | None:
+        """Return a Reason String, where the version has one and the client wants it."""
+        if self.connection.version != MQTT_5 or not self.problems:  # MQTT-3.1.2-29
+            return None
+        clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
+        return {"reason_string": clean.replace("\0", "?")}  # MQTT-1.5.4-1, MQTT-1.5.4-2
+
+    def disconnect(
+        self, reason: Reason, message: str = "", properties: dict[str, object] | None = None
+    ) -> None:
+        """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
+        if self.accepted and not self.closing and self.connection.version == MQTT_5:
+            told = (self.explain(message) or {} if message else {}) | (properties or {})
+            self.send(Disconnect(reason, told or None))
+        self.end(Cause(message or Reason(reason).name, reason))
+
+    def end(self, trouble: str = "") -> None:
+        """Send what is due and close; the transport then calls ``lost``."""
+        if self.closing:
+            return
+        self.closing, self.trouble = True, trouble
+        if self.out:
+            self._write_out(self.out)
+        self.held.clear()
+        if self.dialogue is not None:
+            self.dialogue.abandon()
+        self.transport.close()
+        self.patience.close_soon()
+        # Not within this call: it may come from the middle of an announcement.
+        self.loop.call_soon(self.broker.leave, self)
+
+    def lost(self) -> None:
+        """Hear that the transport is closed: release everything, let the session wait or end."""
+        if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
+            # MQTT-3.14.4-3: it was read
+            self._guard("the goodbye of", self._handle, self.held[-1:])
+        self.closing = True
+        self.held.clear()
+        if self.dialogue is not None:
+            self.dialogue.abandon()
+        self.patience.end()
+        try:
+            self.broker.leave(self)  # it counts what was not written
+        finally:
+            self.connection.lost()
+            self.out.clear()
+            self.later.clear()
+            self.saving.clear()
+            self.broker.gone(self)

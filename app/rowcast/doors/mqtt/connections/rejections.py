@@ -1,0 +1,115 @@
+"""Refusing connections with an answer: CONNECT is read, CONNACK says why, and that is all (D6).
+
+Such a connection has no client, no caller and no session: a small buffer and a timer. The whole
+CONNECT is taken before the answer, because bytes that nobody read would make the close a reset that
+overtakes it. There is room for REFUSED_CONNECTIONS_MAX at a time; further ones are closed at once,
+which costs nothing.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rowcast.core.limits import (
+    REFUSED_CONNECTIONS_MAX,
+    REFUSED_PACKET_BYTES_MAX,
+    REFUSED_SECONDS,
+)
+from rowcast.doors.mqtt.connections.guard import Refusal
+from rowcast.doors.mqtt.packets import lifecycle_events as hooking
+from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Connack, Connect
+from rowcast.mqtt.reasons import Reason
+from rowcast.mqtt.violations import UnsupportedVersion
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.connections.transport import Transport
+
+_ELSEWHERE = frozenset({Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED})
+
+
+class Refused:
+    """One connection that is refused; to what carries its bytes it looks like a client."""
+
+    __slots__ = ("_connection", "_others", "_refusal", "_timer", "_transport", "peer")
+
+    def __init__(
+        self, others: "Refusals", transport: "Transport", peer: str, refusal: Refusal
+    ) -> None:
+        self.peer = peer
+        self._others = others
+        self._transport = transport
+        self._refusal = refusal
+        self._connection: Connection | None = Connection("server", REFUSED_PACKET_BYTES_MAX)
+        self._timer = others.broker.loop.call_later(REFUSED_SECONDS, transport.abort)
+
+    def receive(self, data: bytes) -> None:
+        """Answer CONNECT and close; anything else is closed, and what comes later ignored."""
+        packets = self._connection.receive(data) if self._connection is not None else None
+        if not packets:
+            return
+        self._connection = None
+        packet = packets[0]
+        if isinstance(packet, Connect):
+            self._transport.write(self._connack(packet))
+            hooking.refused_at(self._others.broker, self.peer, packet, *self._refusal)
+        elif isinstance(packet, UnsupportedVersion):  # MQTT-3.1.2-2
+            self._transport.write(packet.connack)
+        self._transport.close()  # MQTT-3.2.2-7
+
+    def _connack(self, packet: Connect) -> bytes:
+        """Return the answer; 3.1.1 has a return code for every reason (3.1.1, 3.2.2.3)."""
+        reason, message = self._refusal
+        answer = Connack(reason=reason)
+        if packet.version != MQTT_5:
+            return encode(answer, packet.version)
+        asked = packet.properties or {}
+        properties: dict[str, object] = {}
+        reference = self._others.broker.settings.server_reference
+        if reference and reason in _ELSEWHERE:  # MQTT 5, 3.2.2.3.16
+            properties["server_reference"] = reference
+        if asked.get("request_problem_information", 1) == 1:  # MQTT-3.1.2-29
+            properties["reason_string"] = message
+        frame = encode(replace(answer, properties=properties or None), MQTT_5)
+        most = asked.get("maximum_packet_size")
+        fits = not isinstance(most, int) or len(frame) <= most  # MQTT-3.2.2-19
+        return frame if fits else encode(answer, MQTT_5)
+
+    def pause_writing(self) -> None:
+        """Hear that the socket is full; the answer is short, and there is only one."""
+
+    def resume_writing(self) -> None:
+        """Hear that the socket has room again."""
+
+    def lost(self) -> None:
+        """Hear that the transport is closed."""
+        self._timer.cancel()
+        self._others.leave(self)
+
+
+class Refusals:
+    """The connections that are being refused."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.unanswered = 0
+        """Connections that were closed without a word: there were too many of them."""
+        self._open: set[Refused] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def refuse(self, transport: "Transport", peer: str, refusal: Refusal) -> Refused | None:
+        """Begin to refuse a connection; None if it is closed already."""
+        if len(self._open) >= REFUSED_CONNECTIONS_MAX:
+            self.unanswered += 1
+            transport.abort()
+            return None
+        refused = Refused(self, transport, peer, refusal)
+        self._open.add(refused)
+        return refused
+
+    def leave(self, refused: Refused) -> None:
+        """Forget a connection that is closed."""
+        self._open.discard(refused)

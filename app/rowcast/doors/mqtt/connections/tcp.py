@@ -1,0 +1,49 @@
+"""MQTT over TCP, with TLS or without: a protocol that passes bytes to a client."""
+
+import asyncio
+from typing import cast
+
+from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client import Client
+from rowcast.doors.mqtt.connections.accept import enter
+from rowcast.doors.mqtt.connections.rejections import Refused
+from rowcast.doors.mqtt.connections.sockets import probe_peer
+
+
+class TcpConnection(asyncio.Protocol):
+    """One connection of a client; TLS, where there is some, was agreed before it is made."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._client: Client | Refused | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a new connection; over the limit it is closed before anything is kept (D6)."""
+        stream = cast("asyncio.Transport", transport)
+        peer = stream.get_extra_info("peername")
+        self._client = enter(self._broker, stream, peer[0] if peer else "")
+        if self._client is not None:
+            stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)
+            probe_peer(stream, self._broker.settings.tcp_keep_alive_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes on."""
+        if self._client is not None:
+            self._client.receive(data)
+
+    def pause_writing(self) -> None:
+        """Pass on that the peer does not read."""
+        if self._client is not None:
+            self._client.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the peer reads again."""
+        if self._client is not None:
+            self._client.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Pass on that it is over."""
+        if self._client is not None:
+            self._client.lost()
+            self._client = None

@@ -1,0 +1,129 @@
+"""Traffic: what passes over the connections of this edge, in plain numbers.
+
+A client counts once for each read and each write, for itself. What all have counted is added up for
+whoever listens only when it is asked for, and only of those that had traffic since the last time:
+counting costs a busy connection little, and an idle one nothing.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from rowcast.mqtt.packets import MQTT_5
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+
+
+class Traffic:
+    """What came in and went out: bytes and packets of any kind, messages and their payload."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "packets_in",
+        "packets_out",
+        "payload_in",
+        "payload_out",
+        "publishes_in",
+        "publishes_out",
+    )
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin to count anew."""
+        self.bytes_in = self.packets_in = self.publishes_in = self.payload_in = 0
+        self.bytes_out = self.packets_out = self.publishes_out = self.payload_out = 0
+
+    def sent(self, publishes: int, payload_bytes: int) -> None:
+        """Count messages that go out."""
+        self.publishes_out += publishes
+        self.payload_out += payload_bytes
+
+    def add(self, other: "Traffic") -> None:
+        """Count what another has counted too."""
+        self.bytes_in += other.bytes_in
+        self.packets_in += other.packets_in
+        self.publishes_in += other.publishes_in
+        self.payload_in += other.payload_in
+        self.bytes_out += other.bytes_out
+        self.packets_out += other.packets_out
+        self.publishes_out += other.publishes_out
+        self.payload_out += other.payload_out
+
+
+class Observer(Protocol):
+    """Who hears what happens at this edge, on the loop, within the turn in which it does."""
+
+    def on_connect(self, client_id: str) -> None:
+        """Hear that a client was let in."""
+
+    def on_disconnect(self, client_id: str) -> None:
+        """Hear that it is gone."""
+
+    def on_subscribe(self, client_id: str, topics: str) -> None:
+        """Hear of a new filter; of a shared one as it was asked for."""
+
+    def on_unsubscribe(self, client_id: str, topics: str) -> None:
+        """Hear that a filter has ended, maybe with its session."""
+
+    def changed(self) -> None:
+        """Hear that something else has changed: a session has ended, say."""
+
+    def traffic(self) -> None:
+        """Hear that there was traffic since the last look at it."""
+
+
+class Silence:
+    """An observer that makes nothing of it."""
+
+    def on_connect(self, client_id: str) -> None:
+        """Ignore a client."""
+
+    def on_disconnect(self, client_id: str) -> None:
+        """Ignore that it is gone."""
+
+    def on_subscribe(self, client_id: str, topics: str) -> None:
+        """Ignore a filter."""
+
+    def on_unsubscribe(self, client_id: str, topics: str) -> None:
+        """Ignore that it has ended."""
+
+    def changed(self) -> None:
+        """Ignore a change."""
+
+    def traffic(self) -> None:
+        """Ignore traffic."""
+
+
+class Tally:
+    """The traffic of all connections, also of those that are gone."""
+
+    def __init__(self, on_traffic: Callable[[], None]) -> None:
+        self._total = Traffic()
+        self._busy: list[Client] = []
+        """Clients with traffic that was not added up yet."""
+        self._on_traffic = on_traffic
+
+    def note(self, client: "Client") -> None:
+        """Remember a client that has traffic, until the next look."""
+        client.noted = True
+        self._busy.append(client)
+        if len(self._busy) == 1:
+            self._on_traffic()
+
+    def look(self) -> Traffic:
+        """Return the traffic of all until now."""
+        busy, self._busy = self._busy, []
+        for client in busy:
+            client.noted = False
+            traffic, connection = client.traffic, client.connection
+            publishes = traffic.publishes_in = connection.publishes
+            first_bytes = publishes if connection.version == MQTT_5 else 0
+            traffic.payload_in = connection.rest_bytes - first_bytes
+            connection.publishes = connection.rest_bytes = 0
+            self._total.add(traffic)
+            client.before.add(traffic)
+            traffic.clear()
+        return self._total

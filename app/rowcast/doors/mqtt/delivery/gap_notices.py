@@ -1,0 +1,126 @@
+"""Telling: what the server says to a client of its subscriptions, under topics of its own.
+
+Marks go to clients that asked where they stand (FEATURES C12, M1). Gaps (M4) go to those that asked
+for them with a user property, under ``$gap/<subscription identifier>``, with the QoS of the
+subscription that lost something, and to whoever subscribed to ``$gap/#``, with the QoS of that; so
+a plain client is never sent what it did not ask for.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
+from rowcast.doors.mqtt.delivery.delivery_format import Form, Frame
+from rowcast.doors.mqtt.delivery.inflight import Light, begin_flight
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.watch.gaps import Gap
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.mqtt.encode import publish_head_tail
+from rowcast.mqtt.packets import MQTT_5
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+
+MARKS = {CURRENT: "$snapshot/end", RESET: "$reset"}
+"""Topics of marks."""
+GAPS = "$gap/"
+"""What topics of gaps begin with."""
+
+
+class Mark(bytes):
+    """The frame of what is no message; ``gap`` is what it tells of, if a lost frame loses that."""
+
+    gap: Gap | None = None
+
+
+def mark(
+    client: "Client", session: Session, event: Event, interest: Interest | None, frames: list[bytes]
+) -> bool:
+    """Tell a client that asked for it where it stands; return whether that has QoS 2."""
+    if isinstance(event, Gap):
+        return tell(client, session, event, frames)
+    if interest is None:  # it concerns all of them: one that asked says how to tell it
+        asked = (item for item in session.interests if cast("Form", item.form).tells_seq)
+        interest = next(asked, None)
+        name = 0
+    else:
+        name = interest.identifiers[0] if interest.identifiers else 0
+    form = client.form if interest is None else cast("Form", interest.form)
+    if form is None or not form.tells_seq:
+        return False
+    facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
+    properties: dict[str, object] = {}
+    facts["cursor"] = cursor = client.broker.engine.cursor(event.seq)
+    if form.version == MQTT_5:
+        properties["user_property"] = (("seq", cursor),)
+    topic = f"{MARKS[event.kind]}/{name}"
+    payload = encode(facts, form.media_type or JSON)
+    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
+    if is_large(client, head + tail):
+        client.broker.dropped_large += 1
+    else:
+        frames.append(Mark(head + tail))
+    return False
+
+
+def tell_all(
+    client: "Client", session: Session, frames: list[bytes], most: int | None = None
+) -> bool:
+    """Tell of what could not be passed on just now; return whether any of it has QoS 2."""
+    certain = False
+    for gap in session.gaps.told(most):
+        certain |= tell(client, session, gap, frames)
+    return certain
+
+
+def tell(client: "Client", session: Session, gap: Gap, frames: list[bytes]) -> bool:
+    """Tell a client of a gap if it asked for that; return whether it is told with QoS 2."""
+    concerned = _concerned(session, gap.interest)
+    numbers = gap.interest.identifiers if gap.interest is not None else ()
+    topic = f"{GAPS}{numbers[0] if numbers else 0}"
+    listening: tuple[Interest, ...] = ()
+    if session.subscription is not None:
+        listening = session.subscription.interests.matching(topic)
+    tellers = [*listening, *([concerned] if concerned is not None else ())]
+    if not tellers:
+        return False
+    facts: dict[str, object] = {"gap": gap.facts(client.broker.engine.cursor)}
+    if gap.interest is not None and not gap.interest.merged:
+        facts["filter"] = gap.interest.asked or gap.interest.topics.text
+    event = Event(topic, MESSAGE, encode(facts, JSON), JSON)
+    form = cast("Form", tellers[0].form)
+    qos = max(item.qos for item in tellers)
+    identifiers = tuple(number for item in tellers for number in item.identifiers)
+    head, tail = client.broker.forms.own_parts(
+        event, form, qos, retain=False, identifiers=identifiers, left_seconds=-1
+    )
+    if is_large(client, (head, tail)):
+        client.broker.dropped_large += 1
+        return False
+    if not qos:
+        frame = Mark(head + tail)
+        frame.gap = gap
+        frames.append(frame)
+        return False
+    if session.kept:
+        number = begin_flight(client, session, event, tellers[0], qos, retain=False)
+    else:
+        number = session.window.begin(0 if qos == 1 else Light.SENT)
+    frames.append(head + number.to_bytes(2, "big") + tail)
+    return qos == 2 and session.kept
+
+
+def _concerned(session: Session, interest: Interest | None) -> Interest | None:
+    """Return the subscription that lost something, or any if all did, if it wants to be told."""
+    if interest is not None:
+        return interest if interest.gaps else None
+    shares = session.sharing.shares.values() if session.sharing is not None else ()
+    interests = (*session.interests, *(item for _, item in shares))
+    return next((item for item in interests if item.gaps), None)
+
+
+def is_large(client: "Client", frame: Frame) -> bool:
+    """Tell whether a packet is over the client's limit (MQTT-3.1.2-24)."""
+    most = client.packet_bytes_max
+    size = len(frame) if isinstance(frame, bytes) else len(frame[0]) + len(frame[1]) + 2
+    return 0 < most < size

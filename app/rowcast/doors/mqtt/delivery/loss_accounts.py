@@ -1,0 +1,80 @@
+"""Accounts: what a session is still to be told of what it did not get (FEATURES M4).
+
+What was on its way when the connection ended and is sent with QoS 0 is lost with it; so is what is
+not logged and comes while the client is away. Both are counted, and told when it is back. In flight
+and in the log nothing is lost.
+"""
+
+from typing import TYPE_CHECKING
+
+from rowcast.doors.mqtt.delivery.gap_notices import Mark
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.watch.gaps import Gap, Why, together
+from rowcast.kernel.watch.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.client import Client
+
+_KIND_AND_QOS = 0xF6
+_PUBLISH_QOS_0 = 0x30
+
+
+def close(session: Session, subscription: Subscription, client: "Client") -> None:
+    """Count what is lost with a connection, before its subscription is suspended."""
+    session.gaps.owed += session.gaps.told() + subscription.untold()
+    unwritten = Gap(Why.AWAY)
+    for frame in (*client.saving, *client.later, *client.out):
+        if isinstance(frame, Mark):
+            session.gaps.owed += [frame.gap] if frame.gap is not None else []
+        elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
+            unwritten.count = (unwritten.count or 0) + 1
+    if unwritten.count:
+        session.gaps.account.add(Why.AWAY, unwritten.count)
+        session.gaps.owed.append(unwritten)
+    session.gaps.owed = together(session.gaps.owed)
+
+
+def begin_absence(
+    broker: "Broker", session: Session, subscription: Subscription | None = None
+) -> None:
+    """Count from now on what a session misses; ``subscription`` is the one that was suspended.
+
+    Where hooks look at what is read, it is counted as its reader would have been shown it; after a
+    restart nobody knows who that is, and nothing is counted.
+    """
+    counts = None
+    if subscription is not None:
+        if subscription.gate is not None or any(item.no_local for item in session.filters):
+            counts = subscription.counts
+    elif broker.engine.hooks.delivering or broker.engine.rights.active:
+        return
+    if session.filters:
+        filters = [interest.topics for interest in session.filters]
+        session.away = broker.engine.bus.absences.begin(filters, counts)
+
+
+def end_absence(broker: "Broker", session: Session) -> None:
+    """Count what a session missed, now that its client is back, or it ends."""
+    if session.away is None:
+        return
+    missed = broker.engine.bus.absences.end(session.away)
+    session.away = None
+    if missed:
+        session.gaps.account.add(Why.AWAY, missed)
+        session.gaps.owed = together([*session.gaps.owed, Gap(Why.AWAY, missed)])
+
+
+def owed_facts(session: Session) -> dict[str, int]:
+    """Return what is owed, to be written down."""
+    facts: dict[str, int] = {}
+    for gap in session.gaps.owed:
+        facts[gap.why.value] = facts.get(gap.why.value, 0) + (gap.count or 0)
+    if session.away is not None and session.away.missed:
+        facts[Why.AWAY.value] = facts.get(Why.AWAY.value, 0) + session.away.missed
+    return facts
+
+
+def owed_of(facts: dict[str, int]) -> list[Gap]:
+    """Return what is owed according to what was written down."""
+    return [Gap(Why(why), count) for why, count in facts.items()]

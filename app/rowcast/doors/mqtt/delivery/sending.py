@@ -1,0 +1,269 @@
+"""Delivery: what a subscription has for a client becomes frames, as far as there is room for them.
+
+There are three kinds of room: the client's Receive Maximum (MQTT-3.3.4-7), the socket, and a fair
+share of the loop's turn. What has no room stays in the subscription, where it is bounded and, if it
+is logged, never lost. One PUBLISH is a dictionary lookup and an append: the frame is shared.
+"""
+
+from math import ceil
+from typing import TYPE_CHECKING, cast
+
+from rowcast.core.events import SNAPSHOT, Event
+from rowcast.core.limits import MQTT_FLUSH_EVENTS
+from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, Form, Frame, Parts
+from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
+from rowcast.doors.mqtt.delivery.inflight import Light, begin_flight, send_again
+from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.subscription import Interest, Pair
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+
+
+def deliver(client: "Client", session: Session) -> None:
+    """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
+    subscription = session.subscription
+    if subscription is None or len(client.later) >= MQTT_FLUSH_EVENTS:
+        return  # it is being opened; or the disk is slow: it calls again when it has caught up
+    if session.resend:
+        send_again(client, session)
+    if session.gaps.marks:
+        _tell(client, session)
+    if session.resend:
+        return  # what was sent before goes first (MQTT-4.6.0-1)
+    if session.sharing is not None:
+        _send_deals(client, session, session.sharing)
+    limit = MQTT_FLUSH_EVENTS
+    if session.reliable or subscription.paging:
+        limit = min(limit, session.window.receive_maximum - len(session.window))
+        if limit <= 0:
+            client.blocked = True  # an acknowledgement calls again
+            subscription.hold()
+            return
+    pairs = subscription.take(limit)
+    if pairs:
+        frames: list[bytes] = []
+        before = client.traffic.publishes_out
+        certain = _encode(client, session, pairs, frames)
+        if session.reliable and client.traffic.publishes_out - before == len(pairs):
+            timing.begin(client, session.window.latest, *pairs[-1])  # it is of this one
+        _post(client, session, frames, certain=certain and session.kept)
+    if subscription.ready:
+        client.ready()
+
+
+def _tell(client: "Client", session: Session) -> None:
+    """Tell at once of what could not be sent again, as far as there is room (MQTT-3.3.4-7)."""
+    window, frames = session.window, list[bytes]()
+    room = window.receive_maximum - (len(window) - len(session.resend))
+    if room <= 0:
+        client.blocked = True  # an acknowledgement calls again
+        return
+    certain = tell_all(client, session, frames, room)
+    _post(client, session, frames, certain=certain)
+
+
+def _post(client: "Client", session: Session, frames: list[bytes], *, certain: bool) -> None:
+    """Send frames now, or, if that is to be certain, when what they are is on disk."""
+    if session.kept:
+        client.broker.keeper.touch(session)
+    if certain or client.later or client.saving:  # QoS 2, or in order behind it
+        client.later += frames
+    else:
+        client.out += frames
+
+
+def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
+    """Send what groups dealt; what cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5)."""
+    frames: list[bytes] = []
+    certain = False
+    while sharing.given:
+        deal = sharing.given.popleft()
+        let = sharing.let(deal)
+        if let is None:
+            deal.group.done(deal)
+            continue
+        event, interest = let
+        qos = deal.qos = min(deal.qos, event.qos)
+        retain = interest.retain_as_published and event.retain
+        if isinstance(event, Gap):
+            deal.group.done(deal)
+            event.interest = interest
+            certain |= tell(client, session, event, frames)
+            continue
+        missed = session.gaps.account.total if deal.tried else 0
+        frame = _frame(client, event, interest, qos, retain=retain)
+        if frame is None:
+            if deal.tried and session.gaps.account.total > missed:
+                session.gaps.take_back()
+            deal.group.done(deal)
+            continue
+        certain |= tell_all(client, session, frames)
+        client.traffic.sent(1, client.broker.forms.size(event, cast("Form", interest.form)))
+        if not qos:
+            timing.dealt(client, session, deal, event, interest)
+            frames.append(cast("bytes", frame))
+            deal.group.done(deal)
+            continue
+        deal.sent = True
+        head, tail = cast("Parts", frame)
+        number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
+        sharing.sent(deal, number)
+        timing.dealt(client, session, deal, event, interest, number)
+        frames.append(head + number.to_bytes(2, "big") + tail)
+        # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
+        certain |= qos == 2 and (session.kept or deal.group.durable)
+    certain |= tell_all(client, session, frames)
+    if frames:
+        _post(client, session, frames, certain=certain)
+    sharing.ready()
+
+
+def _frame(
+    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+) -> Frame | None:
+    """Return what to send; None when it expired, is too large, or cannot be written.
+
+    That is noted as a gap.
+    """
+    frame: Frame
+    if interest.identifiers or event.expires_at:
+        own = _own(client, event, interest, qos, retain=retain)
+        if own is None:
+            return None
+        frame = own
+    else:
+        form = cast("Form", interest.form)
+        key = form.keys[qos * 2 + retain]
+        known = event.encodings.get(key) if event.encodings is not None else None
+        if known is None:
+            frame = client.broker.forms.frame(event, form, qos, retain)
+        else:
+            frame = cast("Frame", known)
+    if not frame or not frame[0]:  # UNSENDABLE
+        _unsendable(client, event, interest, frame)
+        return None
+    return _fitted(client, event, interest, frame)
+
+
+def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
+    """Append the frames of some messages; return whether any has QoS 2 and must be sure of it.
+
+    Long because it is the hot path: a call for each message would cost as much as the message.
+    """
+    out, begin = frames.append, session.window.begin
+    asks_more = client.packet_bytes_max > 0 or client.aliases is not None
+    light, certain = not session.kept, False
+    make, size_of = client.broker.forms.frame, client.broker.forms.size
+    last: Interest | None = None
+    marks, sent, payload_bytes = session.gaps.marks, 0, 0
+    for event, interest in pairs:
+        if not event.topic:
+            certain |= tell_all(client, session, frames) | mark(
+                client, session, event, interest, frames
+            )
+            continue
+        if interest is not last:  # nearly always it is the same as for the one before
+            if interest is None:
+                continue
+            last = interest
+            form: Form = interest.form  # type: ignore[assignment]
+            keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
+            own, as_published = interest.identifiers, interest.retain_as_published
+        qos = event.qos
+        if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
+            qos = granted
+        retain = event.kind is SNAPSHOT or (as_published and event.retain)  # MQTT-3.3.1-12, -13
+        encodings = event.encodings
+        if own or event.expires_at:
+            frame: Frame | None = _own(
+                client, event, cast("Interest", interest), qos, retain=retain
+            )
+        else:
+            key = keys[qos * 2 + retain]
+            made = encodings.get(key) if encodings is not None else None
+            frame = made  # type: ignore[assignment]
+            if frame is None:
+                frame = make(event, form, qos, retain)
+        if asks_more and frame:
+            frame = _fitted(client, event, cast("Interest", interest), frame)
+        if not frame or frame is UNSENDABLE:
+            _unsendable(client, event, cast("Interest", interest), frame)
+            continue
+        if marks:
+            certain |= tell_all(client, session, frames)
+        if qos:
+            pair: Parts = frame  # type: ignore[assignment]
+            if light:
+                number = begin(event.seq if qos == 1 else Light.SENT)
+            else:
+                number = begin_flight(client, session, event, interest, qos, retain=retain)
+                certain |= qos == 2
+            out(pair[0] + number.to_bytes(2, "big") + pair[1])
+        else:
+            out(frame)  # type: ignore[arg-type]
+        sent += 1
+        payload_bytes += (
+            len(event.payload) if as_it_came and event.table is None else size_of(event, form)
+        )
+    client.traffic.sent(sent, payload_bytes)
+    return certain | tell_all(client, session, frames)
+
+
+def _own(
+    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+) -> Frame | None:
+    """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
+    left = -1
+    if event.expires_at:
+        left = ceil(event.expires_at - client.broker.now())
+        if left <= 0:
+            client.broker.expired += 1
+            if client.session is not None:
+                client.session.gaps.miss(event, interest, Why.EXPIRED)
+            return None
+    parts = client.broker.forms.own_parts(
+        event,
+        cast("Form", interest.form),
+        qos,
+        retain=retain,
+        identifiers=interest.identifiers,
+        left_seconds=left,
+    )
+    return parts if qos else parts[0] + parts[1]
+
+
+def _unsendable(client: "Client", event: Event, interest: Interest, frame: Frame | None) -> None:
+    """Note that no packet can be made of an event; what is not for MQTT was never sent here."""
+    session = client.session
+    if session is None or frame is None:  # why there is none was noted
+        return
+    if not client.broker.forms.withholds(event):
+        session.gaps.miss(event, interest, Why.UNSENDABLE)
+
+
+def _fitted(client: "Client", event: Event, interest: Interest, frame: Frame) -> Frame | None:
+    """Return a frame as this client takes it: with a Topic Alias if it keeps some (FEATURES D42).
+
+    None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
+    """
+    aliases, form = client.aliases, cast("Form", interest.form)
+    if aliases is not None and frame and frame[0]:  # not UNSENDABLE
+        topic = event.topic
+        number = aliases.find(topic)
+        known = number > 0
+        if known or (number := aliases.assign(topic)):
+            aliased = client.broker.forms.aliased(event, form, frame, number, known=known)
+            if not is_large(client, aliased):
+                return aliased
+            if not known:
+                aliases.forget(topic)
+    if is_large(client, frame):
+        client.broker.dropped_large += 1
+        if client.session is not None:
+            client.session.gaps.miss(event, interest, Why.TOO_LARGE)
+        return None
+    return frame

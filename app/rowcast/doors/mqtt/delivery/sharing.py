@@ -1,0 +1,254 @@
+"""Shared subscriptions at this edge: a session as a member of groups (MQTT 5, 4.8.2).
+
+``$share/<name>/<filter>`` is a share of the group of that name and filter, ``$queue/<filter>`` of
+the group without a name; both in every version of the protocol. What a group deals waits in
+``given`` until the end of the turn, when ``delivery`` sends it. Who is dealt what, and what becomes
+of what is not completed, the group decides; here is only how much there is room for, and which
+flight a deal is.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowcast.core.cursors import parse_cursor
+from rowcast.core.errors import Error
+from rowcast.core.events import Event
+from rowcast.core.limits import MQTT_FLUSH_EVENTS
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter
+from rowcast.features.hooks.delivery_filter import Gate
+from rowcast.features.shared_subscriptions.assignments import Deal
+from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.mqtt.reasons import Reason
+from rowcast.mqtt.violations import Violation
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.delivery.inflight import Sent
+    from rowcast.doors.mqtt.sessions.session import Session
+
+QUEUE_PREFIX = "$queue/"
+"""What a filter for the group without a name begins with (FEATURES D55)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which group a filter asks for."""
+
+    name: str
+    topics: TopicFilter
+
+
+def share_of(text: str) -> Share | None:
+    """Return the group that a filter asks for; None when it asks for none.
+
+    Raises what SUBACK and UNSUBACK say of one that is malformed (MQTT-4.8.2-1, MQTT-4.8.2-2).
+    """
+    if text.startswith(QUEUE_PREFIX):
+        name, rest = "", text.removeprefix(QUEUE_PREFIX)
+    elif text.startswith(SHARE_PREFIX):
+        name, _, rest = text.removeprefix(SHARE_PREFIX).partition("/")
+        if not name or "+" in name or "#" in name:
+            raise Violation(
+                Reason.TOPIC_FILTER_INVALID,
+                "a share needs a name without '+' and '#': $share/<name>/<filter>",
+            )
+    else:
+        return None
+    try:
+        return Share(name, TopicFilter(rest))
+    except Error as error:
+        raise Violation(
+            Reason.TOPIC_FILTER_INVALID, f"after the name of the share, {error.message}"
+        ) from None
+
+
+def filter_of(group: Group) -> str:
+    """Return the filter that asks for a group."""
+    begin = f"{SHARE_PREFIX}{group.name}/" if group.name else QUEUE_PREFIX
+    return begin + group.topics.text
+
+
+class Sharing:
+    """A session's part in groups: an ``engine.deals.Member``."""
+
+    __slots__ = ("_broker", "_flights", "_gate", "given", "session", "shares")
+
+    def __init__(self, broker: "Broker", session: "Session") -> None:
+        self._broker = broker
+        self.session = session
+        self._gate: Gate | None = None
+        """What hooks have to say of what it is given."""
+        self.shares: dict[str, tuple[Share, Interest]] = {}
+        """By the whole text of the filter."""
+        self.given: deque[Deal] = deque()
+        """What was dealt and is not sent yet."""
+        self._flights: dict[Deal, int] = {}
+        """The packet identifiers of what is in flight and not completed for its group."""
+
+    # -- the group's side --------------------------------------------------------------------------
+
+    @property
+    def durable(self) -> bool:
+        """Whether the session outlives its connection."""
+        return self.session.durable
+
+    def room(self) -> int:
+        """Return how many more messages may be sent now."""
+        session = self.session
+        client = session.client
+        if client is None or client.stopped or len(client.later) >= MQTT_FLUSH_EVENTS:
+            return 0
+        if session.resend:  # what was sent before goes first (MQTT-4.6.0-1)
+            return 0
+        room = session.window.receive_maximum - len(session.window) - len(self.given)
+        if room <= 0:
+            client.blocked = True  # an acknowledgement calls again
+        return min(room, MQTT_FLUSH_EVENTS - len(self.given))
+
+    def takes(self, event: Event) -> bool:
+        """Tell whether its client may read an event (FEATURES G6)."""
+        rights, client = self._broker.engine.rights, self.session.client
+        if not event.topic or not rights.reading or client is None or client.caller is None:
+            return True
+        return rights.takes(client.caller, event)
+
+    def give(self, deal: Deal) -> None:
+        """Take a message; it is sent at the end of this turn."""
+        self.given.append(deal)
+        client = self.session.client
+        if client is not None:
+            client.ready()
+
+    def withdraw(self, deal: Deal) -> None:
+        """Forget a flight of an earlier connection: another member was sent its message."""
+        packet_id = self._flights.pop(deal, None)
+        if packet_id is not None:
+            self.session.window.acknowledge(packet_id)
+            if self.session.kept:
+                self.session.changed.add(packet_id)
+                self._broker.keeper.touch(self.session)
+
+    # -- the client's side -------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> set[Group]:
+        """The groups that it is in, or still completes messages for."""
+        groups = {deal.group for deal in self._flights}
+        for share, _ in self.shares.values():
+            groups.add(self._group(share))
+        return groups
+
+    def _group(self, share: Share) -> Group:
+        return self._broker.engine.groups.group(share.name, share.topics)
+
+    def subscribe(
+        self, text: str, share: Share, interest: Interest, since: str | int | None = None
+    ) -> None:
+        """Take part in a group, or change the options. A new group begins at ``since``."""
+        known, _ = self.shares.get(text, (share, None))
+        if known != share:  # a hook gave the same filter another meaning
+            self.unsubscribe(text)
+        self.serve()
+        if self.session.subscription is not None:
+            self.session.subscription.join()
+        self.shares[text] = share, interest
+        self._group(share).join(self, interest, self._position(since))
+
+    def _position(self, since: str | int | None) -> int | None:
+        """Return the position of a cursor of this log; any other is the head (FEATURES D55)."""
+        if since is None or isinstance(since, int):
+            return since
+        cursor, engine = parse_cursor(since), self._broker.engine
+        known = cursor.epoch == engine.reader.epoch and cursor.seq <= engine.committer.stored
+        return cursor.seq if known else None
+
+    def unsubscribe(self, text: str) -> Interest | None:
+        """Leave a group; return how its messages were wanted, None if it was in no such group."""
+        share, interest = self.shares.pop(text, (None, None))
+        if share is not None:
+            group = self._group(share)
+            self._ungive(group)
+            group.leave(self)
+        return interest
+
+    def connect(self) -> None:
+        """See the session's client again."""
+        self.serve()
+        for share, interest in self.shares.values():
+            self._group(share).join(self, interest)
+
+    def serve(self) -> None:
+        """Note what hooks have to say of what this client is given."""
+        client = self.session.client
+        if client is not None and client.caller is not None:
+            self._gate = self._broker.engine.gate(client.caller)
+
+    def let(self, deal: Deal) -> tuple[Event, Interest] | None:
+        """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
+
+        (FEATURES G8).
+        """
+        event, interest = deal.event, deal.interest
+        if event is None or interest is None:  # what is dealt has both
+            return None
+        if self._gate is None or not event.topic:
+            return event, interest
+        return next(((became, interest) for became, _ in self._gate.let([(event, interest)])), None)
+
+    def rest(self) -> None:
+        """See its connection end; the session lasts."""
+        self.given.clear()
+        for group in self.groups:
+            group.rest(self)
+
+    def end(self) -> None:
+        """See the session end."""
+        self.given.clear()
+        for group in self.groups:
+            group.end(self)
+        self.shares.clear()
+        self._flights.clear()
+
+    def _ungive(self, group: Group) -> None:
+        """Give back what was not sent."""
+        self.given = deque(deal for deal in self.given if deal.group is not group)
+
+    def ready(self) -> None:
+        """Hear that there may be room again."""
+        for share, _ in self.shares.values():
+            self._group(share).ready()
+
+    # -- flights -----------------------------------------------------------------------------------
+
+    def sent(self, deal: Deal, packet_id: int) -> None:
+        """Note which flight a deal is."""
+        self._flights[deal] = packet_id
+
+    def done(self, sent: "Sent") -> None:
+        """Complete what a flight was dealt for, with whatever reason (MQTT-4.8.2-6)."""
+        deal, sent.deal = sent.deal, None
+        if deal is not None:
+            self._flights.pop(deal, None)
+            deal.group.done(deal)
+
+    # -- restarts ----------------------------------------------------------------------------------
+
+    def restore(self, shares: dict[str, Interest], sent: Iterable[tuple[int, str, "Sent"]]) -> None:
+        """Put back what an earlier run left: filters, and flights with the group of each."""
+        groups: dict[str, Group] = {}
+        for text, interest in shares.items():
+            asked = share_of(text)
+            if asked is not None:
+                share = Share(asked.name, interest.topics)
+                self.shares[text] = share, interest
+                group = self._group(share)
+                group.join(self, interest, connected=False)
+                groups[filter_of(group)] = group
+        for packet_id, text, flight in sent:
+            if text in groups:  # else it completes what it has, and nobody asks for it
+                group = groups[text]
+                flight.deal = group.hold(self, flight.seq, flight.qos)
+                self._flights[flight.deal] = packet_id

@@ -1,0 +1,345 @@
+"""CONNECT and CONNACK: who it is, the session that begins or goes on, and what is offered.
+
+An opening may have to wait for who it is, for hooks and for the disk, so it is a task; packets that
+come meanwhile are held by the client. CONNACK goes out when what it promises is on disk.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
+from rowcast.core.topics import DELAYED_PREFIX, split_delayed
+from rowcast.doors.mqtt import reauthorize as judging
+from rowcast.doors.mqtt.delivery import loss_accounts as accounts
+from rowcast.doors.mqtt.delivery.delivery_format import Form, facts_of, media_type_wanted
+from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again, sent_of
+from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.packets import lifecycle_events as hooking
+from rowcast.doors.mqtt.packets.authentication import authenticate
+from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.messages import user_properties
+from rowcast.doors.mqtt.packets.rewrite import rewritten_submit
+from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
+from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.rows import tell
+from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
+from rowcast.kernel.watch.backlog import Bound, BoundedSubscription
+from rowcast.kernel.watch.subscription import Subscription
+from rowcast.mqtt.aliases import Aliases
+from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
+from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation
+from rowcast.mqtt.window import PACKET_ID_MAX
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+
+log = logging.getLogger("rowcast.mqtt")
+
+REASONS: dict[Code, Reason] = {
+    Code.INVALID: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
+    Code.UNAUTHENTICATED: Reason.BAD_USER_NAME_OR_PASSWORD,
+    Code.DENIED: Reason.NOT_AUTHORIZED,
+    Code.BUSY: Reason.SERVER_BUSY,
+    Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
+}
+"""Codes as the reasons of a CONNACK; all else is 0x80 (DESIGN, section 9)."""
+
+
+def on_connect(client: "Client", packet: Connect) -> None:
+    """Begin to answer CONNECT."""
+    client.broker.connects += 1
+    client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
+
+
+async def _open(client: "Client", packet: Connect) -> None:
+    """Answer CONNECT: a session and CONNACK, or a refusal; then take what came meanwhile."""
+    try:
+        await _accept(client, packet)
+    except Violation as problem:
+        _fail(client, packet, problem.reason, problem.message)
+    except Error as error:
+        usual = REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
+        _fail(client, packet, reason_of(error, PacketType.CONNACK, usual), error.message)
+    except Exception:
+        log.exception("the opening of %s from %s failed", packet.client_id, client.peer)
+        words = "the server failed; its log has the reason"
+        _fail(client, packet, Reason.UNSPECIFIED_ERROR, words)
+    client.opened()
+
+
+def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> None:
+    """Refuse a CONNECT; what was accepted already is ended (MQTT-3.2.0-2: one CONNACK)."""
+    if client.session is not None and not client.accepted:
+        wills.forget(client.session)  # MQTT-3.1.2-8: it is that of a connection that was made
+    if not client.accepted:
+        hooking.refused(client, packet, reason, message)
+    (client.disconnect if client.accepted else client.reject)(reason, message)
+
+
+async def _accept(client: "Client", packet: Connect) -> None:
+    broker = client.broker
+    asked = packet.properties or {}
+    client.problems = asked.get("request_problem_information", 1) == 1
+    client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
+    if asked.get("topic_alias_maximum"):
+        client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
+    client.clean_start = packet.clean_start
+    client.form = _form(client, packet)
+    client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
+    caller, proof = await authenticate(client, packet, client_id)
+    refusal = broker.guard.identify(client.peer, client_id, caller.user)
+    if refusal is not None:  # D56
+        raise Violation(*refusal)
+    await hooking.ask(client, packet, caller)
+    if client.closing:
+        return
+    client.caller = caller
+    if broker.settings.rewriting is not None:
+        named = broker.engine.registry.named
+        client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
+    v5 = packet.version == MQTT_5
+    client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
+    client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
+    client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
+    session, present = _session(client, packet, client_id)
+    if session.unsaved:  # also the end of one before is on disk first
+        try:
+            await _saved(client, session)
+        except Error:
+            wills.forget(session)
+            if not present:  # a connection that is refused leaves nothing
+                broker.end(session)
+            raise
+    if present:
+        await read_again(client, session)
+        await hooking.ask_again(client, session, caller)
+    if client.closing or session.client is not client:  # lost, or taken over, meanwhile
+        return
+    client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
+    judging.admit(client)
+    client.connected(_keep_alive(client, packet))
+    client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
+    client.connection.accept()
+    caller = client.caller or caller
+    _watch(client, session, caller)
+    if not present:
+        await auto_subscribe(client, session, caller)
+    if session.client is client:
+        hooking.entered(client, caller, present=present)
+
+
+def _keep_alive(client: "Client", packet: Connect) -> int:
+    """Return the Keep Alive that holds; before MQTT 5 nothing but the client's can be told."""
+    most, asked = client.broker.settings.keep_alive_seconds_max, packet.keep_alive_seconds
+    return most if most and packet.version == MQTT_5 and not 0 < asked <= most else asked
+
+
+def _number(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
+
+
+async def _saved(client: "Client", session: Session) -> None:
+    """Wait until a session is on disk; raises BUSY when the disk refuses."""
+    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+
+    def done(error: Error | None) -> None:
+        if not future.done():
+            future.set_result(error)
+
+    client.broker.keeper.save(session, done)
+    error = await future
+    if error is not None:
+        raise error
+
+
+def _form(client: "Client", packet: Connect) -> Form:
+    """Return how the client wants its messages: by CONNECT, its WebSocket, or the setting."""
+    users = user_properties(packet.properties)
+    media_type = client.form.media_type if client.form is not None else None
+    media_type = media_type or client.broker.settings.media_type
+    if "accept" in users:
+        try:
+            media_type = media_type_wanted(users["accept"])
+        except Error as error:
+            raise Violation(Reason.IMPLEMENTATION_SPECIFIC_ERROR, error.message) from None
+    forms, tells, meta = client.broker.forms, "seq" in users, users.get("meta") == "true"
+    return forms.form(packet.version, media_type, tells_seq=tells, tells_meta=meta)
+
+
+def _expiry(client: "Client", packet: Connect) -> int:
+    """Return how long the session is to outlive the connection, in seconds (X12).
+
+    Before MQTT 5 that is the Clean Session flag (MQTT-3.1.2-4 to -6 of 3.1.1).
+    """
+    if packet.version == MQTT_5:
+        asked = _number((packet.properties or {}).get("session_expiry_interval"), 0)
+    else:
+        asked = 0 if packet.clean_start else NEVER
+    most = client.broker.settings.session_expiry_seconds_max
+    return min(asked, most) if most else asked
+
+
+def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session, bool]:
+    """Begin a session or go on with one; return it, and whether it was there (MQTT-3.2.2-2, -3).
+
+    Another connection of the same client id is ended (MQTT-3.1.4-3); its will waits or goes out as
+    if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
+    """
+    broker, will = client.broker, _will(client, packet.will)
+    broker.end_expired()  # a clock that was set may be ahead of the timer (MQTT-4.1.0-2)
+    user = client.caller.user if client.caller is not None else ANONYMOUS
+    old = broker.sessions.get(client_id)
+    if old is not None and old.user not in {user, ANONYMOUS}:
+        raise Violation(
+            Reason.CLIENT_IDENTIFIER_NOT_VALID,
+            "the session of this client identifier is another user's; choose another identifier",
+        )
+    if old is not None and old.client is not None:
+        broker.takeovers += 1
+        old.takeovers += 1
+        tell(broker, old, "taken_over")
+        hooking.taken_over(old.client, client)
+        old.client.disconnect(
+            Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
+        )
+        broker.leave(old.client)
+    old = broker.sessions.get(client_id)
+    if old is not None and packet.clean_start:
+        broker.end(old)
+    elif old is None and len(broker.sessions) >= SESSIONS_MAX:
+        raise Violation(Reason.QUOTA_EXCEEDED, "the server holds as many sessions as it may")
+    session, present = broker.sessions.get_or_create(client_id)
+    wills.disarm(session)  # MQTT-3.1.3-9
+    session.client, client.session, session.user = client, session, user
+    asked = packet.properties or {}
+    taken = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
+    session.window.receive_maximum = min(taken, broker.settings.inflight_max)
+    session.expiry_seconds = _expiry(client, packet)
+    if session.kept and not session.durable:  # it ends with this connection
+        broker.withdraw(session)
+    wills.forget(session)
+    session.will, session.will_caller = will, client.caller
+    if session.durable or session.will is not None or broker.keeper.lingers(client_id):
+        broker.keeper.begin(session)
+    return session, present
+
+
+def _will(client: "Client", will: Will | None) -> Will | None:
+    """Return a will with the topic that it is for (D54).
+
+    Raises Violation for one that tells the server to do something: it would be kept as it came,
+    and may hold a password.
+    """
+    rewriting, caller = client.broker.settings.rewriting, client.caller
+    named = client.broker.engine.registry.named
+    if will is None:
+        return None
+    try:
+        if rewriting is not None and caller is not None:
+            topic = rewriting.topic(will.topic, caller.client_id, caller.user, named)
+            will = replace(will, topic=topic)
+        will = replace(will, topic=named(will.topic))
+        delayed = will.topic.startswith(DELAYED_PREFIX)
+        topic = split_delayed(will.topic)[1] if delayed else will.topic
+    except Error as error:
+        raise Violation(Reason.TOPIC_NAME_INVALID, error.message) from None
+    if topic.startswith("$"):
+        raise Violation(
+            Reason.TOPIC_NAME_INVALID,
+            f"{will.topic[:100]!r} cannot be a will's topic: those with $ are the server's own",
+        )
+    return will
+
+
+def _watch(client: "Client", session: Session, caller: Caller) -> None:
+    """Make the session a live cursor: where it left off, or at the head."""
+    broker, form = client.broker, cast("Form", client.form)
+    subscription = session.subscription = _cursor(client, session)
+    session.gaps.account.parent = subscription.account.parent
+    subscription.account = session.gaps.account
+    accounts.end_absence(broker, session)
+    owed, session.gaps.owed = session.gaps.owed, []
+    subscription.owe(owed)
+    subscription.owner = session
+    for _, flight in session.window:
+        sent = sent_of(flight)
+        if sent is not None:
+            sent.form = _of_version(client, sent.form, form.version)
+    begin_again(session)
+    if session.sharing is not None:
+        _share(client, session.sharing, caller, form.version)
+    if not session.filters:
+        if session.resend:
+            client.ready()
+        return
+    for interest in session.filters:
+        interest.form = _of_version(client, cast("Form", interest.form), form.version)
+    filters, session.filters = session.filters, []
+    refused = broker.engine.resume(session.subscription, session.position, filters, caller)
+    for interest in refused:
+        broker.forget_filter(session, interest)
+    client.ready()
+
+
+def _cursor(client: "Client", session: Session) -> Subscription:
+    """Return a live cursor; one that goes on may find that more waits for it than may (D25)."""
+    broker, reader = client.broker, client.broker.engine.reader
+    most = broker.settings.session_queue_max
+    if not session.filters or not (most or session.holes):
+        return Subscription(reader, session.client_id, client.ready, client.overflow)
+    return BoundedSubscription(
+        reader,
+        session.client_id,
+        client.ready,
+        client.overflow,
+        Bound(most, broker.settings.session_queue_policy, broker.now),
+        partial(broker.overflowed, session),
+        session.holes,
+    )
+
+
+def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> None:
+    """Take part in groups again, in those that the caller may still watch."""
+    for text, (share, interest) in list(sharing.shares.items()):
+        try:
+            client.broker.engine.authorise_watch(share.topics, caller)
+        except Error:
+            client.broker.forget_share(sharing, text)
+        else:
+            interest.form = _of_version(client, cast("Form", interest.form), version)
+    sharing.connect()
+
+
+def _of_version(client: "Client", form: Form, version: int) -> Form:
+    """Return a form in the version that the client speaks now."""
+    if form.version == version:
+        return form
+    return client.broker.forms.restored(version, facts_of(form))
+
+
+def _offer(client: "Client", packet: Connect) -> dict[str, object]:
+    """Return the properties of CONNACK: what is offered and what is not (MQTT 5, 3.2.2.3)."""
+    settings, session = client.broker.settings, client.session
+    asked = packet.properties or {}
+    offer: dict[str, object] = {
+        "receive_maximum": settings.receive_maximum,
+        "maximum_packet_size": settings.packet_bytes_max,
+        "topic_alias_maximum": MQTT_TOPIC_ALIAS_MAXIMUM,
+        "user_property": (("seq", client.broker.engine.head),),  # M1
+    }
+    if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):
+        offer["session_expiry_interval"] = session.expiry_seconds  # MQTT 5, 3.2.2.3.2
+    if _keep_alive(client, packet) != packet.keep_alive_seconds:
+        offer["server_keep_alive"] = _keep_alive(client, packet)  # MQTT-3.2.2-21
+    if asked.get("request_response_information"):
+        offer["response_information"] = f"response/{client.name}"  # MQTT-3.1.2-28
+    if not packet.client_id:
+        offer["assigned_client_identifier"] = client.name  # MQTT-3.2.2-16
+    return offer

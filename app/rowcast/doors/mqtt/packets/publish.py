@@ -1,0 +1,261 @@
+"""PUBLISH and its answers: a message goes to the engine, and its answer back to who sent it.
+
+The engine decides whether it is allowed, valid and stored; here is only which words of MQTT say so.
+Answers go out in the order of the publishes (MQTT-4.6.0-2), although a refusal is known at once and
+a commit takes a while: each publish of QoS 1 and 2 has a number, and an answer waits for those
+before it.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.inflight import Light, Sent
+from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
+from rowcast.kernel.write import Done, Outcome, Receipt
+from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
+from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation, protocol_error
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.client import Client
+    from rowcast.doors.mqtt.sessions.session import Session
+
+PUBACK, PUBREC = 0x40, 0x50
+"""First bytes of the answers to a PUBLISH of QoS 1 and 2."""
+
+REASONS: dict[Code, Reason] = {
+    Code.INVALID: Reason.PAYLOAD_FORMAT_INVALID,
+    Code.UNPROCESSABLE: Reason.PAYLOAD_FORMAT_INVALID,
+    Code.UNAUTHENTICATED: Reason.NOT_AUTHORIZED,
+    Code.DENIED: Reason.NOT_AUTHORIZED,
+    Code.NOT_FOUND: Reason.TOPIC_NAME_INVALID,
+    Code.NOT_ALLOWED: Reason.TOPIC_NAME_INVALID,
+    Code.CONFLICT: Reason.QUOTA_EXCEEDED,
+    Code.PRECONDITION: Reason.QUOTA_EXCEEDED,
+    Code.GONE: Reason.UNSPECIFIED_ERROR,
+    Code.TOO_LARGE: Reason.QUOTA_EXCEEDED,
+    Code.UNSUPPORTED: Reason.PAYLOAD_FORMAT_INVALID,
+    Code.NOT_ACCEPTABLE: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
+    Code.BUSY: Reason.QUOTA_EXCEEDED,
+    Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
+}
+"""The engine's codes as the reasons that a PUBACK may carry (app/README.md; MQTT 5, 3.4.2.1)."""
+
+_NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
+"""Refusals that are the server's, not the message's: sent again, it may succeed."""
+
+
+def on_publish(client: "Client", packet: Publish) -> None:
+    """Make an event of a PUBLISH and submit it."""
+    caller = client.caller
+    if caller is None:  # the table of legal packets refuses it before
+        return
+    qos = packet.qos
+    retain = packet.retain
+    payload = packet.payload
+    kind = MESSAGE if not retain else PUT if payload else DELETE
+    event = Event(packet.topic, kind, payload, None, qos, retain, None, caller.client_id)
+    done: Done = client.unheard if qos != 1 else _answer_to(client, packet)
+    properties = packet.properties
+    if qos == 2:
+        _take(client, packet, event, caller)
+        return
+    if properties is None:
+        client.submit(event, caller, done)
+        return
+    describe(event, properties)
+    try:
+        stamp_from(event, properties)
+        mark_from(event, properties)
+        condition = condition_of(properties, client.broker.engine.reader.epoch)
+    except Error as error:
+        done(error)
+    else:
+        client.submit(event, caller, done, condition)
+
+
+def _number(client: "Client") -> int:
+    """Return the number of a publish that will be answered; raises when there are too many."""
+    number = client.taken = client.taken + 1
+    if number - client.answered + len(client.unreleased) > client.quota:  # MQTT-3.3.4-9
+        raise Violation(
+            Reason.RECEIVE_MAXIMUM_EXCEEDED,
+            f"more than {client.quota} publishes are not acknowledged",
+        )
+    return number
+
+
+def _answer_to(client: "Client", packet: Publish) -> Done:
+    """Return what answers a PUBLISH of QoS 1 when it is done."""
+    number = _number(client)
+    return partial(acknowledge, client, number, PUBACK, packet.packet_id)
+
+
+def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> None:
+    """Take a PUBLISH of QoS 2 once: its identifier is known until PUBREL (MQTT-4.3.3-10).
+
+    The message goes on at once and not with PUBREL (MQTT 5, 4.3.3 leaves it open): identifier and
+    event are one transaction, and PUBREC can say why a message was refused.
+    """
+    session, packet_id = client.session, packet.packet_id
+    if session is None:
+        return
+    if packet_id in session.inbound:  # sent again: PUBREC once more, when the first one is done
+        again = partial(_received_again, client, session, _number(client), packet_id, event)
+        waiting = session.taking.get(packet_id)
+        if waiting is None:
+            again()
+        else:
+            waiting.append(again)
+        return
+    number = _number(client)
+    session.inbound.add(packet_id)
+    session.taking[packet_id] = []
+    done = partial(_received, client, session, number, packet_id)
+    condition = None
+    if packet.properties is not None:
+        describe(event, packet.properties)
+        try:
+            stamp_from(event, packet.properties)
+            mark_from(event, packet.properties)
+            condition = condition_of(packet.properties, client.broker.engine.reader.epoch)
+        except Error as error:
+            done(error)
+            return
+    changes = client.broker.keeper.taken(session, packet_id)
+    client.submit(event, caller, done, condition, changes)
+
+
+def _received(
+    client: "Client", session: "Session", number: int, packet_id: int, outcome: Outcome
+) -> None:
+    """Answer a QoS 2 PUBLISH; one that is refused leaves its identifier free (MQTT-4.3.3-9)."""
+    if isinstance(outcome, Error):
+        told = client.connection.version == MQTT_5  # else PUBREC says no more than: received
+        if told or outcome.code in _NOT_STORED:
+            session.inbound.discard(packet_id)
+    acknowledge(client, number, PUBREC, packet_id, outcome)
+    for again in session.taking.pop(packet_id, ()):
+        again()
+
+
+def _received_again(
+    client: "Client", session: "Session", number: int, packet_id: int, event: Event
+) -> None:
+    """Answer a QoS 2 PUBLISH that was sent again, now that the first one is done."""
+    if packet_id in session.inbound:
+        acknowledge(client, number, PUBREC, packet_id, Receipt(event))
+    else:  # it was refused
+        error = Error(Code.BUSY, "the message was refused when it came first; send it anew")
+        acknowledge(client, number, PUBREC, packet_id, error)
+
+
+def acknowledge(
+    client: "Client", number: int, first: int, packet_id: int, outcome: Outcome
+) -> None:
+    """Answer a PUBLISH when it is done: durable if it is to be stored (FEATURES D15).
+
+    ``first`` is the answer's first byte: PUBACK or PUBREC.
+    """
+    if number != client.answered + 1:  # MQTT-4.6.0-2, MQTT-4.6.0-3
+        client.early[number] = first, packet_id, outcome
+        return
+    client.answered = number
+    _answer(client, first, packet_id, outcome)
+    early = client.early
+    while early:
+        following = early.pop(client.answered + 1, None)
+        if following is None:
+            return
+        client.answered += 1
+        _answer(client, *following)
+
+
+def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> None:
+    if first == PUBREC and type(outcome) is Receipt:
+        client.unreleased.add(packet_id)
+    if type(outcome) is not Receipt:
+        _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
+    elif outcome.late and client.connection.version == MQTT_5:
+        told = {"user_property": (("rowcast-late", str(outcome.late)),)}
+        why = client.explain("it came late: a newer value is there, and nothing was changed") or {}
+        answer = Puback if first == PUBACK else Pubrec
+        client.send(answer(packet_id, Reason.SUCCESS, why | told))
+    elif outcome.event.seq and client.tells_seq and _is_told(client, outcome.event):  # D51, M1
+        frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
+        if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
+            frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
+        client.write(frame)
+    elif first == PUBACK:
+        client.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
+    else:
+        client.write(b"\x50\x02" + packet_id.to_bytes(2, "big"))
+
+
+def _is_told(client: "Client", event: Event) -> bool:
+    """Tell whether an answer says where its message is: at an undeclared topic only if asked."""
+    return event.table is not None or (client.form is not None and client.form.tells_seq)
+
+
+def _stored(first: int, packet_id: int, cursor: str) -> bytes:
+    """Return a PUBACK or PUBREC with the user property ``seq``.
+
+    Written out because a busy table answers every write with one, and the general way takes five
+    times as long.
+    """
+    text = cursor.encode()
+    size = len(text)  # at most 28: the epoch, a colon and 64 bits
+    return b"".join(
+        (
+            bytes((first, size + 12)),
+            packet_id.to_bytes(2, "big"),
+            bytes((0, size + 8)),  # success, and the length of the properties
+            b"\x26\x00\x03seq\x00",
+            bytes((size,)),
+            text,
+        )
+    )
+
+
+def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
+    """Say that a PUBLISH was refused, as far as the version has words for it (FEATURES D43)."""
+    client.note_refusal(error)
+    if client.connection.version == MQTT_5:
+        properties = client.explain(error.message)
+        current = error.detail.get("seq")
+        if properties is not None and isinstance(current, int):  # A16: what the loser needs
+            properties["user_property"] = (("seq", client.broker.engine.cursor(current)),)
+        answer = Puback if first == PUBACK else Pubrec
+        reason = reason_of(error, PacketType.PUBACK, REASONS[error.code])
+        client.send(answer(packet_id, reason, properties))
+    elif error.code in _NOT_STORED:
+        # There is no word for "not stored" before MQTT 5. Not acknowledging makes the client send
+        # it again when it reconnects; acknowledging would lose it.
+        client.disconnect(Reason.SERVER_BUSY)
+    else:
+        client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
+
+
+def on_puback(client: "Client", packet: Puback) -> None:
+    """End a flight; an unknown identifier is ignored, as a late one may be."""
+    session = client.session
+    if session is None:  # the table of legal packets refuses it
+        return
+    item = session.window.acknowledge(packet.packet_id)
+    if type(item) is Light or (type(item) is Sent and item.qos == 2):
+        raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+    if client.timed:
+        timing.end(client, session, packet.packet_id)
+    if session.sharing is not None and type(item) is Sent:
+        session.sharing.done(item)
+    if session.kept:
+        session.changed.add(packet.packet_id)
+        client.broker.keeper.touch(session)
+    if client.blocked:
+        client.blocked = False
+        client.ready()

@@ -1,0 +1,232 @@
+"""Rewriting topics, and subscriptions that every client gets when it connects (FEATURES D54).
+
+A rule selects topics with a filter, takes them apart with a regular expression, and puts a new one
+together. The first rule that selects a topic decides; if its expression does not fit, the topic
+stays as it is. A filter of SUBSCRIBE is treated like a topic, and of ``$share/group/filter`` and
+``$exclusive/filter`` only the filter is rewritten.
+
+Rules are the operator's and topics a stranger's, so an expression may not be of the kind that takes
+forever, and what a client calls itself never becomes a wildcard or a level of its own. What comes
+out is checked again by whoever uses it.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.limits import (
+    AUTO_SUBSCRIPTIONS_MAX,
+    REWRITE_EXPRESSION_CHARS_MAX,
+    REWRITE_REPEATS_MAX,
+    REWRITE_RULES_MAX,
+    REWRITE_TOPIC_CHARS_MAX,
+)
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_filter, check_topic
+from rowcast.doors.mqtt.delivery.sharing import QUEUE_PREFIX
+from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
+from rowcast.doors.mqtt.packets.offsets import STREAM_PREFIX
+from rowcast.kernel.write import Done
+from rowcast.mqtt.packets import Subscription
+
+log = logging.getLogger("rowcast.mqtt")
+
+Submit = Callable[..., None]
+"""``Engine.submit``, or what stands before it."""
+Action = Literal["publish", "subscribe", "all"]
+
+Naming = Callable[[str], str]
+"""Returns what a topic or filter with a leading slash names: ``Registry.named``."""
+
+_PLACE = re.compile(r"\$(\d{1,2})|\$\{([^}]*)\}")
+"""What a destination may hold: ``$1`` and so on, ``${clientid}`` and ``${username}``."""
+_NAMES = ("clientid", "username")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; ``Rule(...)`` raises INVALID for one that cannot be followed."""
+
+    action: Action
+    source: TopicFilter
+    expression: re.Pattern[str]
+    destination: str
+
+    def rewrite(self, text: str, client_id: str, user: str) -> str:
+        """Return what a topic becomes; raises INVALID when it must not become anything."""
+        if len(text) > REWRITE_TOPIC_CHARS_MAX:
+            raise Error(
+                Code.INVALID,
+                f"a topic that is rewritten here may have {REWRITE_TOPIC_CHARS_MAX} characters, "
+                f"not {len(text)}",
+            )
+        found = self.expression.match(text)
+        if found is None:
+            return text
+        return _fill(self.destination, client_id, user, found)
+
+
+def make_rule(action: str, source: str, expression: str, destination: str) -> Rule:
+    """Return a rule; raises INVALID for one that cannot be followed."""
+    if action not in get_args(Action):
+        raise Error(Code.INVALID, f"the action {action!r} is not publish, subscribe or all")
+    _check_expression(expression)
+    try:
+        pattern = re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Error(Code.INVALID, f"the expression {expression!r} is wrong: {error}") from None
+    _check_places(destination, pattern.groups)
+    return Rule(action, TopicFilter(source), pattern, destination)  # type: ignore[arg-type]
+
+
+def _check_expression(text: str) -> None:
+    """Refuse what may take forever: a repeated group, or many repetitions in a row."""
+    if len(text) > REWRITE_EXPRESSION_CHARS_MAX:
+        raise Error(
+            Code.INVALID, f"an expression may have {REWRITE_EXPRESSION_CHARS_MAX} characters"
+        )
+    bare = re.sub(r"\\.", "x", text, flags=re.DOTALL)  # escapes and sets repeat like a letter
+    bare = re.sub(r"\[\^?\]?[^\]]*\]", "x", bare)
+    if re.search(r"\)(?:[*+]|\{)", bare):
+        raise Error(
+            Code.INVALID,
+            f"the expression {text!r} repeats a group, which may take forever; "
+            "repeat single characters, as in '[^/]+'",
+        )
+    repeats = len(re.findall(r"(?:[*+]|\{\d*,?\d*\})[?+]?", bare))
+    if repeats > REWRITE_REPEATS_MAX:
+        raise Error(
+            Code.INVALID,
+            f"the expression {text!r} has {repeats} repetitions; {REWRITE_REPEATS_MAX} are taken",
+        )
+
+
+def _check_places(destination: str, groups: int) -> None:
+    """Refuse a destination that names what is not there, or could never be a topic or filter."""
+    for number, name in _PLACE.findall(destination):
+        if number and not 0 < int(number) <= groups:
+            raise Error(
+                Code.INVALID, f"{destination!r} names ${number}; the expression has {groups} groups"
+            )
+        if not number and name not in _NAMES:
+            raise Error(
+                Code.INVALID,
+                f"{destination!r} names ${{{name}}}; known are ${{clientid}} and ${{username}}",
+            )
+    check_filter(_PLACE.sub("x", destination))
+
+
+def _fill(destination: str, client_id: str, user: str, found: "re.Match[str] | None" = None) -> str:
+    """Return a destination with its places filled."""
+
+    def value(place: "re.Match[str]") -> str:
+        if place[1]:
+            return (found[int(place[1])] if found is not None else "") or ""
+        text = client_id if place[2] == "clientid" else user
+        if not text or any(sign in text for sign in "+#/"):
+            raise Error(
+                Code.INVALID,
+                f"${{{place[2]}}} cannot stand in a topic: {text[:100]!r} is empty or holds one of "
+                "'+', '#' and '/'",
+            )
+        return text
+
+    return _PLACE.sub(value, destination)
+
+
+class Rewriting:
+    """All rules, in their order."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        if len(rules) > REWRITE_RULES_MAX:
+            raise Error(Code.INVALID, f"{len(rules)} rules; {REWRITE_RULES_MAX} are taken")
+        self.publishes = tuple(rule for rule in rules if rule.action != "subscribe")
+        self.subscribes = tuple(rule for rule in rules if rule.action != "publish")
+
+    def topic(self, topic: str, client_id: str, user: str, named: Naming = str) -> str:
+        """Return the topic that a PUBLISH is for; raises INVALID when that is none."""
+        new = _rewritten_or_named(self.publishes, topic, client_id, user, named)
+        if new is not topic:
+            check_topic(new)
+        return new
+
+    def filter(self, text: str, client_id: str, user: str, named: Naming = str) -> str:
+        """Return the filter that SUBSCRIBE and UNSUBSCRIBE mean; the caller checks it."""
+        prefix, rest = _prefix(text)
+        return prefix + _rewritten_or_named(self.subscribes, rest, client_id, user, named)
+
+
+def rewritten_submit(rewriting: Rewriting, submit: Submit, named: Naming = str) -> Submit:
+    """Return a way of submitting that rewrites the topics of a client's publishes first."""
+
+    def rewritten(event: Event, caller: Caller, done: Done, *more: object) -> None:
+        try:
+            event.topic = rewriting.topic(event.topic, caller.client_id, caller.user, named)
+        except Error as error:
+            done(Error(Code.NOT_FOUND, error.message))  # 0x90, Topic Name invalid
+        else:
+            submit(event, caller, done, *more)
+
+    return rewritten
+
+
+def _rewritten(rules: Iterable[Rule], text: str, client_id: str, user: str) -> str:
+    for rule in rules:
+        if text and rule.source.matches(text):
+            return rule.rewrite(text, client_id, user)
+    return text
+
+
+def _rewritten_or_named(
+    rules: Sequence[Rule], text: str, client_id: str, user: str, named: Naming
+) -> str:
+    """Rewrite a topic as it stands, else what its leading slash names: no rule is got round."""
+    new = _rewritten(rules, text, client_id, user)
+    meant = named(text) if new is text else text
+    return new if meant == text else _rewritten(rules, meant, client_id, user)
+
+
+def divided(text: str) -> tuple[str, str]:
+    """Divide a filter from all that may stand before it, and says how to subscribe to it."""
+    for prefix in (QUEUE_PREFIX, STREAM_PREFIX):
+        if text.startswith(prefix):
+            return prefix, text.removeprefix(prefix)
+    return _prefix(text)
+
+
+def _prefix(text: str) -> tuple[str, str]:
+    """Divide a filter from what stands before it and is not rewritten."""
+    if text.startswith(EXCLUSIVE_PREFIX):
+        return EXCLUSIVE_PREFIX, text.removeprefix(EXCLUSIVE_PREFIX)
+    if text.startswith(SHARE_PREFIX):
+        group, slash, rest = text.removeprefix(SHARE_PREFIX).partition("/")
+        return f"{SHARE_PREFIX}{group}{slash}", rest
+    return "", text
+
+
+class AutoSubscriptions:
+    """What every client is subscribed to when its session begins."""
+
+    def __init__(self, wanted: Sequence[Subscription]) -> None:
+        if len(wanted) > AUTO_SUBSCRIPTIONS_MAX:
+            raise Error(
+                Code.INVALID, f"{len(wanted)} subscriptions; {AUTO_SUBSCRIPTIONS_MAX} are taken"
+            )
+        for item in wanted:
+            prefix, rest = _prefix(item.filter)
+            _check_places(rest, 0)
+            if prefix.startswith(SHARE_PREFIX) and item.no_local:  # MQTT-3.8.3-4
+                raise Error(Code.INVALID, f"{item.filter!r} is shared and cannot have no_local")
+        self._wanted = tuple(wanted)
+
+    def of(self, client_id: str, user: str) -> Iterator[Subscription]:
+        """Give the subscriptions of one client; what cannot be filled in for it is left out."""
+        for item in self._wanted:
+            try:
+                yield replace(item, filter=_fill(item.filter, client_id, user))
+            except Error as error:
+                log.warning("%s is not subscribed to %s: %s", client_id, item.filter, error.message)

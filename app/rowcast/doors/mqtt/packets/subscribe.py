@@ -1,0 +1,469 @@
+"""SUBSCRIBE and UNSUBSCRIBE: filters become interests of the client's subscription, and end.
+
+A filter that is refused costs nothing but itself: its reason stands in SUBACK, and the words for it
+in the reason string.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
+from rowcast.core.topics import TopicFilter, check_wildcards
+from rowcast.doors.mqtt.delivery.delivery_format import Form, media_type_wanted, meta_wanted
+from rowcast.doors.mqtt.delivery.sharing import Share, Sharing, share_of
+from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
+from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.messages import user_properties
+from rowcast.doors.mqtt.packets.offsets import (
+    NEXT,
+    OFFSET,
+    STREAM_PREFIX,
+    WORDS,
+    beginning,
+    place_of,
+    placed,
+)
+from rowcast.doors.mqtt.packets.rewrite import divided
+from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
+from rowcast.features.history.places import Place
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import Subscription as LiveCursor
+from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation, protocol_error
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.client import Client
+    from rowcast.doors.mqtt.sessions.session import Session
+
+log = logging.getLogger("rowcast.mqtt")
+
+Item = TypeVar("Item")
+
+_REASONS: dict[Code, Reason] = {
+    Code.DENIED: Reason.NOT_AUTHORIZED,
+    Code.UNAUTHENTICATED: Reason.NOT_AUTHORIZED,
+    Code.BUSY: Reason.QUOTA_EXCEEDED,
+    Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
+}
+"""Codes as the reasons of a SUBACK; for all else 0x83, because the filter itself is in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one SUBSCRIBE says of all its filters: who, in which form, from where on."""
+
+    client: "Client"
+    session: "Session"
+    caller: Caller
+    form: Form
+    identifiers: tuple[int, ...]
+    since: str | None
+    offset: str | None
+    place: Place | None
+    gaps: bool
+
+
+@dataclass(slots=True)
+class Plan:
+    """One filter of a SUBSCRIBE, on its way to being a subscription."""
+
+    wanted: Subscription
+    interest: Interest
+    share: Share | None
+    exclusive: bool
+    since: str | int | None
+    """A cursor or position to continue after; None for now."""
+    offset: str | None = None
+    """Where in the log a stream is to begin, until that is a position in ``since``."""
+    place: Place | None = None
+    """Where in the log any other filter is to begin, likewise."""
+    refusal: Error | None = None
+
+    @property
+    def begins_in_log(self) -> bool:
+        """Whether it begins with events and not with the records as they are."""
+        return self.offset is not None or self.place is not None
+
+
+def on_subscribe(client: "Client", packet: Subscribe) -> None:
+    """Begin or change interests; SUBACK goes before the first message of them."""
+    session, caller, form = client.session, client.caller, client.form
+    if session is None or caller is None or form is None:  # the table of legal packets refuses it
+        return
+    if client.broker.engine.owes(caller):
+        _wait(client, caller, packet)
+        return
+    try:
+        form = _form(client, form, packet)
+        gaps = _gaps(client, form, packet)
+        wish = Wish(client, session, caller, form, *_begin(client, packet), gaps)
+    except Error as error:
+        _answer(client, packet, [error] * len(packet.subscriptions))
+        return
+    if session.subscription_count + len(packet.subscriptions) > MQTT_SUBSCRIBE_TURN_FILTERS:
+        _later(wish, packet, None)
+        return
+    plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
+    engine = client.broker.engine
+    streams = any(isinstance(plan, Plan) and plan.begins_in_log for plan in plans)
+    if streams or engine.hooks.subscribe_waits:
+        _later(wish, packet, plans)
+        return
+    for plan in plans:
+        if isinstance(plan, Plan):
+            try:
+                engine.authorise(plan.interest, caller)
+            except Error as error:
+                plan.refusal = error
+    _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
+
+
+def _later(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None) -> None:
+    """Carry out a SUBSCRIBE in a task; packets that come meanwhile are held."""
+    wish.client.behind = True
+    task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
+    wish.session.asking = asyncio.get_running_loop().create_task(task)
+
+
+async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None = None) -> None:
+    """Ask hooks and the log about all filters, then begin them; packets wait meanwhile.
+
+    Without plans there are so many filters that others get a turn now and then. What begins before
+    SUBACK is sent may come before it, as MQTT 5, 3.8.4 allows.
+    """
+    client, session = wish.client, wish.session
+    try:
+        if plans is None:
+            await asyncio.sleep(0)  # a client with many filters may send them one at a time
+            plans = [_understood(wish, wanted) async for wanted in _in_turns(packet.subscriptions)]
+        async for plan in _in_turns(plans):
+            if isinstance(plan, Plan):
+                await _authorise(wish, plan)
+        outcomes = [
+            _carry_out(wish, plan) async for plan in _in_turns(plans) if client.session is session
+        ]
+        if client.session is session:
+            _answer(client, packet, outcomes)
+    except Exception:
+        log.exception("a SUBSCRIBE of %s failed", client.name)
+        client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+    client.opened()
+
+
+async def _in_turns(items: Sequence[Item]) -> AsyncIterator[Item]:
+    """Give the items; if there are many, others get a turn of the loop after some of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % MQTT_SUBSCRIBE_TURN_FILTERS == 0:
+            await asyncio.sleep(0)
+
+
+async def _authorise(wish: Wish, plan: Plan) -> None:
+    engine = wish.client.broker.engine
+    try:
+        await engine.authorise_waiting(plan.interest, wish.caller)
+        if plan.place is not None:
+            plan.since = await placed(engine, plan.interest.topics, plan.place)
+        elif plan.offset is not None:
+            plan.since = await beginning(engine, plan.interest.topics, plan.offset)
+    except Error as error:
+        plan.refusal = error
+
+
+def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Error]) -> None:
+    """Send SUBACK: what became of each filter."""
+    problems = [
+        f"{wanted.filter[:100]!r}: {outcome.message}"
+        for wanted, outcome in zip(packet.subscriptions, outcomes, strict=True)
+        if isinstance(outcome, Error)
+    ]
+    properties = client.explain("; ".join(problems)) if problems else None
+    if client.tells_seq:  # M1: the position that what follows begins at
+        properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
+    reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
+    for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
+        if isinstance(outcome, Error) and client.caller is not None:
+            words, hooks = outcome.message, client.broker.engine.hooks
+            hooks.tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
+    client.send_saved(Suback(packet.packet_id, reasons, properties))
+
+
+async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None:
+    """Subscribe a new session to what every client gets (D54)."""
+    wanted, form = client.broker.settings.auto_subscriptions, client.form
+    if wanted is None or form is None:
+        return
+    gaps = form.tells_seq or client.tells_gaps
+    wish = Wish(client, session, caller, form, (), None, None, None, gaps)
+    for item in wanted.of(caller.client_id, caller.user):
+        try:
+            plan = _plan(wish, item)
+            await client.broker.engine.authorise_waiting(plan.interest, caller)
+            if client.session is not session:
+                return
+            _begin_one(wish, plan)
+        except Error as error:
+            log.warning("%s is not subscribed to %s: %s", client.name, item.filter, error.message)
+    if session.unsaved:
+        client.broker.keeper.save(session)
+
+
+def _understood(wish: Wish, wanted: Subscription) -> Plan | Error:
+    """Return what a client asks for with a filter, or what is wrong with it."""
+    try:
+        wish.client.broker.engine.reader.shedding.check_subscribe()
+        _count(wish.client)
+        return _plan(wish, _meant(wish.client, wish.caller, wanted))
+    except Error as error:
+        return error
+
+
+def _plan(wish: Wish, wanted: Subscription) -> Plan:
+    """Return what a filter asks for; raises what is wrong with it."""
+    share, text = share_of(wanted.filter), wanted.filter
+    exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
+    stream = share is None and text.startswith(STREAM_PREFIX)
+    topics = share.topics if share else _filter(_bare(text))
+    form, alone = wish.form, share is None
+    interest = Interest(
+        topics,
+        wanted.qos,
+        wanted.no_local and alone,
+        wanted.retain_as_published,
+        wish.identifiers,
+        marks=form.tells_seq,
+        form=form,
+        gaps=wish.gaps,
+    )
+    offset = (wish.offset or NEXT) if stream else wish.offset if share else None
+    return Plan(wanted, interest, share, exclusive, wish.since, offset, wish.place)
+
+
+def _bare(text: str) -> str:
+    """Return a filter without what says how it is to be subscribed to."""
+    return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
+
+
+def _carry_out(wish: Wish, plan: Plan | Error) -> Reason | Error:
+    """Begin what was planned and permitted; return the QoS that is granted, or the refusal."""
+    if isinstance(plan, Error):
+        return plan
+    if plan.refusal is not None:
+        return plan.refusal
+    try:
+        return _begin_one(wish, plan)
+    except Error as error:
+        return error
+
+
+def _begin_one(wish: Wish, plan: Plan) -> Reason:
+    return _subscribe(wish, plan) if plan.share is None else _share(wish, plan, plan.share)
+
+
+def _count(client: "Client") -> None:
+    """Count a filter (D57)."""
+    if client.meter is not None and not client.meter.may_subscribe(1, client.loop.time()):
+        raise Violation(Reason.QUOTA_EXCEEDED, "more subscriptions at once than are allowed")
+
+
+def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscription:
+    """Return what a client subscribes to: its filter may be rewritten (D54)."""
+    return replace(wanted, filter=_rewritten(client, caller, wanted.filter))
+
+
+def _rewritten(client: "Client", caller: Caller, text: str) -> str:
+    """Return a filter as the rules make it, and with a leading slash what that names."""
+    rewriting, named = client.broker.settings.rewriting, client.broker.engine.registry.named
+    try:
+        if rewriting is not None:
+            text = rewriting.filter(text, caller.client_id, caller.user, named)
+    except Error as error:
+        raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
+    prefix, rest = divided(text)
+    return prefix + named(rest)
+
+
+def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
+    """Subscribe when what the client wrote before is stored.
+
+    Then it is current and comes as that, or not at all if the client wants none (MQTT-3.3.1-8 of
+    3.1.1, MQTT-3.3.1-11); else it would come as a live message.
+    """
+
+    def stored(error: Error | None) -> None:
+        if error is not None:
+            client.disconnect(Reason.SERVER_BUSY, error.message)
+        client.opened()
+
+    client.behind = True
+    client.held.append(packet)
+    client.broker.engine.when_stored(caller, stored)
+
+
+def _begin(
+    client: "Client", packet: Subscribe
+) -> tuple[tuple[int, ...], str | None, str | None, Place | None]:
+    """Return the subscription identifiers, and where it begins: a cursor, an offset, a place."""
+    identifier = (packet.properties or {}).get("subscription_identifier")
+    identifiers = (identifier,) if isinstance(identifier, int) else ()
+    users = user_properties(packet.properties)
+    place = place_of(client.broker.engine, users)
+    return identifiers, users.get("since"), users.get(OFFSET), place
+
+
+def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
+    """Return the form of these filters: their own user properties win over CONNECT's."""
+    users = user_properties(packet.properties)
+    if not users:
+        return form
+    media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
+    tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
+    meta = meta_wanted(users) if "meta" in users else form.tells_meta
+    return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
+
+
+def _gaps(client: "Client", form: Form, packet: Subscribe) -> bool:
+    """Tell whether these filters are to be told what they do not get (M4)."""
+    asked = user_properties(packet.properties).get("gaps")
+    return asked == "true" if asked is not None else form.tells_seq or client.tells_gaps
+
+
+def _subscribe(wish: Wish, plan: Plan) -> Reason:
+    """Begin one interest; return the reason of success: the QoS that is granted."""
+    session, broker, interest = wish.session, wish.client.broker, plan.interest
+    topics = interest.topics
+    if plan.exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
+        raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
+    known = _interest(session, topics)
+    if known is None:
+        _check_count(broker, session)
+    handling = plan.wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
+    broker.engine.watch(
+        cast("LiveCursor", session.subscription),
+        interest,
+        wish.caller,
+        plan.since,
+        current=not plan.begins_in_log and (handling == 0 or (handling == 1 and known is None)),
+        asked=True,
+    )
+    if plan.exclusive:
+        broker.take_exclusive(session, topics.text)
+    else:
+        broker.release_exclusive(session, topics.text)
+    if known is None:
+        broker.observer.on_subscribe(session.client_id, topics.text)
+    before = known.qos if known is not None else 0
+    session.reliable += (interest.qos > 0) - (before > 0)
+    if session.kept:
+        broker.retain_for(session, topics, before, interest.qos)
+        broker.keeper.put_filter(session, interest)
+    tell_subscription(broker, session.client_id, topics.text)
+    return Reason(interest.qos)
+
+
+def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
+    """Take part in a group, or change how; return the QoS that is granted."""
+    session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
+    interest, sharing = plan.interest, session.sharing
+    if sharing is None:
+        sharing = session.sharing = Sharing(broker, session)
+    if text not in sharing.shares:
+        _check_count(broker, session)
+        broker.observer.on_subscribe(session.client_id, text)
+    sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
+    broker.count_share(session, text, interest.topics)
+    broker.engine.hooks.subscribed(wish.caller, interest)
+    if session.kept:
+        broker.keeper.put_share(session, text, interest)
+    tell_subscription(broker, session.client_id, text)
+    return Reason(interest.qos)
+
+
+def _check_count(broker: "Broker", session: "Session") -> None:
+    """Raise when a client has as many subscriptions as it may."""
+    most = broker.settings.subscriptions_max
+    if session.subscription_count >= most:
+        raise Error(Code.BUSY, f"a client may have {most} subscriptions")
+
+
+def _filter(text: str) -> TopicFilter:
+    try:
+        return TopicFilter(text)
+    except Error as error:
+        raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None  # MQTT-4.7.1-1
+
+
+def _interest(session: "Session", topics: TopicFilter) -> Interest | None:
+    if session.subscription is None or topics.text not in session.subscription.interests:
+        return None
+    return session.subscription.interests[topics.text]
+
+
+def _renamed(session: "Session", topics: TopicFilter) -> Interest | None:
+    """Return the interest whose filter a hook put in the place of this one."""
+    asked = topics.text
+    return next((item for item in session.interests if item.asked == asked), None)
+
+
+def _reason(error: Error) -> Reason:
+    if isinstance(error, Violation):
+        return error.reason
+    usual = _REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+    if "filter" in error.detail:
+        usual = Reason.TOPIC_FILTER_INVALID
+    return reason_of(error, PacketType.SUBACK, usual)
+
+
+def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
+    """End interests; each filter is told whether there was one (MQTT-3.10.4-1, MQTT-3.11.3-1)."""
+    session, caller = client.session, client.caller
+    if session is None or caller is None:  # the table of legal packets refuses it
+        return
+    if client.connection.version != MQTT_5:
+        _check_formed(packet.filters)
+    reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
+    for text, reason in zip(packet.filters, reasons, strict=True):
+        if reason == Reason.SUCCESS:
+            client.broker.engine.hooks.tell("unsubscribed", caller, filter=text)
+    client.send_saved(Unsuback(packet.packet_id, reasons))
+
+
+def _check_formed(filters: Sequence[str]) -> None:
+    """Raise for what is no topic filter: before MQTT 5, UNSUBACK could only tell of success.
+
+    It is a violation of the protocol, which ends the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
+    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server's is well formed: nobody has it.
+    """
+    for text in filters:
+        if not text:
+            raise protocol_error("UNSUBSCRIBE: a topic filter must be one character or longer")
+        try:
+            check_wildcards(text)
+        except Error as error:
+            raise protocol_error(f"UNSUBSCRIBE: {error.message}") from None
+
+
+def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
+    try:
+        text = _rewritten(client, caller, text)
+        share = share_of(text)
+        topics = share.topics if share else TopicFilter(_bare(text))
+    except Error:
+        return Reason.TOPIC_FILTER_INVALID
+    if share is not None:
+        sharing = session.sharing
+        known_share = sharing is not None and client.broker.forget_share(sharing, text)
+        return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
+    known = _interest(session, topics) or _renamed(session, topics)
+    if known is None:
+        return Reason.NO_SUBSCRIPTION_EXISTED
+    client.broker.engine.unwatch(cast("LiveCursor", session.subscription), known.topics)
+    client.broker.forget_filter(session, known)
+    return Reason.SUCCESS

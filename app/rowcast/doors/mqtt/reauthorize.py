@@ -1,0 +1,65 @@
+"""Judging those that are connected anew, when users, roles or rules have changed (FEATURES L8).
+
+Who may not be here is disconnected with the reason; a session of somebody who was removed is ended,
+its client connected or not. What a client writes later is judged with what it may do now. A will is
+a write: that of somebody who may not write any more is refused when it is due.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rowcast.core.callers import NONE
+from rowcast.core.errors import Code, Error
+from rowcast.features.rights.access import renew
+from rowcast.mqtt.reasons import Reason
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.client import Client
+
+
+def judge(broker: "Broker") -> None:
+    """Judge every client, and every session that waits for one."""
+    for client in list(broker.clients):
+        if client.accepted and not client.closing:
+            _judge(client)
+    for session in list(broker.sessions):
+        if broker.engine.access.removed(session.user):
+            if session.will_caller is not None:
+                session.will_caller = replace(session.will_caller, grants=NONE)
+            message = f"the user {session.user!r} was removed"
+            broker.expel(session, Reason.NOT_AUTHORIZED, message)
+
+
+def admit(client: "Client") -> None:
+    """Judge a client that was believed some time ago, before it is accepted. Raises Error."""
+    access = client.broker.engine.access
+    if client.caller is not None:
+        client.caller = access.current(client.caller)
+        access.expect(client.caller)
+
+
+def _judge(client: "Client") -> None:
+    engine, session, caller = client.broker.engine, client.session, client.caller
+    if session is None or caller is None:
+        return
+    try:
+        current = engine.access.current(caller)
+        engine.access.expect(current)
+        client.caller = session.will_caller = current
+    except Error as error:
+        session.will_caller = replace(caller, grants=NONE)
+        over = error.code is Code.UNAUTHENTICATED
+        client.disconnect(
+            Reason.NOT_AUTHORIZED if over else Reason.ADMINISTRATIVE_ACTION, error.message
+        )
+        return
+    try:
+        if session.subscription is not None:
+            renew(engine, session.subscription, current)
+        if session.sharing is not None:
+            for share, _ in session.sharing.shares.values():
+                engine.authorise_watch(share.topics, current)
+            session.sharing.serve()
+    except Error as error:  # the filter is left out when the client comes back
+        client.disconnect(Reason.NOT_AUTHORIZED, error.message)

@@ -1,0 +1,179 @@
+"""Recall: sessions and wills as their facts on disk tell of them, when the server starts.
+
+What cannot be read is left out alone and told in the log: a filter, a flight, a will. It stays on
+disk, for who wants to look, until the session ends. Only who owns a session, and how long it
+lasts, must be known. Where one stood in the log, if that cannot be read, is the log's beginning:
+messages come again, and none is lost.
+"""
+
+import logging
+from collections.abc import Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+from rowcast.codecs import CBOR, decode
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.mqtt.delivery.inflight import Sent, note_rows
+from rowcast.doors.mqtt.delivery.loss_accounts import owed_of
+from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.watch.skipped_ranges import Hole
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.mqtt.window import Flight, Window
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.delivery.delivery_format import Form
+
+log = logging.getLogger("rowcast.mqtt")
+
+OWNER = "session/"
+"""What the owners of all sessions' facts begin with."""
+FILTER, EXCLUSIVE, SHARE, OUT, IN = "filter/", "exclusive/", "share/", "out/", "in/"
+"""What the names of a session's facts begin with."""
+
+Facts = Iterable[tuple[str, str, bytes]]
+
+
+def read_sessions(broker: "Broker", facts: Facts) -> list[Session]:
+    """Return the sessions that facts describe, in the order of their client ids."""
+    sessions = []
+    for owner, some in groupby(facts, key=lambda fact: fact[0]):
+        client_id = owner.removeprefix(OWNER)
+        about = {name: value for _, name, value in some}
+        try:
+            recall = _Recall(broker, client_id, about.pop("session", b"\xa0"))
+        except Exception:  # its facts stay on disk, and the server starts
+            log.exception("the session of %r is left out: it cannot be read", client_id)
+            continue
+        for name, value in about.items():
+            recall.take(name, value)
+        sessions.append(recall.done())
+    return sessions
+
+
+def read_wills(facts: Facts) -> list[wills.Due]:
+    """Return the wills that facts describe, the oldest first."""
+    found = []
+    for owner, name, value in facts:
+        client_id = owner.removeprefix(wills.WILLS)
+        try:
+            found.append(wills.restored(client_id, int(name), _decoded(value)))
+        except Exception:
+            log.exception("a will of %r is left out: it cannot be read", client_id)
+    return sorted(found, key=lambda due: due.number)
+
+
+class _Recall:
+    """One session, while its facts are read."""
+
+    def __init__(self, broker: "Broker", client_id: str, value: bytes) -> None:
+        self._broker = broker
+        about = _decoded(value)
+        self._session = session = Session(client_id, Window(), about.get("created", broker.now()))
+        session.expiry_seconds = about.get("expiry", 0)
+        session.expires_at, session.left_at = about.get("expires"), about.get("left")
+        session.user = about.get("user", session.user)
+        session.will_number = about.get("will", 0)
+        session.gaps.owed = owed_of(about.get("gaps", {}))
+        self._flights: list[tuple[int, int, Flight]] = []
+        self._shares: dict[str, Interest] = {}
+        self._shared: list[tuple[int, str, Sent]] = []
+
+    def take(self, name: str, value: bytes) -> None:
+        """Take one fact; one that cannot be read is no reason to lose the others."""
+        kind, _, rest = name.partition("/")
+        try:
+            self._take(kind + "/" * bool(rest), rest, value)
+        except Exception:
+            client_id = self._session.client_id
+            log.exception("%r of the session of %r is left out: it cannot be read", name, client_id)
+
+    def _take(self, kind: str, name: str, value: bytes) -> None:
+        session = self._session
+        if kind == "place":
+            place: Any = decode(value, CBOR)
+            position, *holes = place if isinstance(place, list) else [place]
+            session.position, session.holes = int(position), tuple(Hole(*hole) for hole in holes)
+            session.saved_place = place
+        elif kind == FILTER:
+            interest = self._interest(TopicFilter(name), _decoded(value))
+            session.filters.append(interest)
+            if interest.current is not None or interest.since is not None:
+                session.owing[name] = interest.current, interest.since
+        elif kind == EXCLUSIVE:
+            self._broker.exclusives.take(name, session.client_id)
+        elif kind == SHARE:
+            about = _decoded(value)
+            self._shares[name] = self._interest(TopicFilter(about["topics"]), about)
+        elif kind == IN:
+            session.inbound.add(int(name))
+        elif kind == OUT:
+            packet_id = int(name)
+            session.saved.add(packet_id)  # whatever it is, the next flight overwrites it
+            self._take_flight(packet_id, _decoded(value))
+
+    def _take_flight(self, packet_id: int, about: dict[str, Any]) -> None:
+        flight, sent = self._flight(about)
+        self._flights.append((sent.order, packet_id, flight))
+        if about.get("share") and not flight.released:
+            self._shared.append((packet_id, about["share"], sent))
+
+    def done(self) -> Session:
+        """Return the session."""
+        session = self._session
+        session.kept = True
+        for order, packet_id, flight in sorted(self._flights, key=lambda item: item[:2]):
+            session.window.restore(packet_id, flight)
+            note_rows(session.filters, flight, session.position)
+            session.orders = order
+        session.reliable = sum(1 for interest in session.filters if interest.qos)
+        if self._shares:
+            session.sharing = Sharing(self._broker, session)
+            shared = sorted(self._shared, key=lambda item: item[2].order)
+            session.sharing.restore(self._shares, shared)
+        return session
+
+    def _form(self, facts: dict[str, Any]) -> "Form":
+        """Return a form; the version is that of the next connection, which sets it."""
+        return self._broker.forms.restored(5, facts)
+
+    def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> Interest:
+        form = self._form(facts)
+        interest = Interest(
+            topics,
+            facts["qos"],
+            facts["no_local"],
+            facts["as_published"],
+            tuple(facts["ids"]),
+            marks=form.tells_seq,
+            form=form,
+        )
+        interest.floor = facts["floor"]
+        interest.current, interest.since = facts["current"], facts["since"]
+        interest.asked = facts.get("asked", "")
+        interest.gaps = facts.get("gaps", form.tells_seq)
+        interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
+        interest.plain = facts.get("plain", 0)
+        return interest
+
+    def _flight(self, facts: dict[str, Any]) -> tuple[Flight, Sent]:
+        sent = Sent(
+            None,
+            self._form(facts),
+            facts["qos"],
+            facts["retain"],
+            tuple(facts["ids"]),
+            facts["order"],
+            facts["seq"],
+            facts["topic"],
+        )
+        flight = Flight(sent, facts["at"])
+        flight.released = facts["released"]
+        flight.retries = facts["retries"]
+        return flight, sent
+
+
+def _decoded(value: bytes) -> dict[str, Any]:
+    return cast("dict[str, Any]", decode(value, CBOR))

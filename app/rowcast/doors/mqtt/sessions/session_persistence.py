@@ -1,0 +1,358 @@
+"""The keeper: sessions on disk, as facts that are committed with events.
+
+What must be on disk before a packet goes out is saved first, and the packet waits (``save``): the
+session itself before CONNACK, a subscription before SUBACK, a flight of QoS 2 before its PUBLISH,
+its release before PUBREL; an inbound QoS 2 identifier is one transaction with its event, and gone
+before PUBCOMP. That is what makes QoS 2 exactly once over a kill of the server. Place and QoS 1
+flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what was sent since, which
+QoS 1 permits, and cannot lose any of it.
+
+A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
+``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
+``in/<packet id>``. Its will is a fact of its own (``wills``).
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowcast.codecs import CBOR, encode
+from rowcast.core.errors import Error
+from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
+from rowcast.doors.mqtt.delivery.delivery_format import facts_of
+from rowcast.doors.mqtt.delivery.inflight import Sent, sent_of
+from rowcast.doors.mqtt.delivery.loss_accounts import owed_facts
+from rowcast.doors.mqtt.delivery.sharing import filter_of
+from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
+from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.watch.subscription import Interest
+from rowcast.mqtt.window import Flight
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.delivery.delivery_format import Form
+
+log = logging.getLogger("rowcast.mqtt")
+
+Saved = Callable[[Error | None], None]
+
+
+class Keeper:
+    """Writes sessions down; ``recall`` reads them when the server starts."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._committer = broker.engine.committer
+        self._dirty: dict[Session, None] = {}
+        self._ended: dict[str, object] = {}
+        """Client ids of sessions that are over, maybe not on disk, and their last removals."""
+        self._failed: dict[str, None] = {}
+        """Those of them that could not be removed."""
+        self._saves: dict[Session, list[Saved]] = {}
+        """Sessions that are being saved, and who waits for the save after that one."""
+        self.wills = 0
+        """The number of the last will."""
+        self._timer: TimerHandle | None = None
+        self._refresh_timer: TimerHandle | None = None
+
+    @staticmethod
+    def owner(session: Session) -> str:
+        """Return the owner of a session's facts."""
+        return OWNER + session.client_id
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def touch(self, session: Session) -> None:
+        """Save a session soon."""
+        self._dirty[session] = None
+        self._save_soon()
+
+    def _save_soon(self) -> None:
+        if self._timer is None and not self._broker.stopping:
+            self._timer = self._broker.loop.call_later(SESSION_SAVE_SECONDS, self._save_dirty)
+
+    def _save_dirty(self) -> None:
+        self._timer = None
+        dirty, self._dirty = self._dirty, {}
+        for session in dirty:
+            self.save(session)
+        failed, self._failed = self._failed, {}
+        for client_id in failed:
+            if client_id in self._ended:
+                self._remove(client_id)
+
+    def _refresh(self) -> None:
+        """Save the places of sessions for which nothing came, ahead of what the log forgets."""
+        self._refresh_timer = None
+        for session in self._broker.sessions:
+            if session.kept and session.client is not None:
+                self.touch(session)
+                self._watch()
+
+    def _watch(self) -> None:
+        if self._refresh_timer is None:
+            loop = self._broker.loop
+            self._refresh_timer = loop.call_later(SESSION_REFRESH_SECONDS, self._refresh)
+
+    def stop(self) -> None:
+        """Save what is to be saved now."""
+        for timer in (self._timer, self._refresh_timer):
+            if timer is not None:
+                timer.cancel()
+        self._save_dirty()
+
+    def lingers(self, client_id: str) -> bool:
+        """Tell whether a session that has ended may still be on disk."""
+        return client_id in self._ended
+
+    def begin(self, session: Session) -> None:
+        """Note that a session is to be on disk from now on: it, its will and its filters.
+
+        Or, if there is nothing to keep of it, that the one before is to be gone.
+        """
+        owner = self.owner(session)
+        if not session.kept:  # what an earlier session of this client id has left is gone with it
+            session.unsaved.insert(0, Change(owner, "", None))
+            self._ended.pop(session.client_id, None)
+        if session.will is not None and session.will_caller is not None:
+            self.wills += 1
+            session.unsaved.append(
+                wills.put(session, session.will, session.will_caller, self.wills)
+            )
+        if session.durable:
+            session.kept = True
+            self._watch()
+            session.unsaved.append(Change(owner, "session", _facts_of(session)))
+
+    def leave(self, session: Session) -> None:
+        """Note when a session whose client is gone will end, and where it stands; save it soon."""
+        session.unsaved.append(Change(self.owner(session), "session", _facts_of(session)))
+        for interest in session.filters:
+            if interest.doubt > session.position:
+                self.put_filter(session, interest)
+        self.touch(session)
+
+    def put_filter(self, session: Session, interest: Interest) -> None:
+        """Note a subscription."""
+        text = interest.topics.text
+        name = FILTER + text
+        if interest.current is not None or interest.since is not None:
+            session.owing[text] = interest.current, interest.since
+        else:
+            session.owing.pop(text, None)
+        session.unsaved.append(Change(self.owner(session), name, encode(_facts(interest), CBOR)))
+
+    def drop_filter(self, session: Session, text: str) -> None:
+        """Note the end of a subscription."""
+        session.unsaved.append(Change(self.owner(session), FILTER + text, None))
+
+    def put_exclusive(self, session: Session, text: str) -> None:
+        """Note that a filter belongs to this session alone."""
+        session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, b""))
+
+    def drop_exclusive(self, session: Session, text: str) -> None:
+        """Note that others may have a filter again."""
+        session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, None))
+
+    def put_share(self, session: Session, text: str, interest: Interest) -> None:
+        """Note a shared subscription."""
+        facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
+        session.unsaved.append(Change(self.owner(session), SHARE + text, encode(facts, CBOR)))
+
+    def drop_share(self, session: Session, text: str) -> None:
+        """Note the end of a shared subscription."""
+        session.unsaved.append(Change(self.owner(session), SHARE + text, None))
+
+    def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
+        """Return what is to be committed with an inbound QoS 2 message."""
+        if not session.kept:
+            return ()
+        return (Change(self.owner(session), f"{IN}{packet_id}", b""),)
+
+    def released(self, session: Session, packet_id: int) -> None:
+        """Note that an inbound QoS 2 identifier is free again."""
+        session.unsaved.append(Change(self.owner(session), f"{IN}{packet_id}", None))
+
+    def save(self, session: Session, done: Saved | None = None) -> None:
+        """Make what a session is now durable; ``done`` is called when it is.
+
+        Saves of a session go one after the other: what one could not write is written by the next,
+        and nothing older overwrites it then.
+        """
+        waiting = self._saves.get(session)
+        if waiting is not None:
+            waiting.append(done or _nobody)
+            return
+        self._dirty.pop(session, None)
+        if not self._dirty and not self._failed and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if session.owing:
+            self._put_owing(session)
+        unsaved, session.unsaved = wills.wanted(session, session.unsaved), []
+        changed, session.changed = session.changed, set()
+        changes = list(unsaved)
+        if session.kept:
+            changes += self._place(session)
+            changes += self._flights(session, changed)
+        groups = self._groups(session)
+        changes += self._broker.engine.groups.changes(groups)  # or a group would deal it again
+        if not changes:
+            if done is not None:
+                self._committer.keep((), done)
+            return
+        mine: list[Saved] = []
+        self._saves[session] = mine
+
+        def ended(error: Error | None) -> None:
+            current = self._saves.get(session) is mine  # else it was forgotten meanwhile
+            if current:
+                del self._saves[session]
+            if error is not None:
+                log.warning("the session of %r is not saved: %s", session.client_id, error.message)
+                self._broker.engine.groups.failed(groups)
+                if current:
+                    self._not_saved(session, unsaved, changed)
+                else:
+                    wills.drop(self._broker, *unsaved)
+            if done is not None:
+                done(error)
+            if mine and current:
+                self.save(session, partial(_tell, mine))
+
+        self._committer.keep(changes, ended)
+
+    def _not_saved(self, session: Session, unsaved: list[Change], changed: set[int]) -> None:
+        """Try again soon what the disk did not take."""
+        session.unsaved[:0] = unsaved
+        session.changed |= changed
+        session.saved |= changed  # whatever is on disk is written over
+        session.saved_place = None
+        self.touch(session)
+
+    def _put_owing(self, session: Session) -> None:
+        """Note how far current records, and parts of the log, were handed over."""
+        for interest in session.interests:
+            known = session.owing.get(interest.topics.text)
+            if known is not None and known != (interest.current, interest.since):
+                self.put_filter(session, interest)
+
+    @staticmethod
+    def _groups(session: Session) -> list[Group]:
+        """Return the groups whose states changed with the session."""
+        if session.sharing is None:
+            return []
+        return [group for group in session.sharing.groups if group.changed]
+
+    def _place(self, session: Session) -> Iterable[Change]:
+        holes = [[hole.after, hole.last, hole.count, hole.expired] for hole in session.ahead]
+        place = [session.place, *holes] if holes else session.place
+        if place != session.saved_place:
+            session.saved_place = place
+            yield Change(self.owner(session), "place", encode(place, CBOR))
+
+    def _flights(self, session: Session, changed: set[int]) -> Iterable[Change]:
+        owner, saved = self.owner(session), session.saved
+        for packet_id in changed:
+            flight = session.window.flight(packet_id)
+            sent = sent_of(flight) if flight is not None else None
+            # A mark with QoS 2 cannot be sent again, but a kill must not forget its identifier.
+            if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
+                saved.add(packet_id)
+                value = encode(_facts_of_flight(flight, sent), CBOR)
+                yield Change(owner, f"{OUT}{packet_id}", value)
+            elif packet_id in saved:
+                saved.discard(packet_id)
+                yield Change(owner, f"{OUT}{packet_id}", None)
+
+    def forget(self, session: Session) -> None:
+        """Remove a session from the disk."""
+        self._dirty.pop(session, None)
+        waiting = self._saves.pop(session, [])
+        wills.drop(self._broker, *session.unsaved)
+        session.unsaved.clear()
+        session.changed.clear()
+        session.saved.clear()
+        session.owing.clear()
+        session.kept = False
+        self._remove(session.client_id)
+        if waiting:
+            self._committer.keep((), partial(_tell, waiting))
+
+    def _remove(self, client_id: str) -> None:
+        """Remove what is on disk for a client id; if that fails, again soon."""
+        removal = self._ended[client_id] = object()
+
+        def ended(error: Error | None) -> None:
+            if self._ended.get(client_id) is not removal:
+                return  # a session that began meanwhile removes what was there itself
+            if error is None:
+                del self._ended[client_id]
+                return
+            log.warning("the end of %r is not saved: %s", client_id, error.message)
+            self._failed[client_id] = None
+            self._save_soon()
+
+        self._committer.keep((Change(OWNER + client_id, "", None),), ended)
+
+
+def _nobody(_error: Error | None) -> None:
+    """Hear of a save that nobody waits for."""
+
+
+def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
+    for done in waiting:
+        done(error)
+
+
+def _facts(interest: Interest) -> dict[str, object]:
+    form: Form = interest.form  # type: ignore[assignment]
+    return {
+        "qos": interest.qos,
+        "no_local": interest.no_local,
+        "as_published": interest.retain_as_published,
+        "ids": list(interest.identifiers),
+        **facts_of(form),
+        "floor": interest.floor,
+        "doubt": interest.doubt,
+        "plain": interest.plain,
+        "local_floor": interest.local_floor,
+        "current": interest.current,
+        "since": interest.since,
+        "gaps": interest.gaps,
+    } | ({"asked": interest.asked} if interest.asked else {})
+
+
+def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
+    return {
+        "seq": sent.seq,
+        "topic": sent.topic if sent.named else "",
+        "qos": sent.qos,
+        "retain": sent.retain,
+        "ids": list(sent.identifiers),
+        **facts_of(sent.form),
+        "order": sent.order,
+        "at": flight.sent_at,
+        "retries": flight.retries,
+        "released": flight.released,
+        "share": filter_of(sent.deal.group) if sent.deal is not None else "",
+    }
+
+
+def _facts_of(session: Session) -> bytes:
+    facts = {
+        "created": session.created_at,
+        "expiry": session.expiry_seconds,
+        "expires": session.expires_at,
+        "left": session.left_at,
+        "user": session.user,
+        "will": session.will_number,
+        "gaps": owed_facts(session) if session.client is None else {},
+    }
+    return encode(facts, CBOR)

@@ -1,0 +1,166 @@
+"""Wills: the message that a client leaves for when it is lost (MQTT 5, 3.1.2.5).
+
+A will is on disk with its session before CONNACK, and removed in the same transaction that
+publishes it: a server that is killed publishes it when it is back, and not twice. It waits for its
+delay, but no longer than the session lasts (MQTT 5, 3.1.3.2.2), and not at all when the client
+comes back in time (MQTT-3.1.3-9).
+
+Publishing may take long: a disk may refuse, a hook may think. Meanwhile the client may be back with
+another will, or its session may be over. So each will has a number and is a fact of its own, with
+the owner ``will/<client id>``; the session on disk knows the number of the will that waits for it,
+and any other that is found when the server starts is due.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowcast.codecs import CBOR, encode
+from rowcast.core.callers import Caller, caller_facts, caller_of
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import WILL_RETRY_SECONDS
+from rowcast.doors.mqtt.delivery.delivery_format import DOOR
+from rowcast.doors.mqtt.packets.messages import event_of_will
+from rowcast.kernel.write import Outcome
+from rowcast.mqtt.packets import Will
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.doors.mqtt.broker import Broker
+    from rowcast.doors.mqtt.sessions.session import Session
+
+WILLS = "will/"
+"""What the owners of all wills' facts begin with."""
+
+
+class Due(NamedTuple):
+    """A will that is to be published, whatever becomes of its session."""
+
+    client_id: str
+    number: int
+    will: Will
+    caller: Caller
+
+
+def will_delay(session: "Session") -> float:
+    """Return how long the will of a session waits after its client was lost, in seconds."""
+    if session.will is None:
+        return 0.0
+    delay = (session.will.properties or {}).get("will_delay_interval", 0)
+    return min(delay if isinstance(delay, int) else 0, session.expiry_seconds)
+
+
+def arm(broker: "Broker", session: "Session", seconds: float) -> None:
+    """Publish the will after a delay, at once if there is none."""
+    if session.will is None:
+        return
+    if seconds <= 0:
+        publish(broker, session)
+    else:
+        session.will_timer = broker.loop.call_later(seconds, publish, broker, session)
+
+
+def disarm(session: "Session") -> None:
+    """Let the will wait no longer: the client is back, or the will is published."""
+    if session.will_timer is not None:
+        session.will_timer.cancel()
+        session.will_timer = None
+
+
+def publish(broker: "Broker", session: "Session") -> None:
+    """Publish the will of a session now, once (MQTT-3.1.2-8, MQTT-3.1.2-10)."""
+    disarm(session)
+    will, caller, number = session.will, session.will_caller, session.will_number
+    session.will, session.will_caller, session.will_number = None, None, 0
+    if will is not None and caller is not None:
+        publish_due(broker, Due(session.client_id, number, will, caller))
+
+
+def publish_due(broker: "Broker", due: Due) -> None:
+    """Publish a will now."""
+    broker.wills_sent += 1
+    _submit(broker, due)
+
+
+def _submit(broker: "Broker", due: Due) -> None:
+    """Publish a will; if the disk refuses, again soon: it is due, whoever comes back meanwhile."""
+    gone = _removal(due.client_id, due.number)
+
+    def done(outcome: Outcome) -> None:
+        if not isinstance(outcome, Error):
+            return
+        if outcome.code is not Code.BUSY:
+            broker.heard_of_will(outcome)
+            drop(broker, gone)
+        elif not broker.stopping:
+            broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, due)
+
+    event = event_of_will(due.will, due.client_id)
+    broker.engine.submit(event, due.caller, done, None, (gone,))
+
+
+def forget(session: "Session") -> None:
+    """Drop the will unpublished: the client said goodbye (MQTT-3.14.4-3), or is back in time."""
+    disarm(session)
+    if session.will is not None:
+        session.unsaved.append(_removal(session.client_id, session.will_number))
+        session.will, session.will_caller, session.will_number = None, None, 0
+
+
+# -- on disk ---------------------------------------------------------------------------------------
+
+
+def put(session: "Session", will: Will, caller: Caller, number: int) -> Change:
+    """Give the will of a session its number; return what makes it durable."""
+    session.will_number = number
+    value = encode(_facts(will, caller), CBOR)
+    return Change(WILLS + session.client_id, str(number), value)
+
+
+def _removal(client_id: str, number: int) -> Change:
+    return Change(WILLS + client_id, str(number), None)
+
+
+def wanted(session: "Session", changes: Iterable[Change]) -> list[Change]:
+    """Return changes without wills that were published meanwhile, or are not wanted any more."""
+    now = str(session.will_number)
+    return [
+        item
+        for item in changes
+        if item.value is None or item.name == now or not item.owner.startswith(WILLS)
+    ]
+
+
+def drop(broker: "Broker", *changes: Change) -> None:
+    """Take wills off the disk whose session is saved no more; if that fails, again soon."""
+    gone = [item for item in changes if item.value is None and item.owner.startswith(WILLS)]
+
+    def ended(error: Error | None) -> None:
+        if error is not None and not broker.stopping:
+            broker.loop.call_later(WILL_RETRY_SECONDS, drop, broker, *gone)
+
+    if gone:
+        broker.engine.committer.keep(gone, ended)
+
+
+def _facts(will: Will, caller: Caller) -> dict[str, object]:
+    properties = dict(will.properties or {})
+    if "user_property" in properties:
+        pairs: Any = properties["user_property"]
+        properties["user_property"] = [list(pair) for pair in pairs]
+    return {
+        "topic": will.topic,
+        "payload": will.payload,
+        "qos": will.qos,
+        "retain": will.retain,
+        "properties": properties or None,
+        **caller_facts(caller),
+    }
+
+
+def restored(client_id: str, number: int, facts: dict[str, Any]) -> Due:
+    """Return a will from what is on disk of it."""
+    properties = facts["properties"]
+    if properties and "user_property" in properties:
+        properties["user_property"] = tuple(map(tuple, properties["user_property"]))
+    will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
+    return Due(client_id, number, will, caller_of(facts, DOOR, client_id))
