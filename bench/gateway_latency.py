@@ -22,9 +22,9 @@ from bench.stats import percentile
 from rowcast.config import Config
 from rowcast.core.callers import SERVER
 from rowcast.core.events import MESSAGE, Event
-from rowcast.gateway.bridge import Bridge
-from rowcast.gateway.link import Link
-from rowcast.gateway.remote import Remote
+from rowcast.features.bridges.bridge import Bridge
+from rowcast.features.bridges.link import Link
+from rowcast.features.bridges.remote import Remote
 from rowcast.main import Application
 
 BLOCK_WRITES = 50

@@ -27,10 +27,6 @@ from rowcast.core.limits import (
     COLLECTOR_YOUNG_ROUNDS,
 )
 from rowcast.core.read_limits import READER_THREADS
-from rowcast.directory.audit import KEPT as AUDIT_KEPT
-from rowcast.directory.audit import TABLE as AUDIT_TABLE
-from rowcast.directory.refusals import KEPT as REFUSALS_KEPT
-from rowcast.directory.refusals import TABLE as REFUSALS_TABLE
 from rowcast.doors.http.documents.fixed import make_fixed
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.doors.mqtt.broker import Broker
@@ -39,11 +35,22 @@ from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
+from rowcast.features.audit.audit import KEPT as AUDIT_KEPT
+from rowcast.features.audit.audit import TABLE as AUDIT_TABLE
+from rowcast.features.audit.refusals import KEPT as REFUSALS_KEPT
+from rowcast.features.audit.refusals import TABLE as REFUSALS_TABLE
+from rowcast.features.bridges.gateway import Gateway
+from rowcast.features.bridges.state import OWNER as GATEWAY
+from rowcast.features.client_events.client_events import TABLE as EVENTS_TABLE
+from rowcast.features.client_events.client_events import ClientEvents
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
+from rowcast.features.metrics.metrics import Metrics
+from rowcast.features.metrics.sys_tree import KEPT, SysTree
+from rowcast.features.metrics.sys_tree import TABLE as SYS_TABLE
 from rowcast.features.results.results import Results
 from rowcast.features.results.rows import PATH as RESULTS
 from rowcast.features.results.rows import result_rows
@@ -56,13 +63,14 @@ from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.rights.rule_rows import OWNER as RULES
 from rowcast.features.schedules.schedules import OWNER as SCHEDULE
 from rowcast.features.schedules.schedules import Schedules
+from rowcast.features.schema_proposal.proposal_resource import PATH as PROPOSAL
+from rowcast.features.schema_proposal.proposal_resource import proposal_resource
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
+from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.gateway.gateway import Gateway
-from rowcast.gateway.state import OWNER as GATEWAY
 from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
@@ -70,14 +78,6 @@ from rowcast.kernel.loader import load_resources
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.backlog import Overflow
-from rowcast.metrics.client_events import TABLE as EVENTS_TABLE
-from rowcast.metrics.client_events import ClientEvents
-from rowcast.metrics.metrics import Metrics
-from rowcast.metrics.proposal_resource import PATH as PROPOSAL
-from rowcast.metrics.proposal_resource import proposal_resource
-from rowcast.metrics.sys_tree import KEPT, SysTree
-from rowcast.metrics.sys_tree import TABLE as SYS_TABLE
-from rowcast.metrics.topic_stats import TopicStats
 from rowcast.schema import load_schema
 from rowcast.settings.gateway import plan_of, plans
 from rowcast.settings.hooks import bundled

@@ -3,7 +3,7 @@
 import pytest
 
 from auth_world import SECRET, MemoryUsers, ScramClient, ann_and_bob
-from rowcast.auth.exchange import ScramExchange
+from rowcast.auth.sasl import ScramExchange
 from rowcast.auth.users import User
 from rowcast.core.callers import ALL
 from rowcast.core.errors import Code, Error

@@ -1,7 +1,7 @@
 """What readers miss who are away (FEATURES M4)."""
 
-from rowcast.bus.absences import Absences
 from rowcast.bus.bus import Bus
+from rowcast.bus.missed_while_offline import Absences
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.core.topics import TopicFilter
 
 LEVELS = ["a", "b", "$SYS", ""]

@@ -9,7 +9,7 @@ from rowcast.auth.user_list import UserList, list_of, tree_of
 from rowcast.auth.users import Role, User
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
-from rowcast.directory.forms import Said, checked, role_edit, user_members
+from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
 
 ADMIN = User("ann", NONE, roles=frozenset({"admin"}))
 USUAL = Grants(read=True, write=True)

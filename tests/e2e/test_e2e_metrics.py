@@ -9,7 +9,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.topic_tables import Branch
-from rowcast.metrics.sys_tree import TABLE
+from rowcast.features.metrics.sys_tree import TABLE
 from rowcast.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
@@ -195,7 +195,7 @@ async def test_retained_messages_are_counted_exactly(tmp_path):
 
 async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path, monkeypatch):
     """F23, F16: memory is right at once; the record follows when the disk takes it again."""
-    monkeypatch.setattr("rowcast.metrics.reporter.REPORT_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("rowcast.features.metrics.reporter.REPORT_RETRY_SECONDS", 0.05)
     async with application(tmp_path) as app:
         commit = app.store.commit
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from rowcast.config import Config
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.gateway.link import Link
-from rowcast.gateway.remote import Remote
+from rowcast.features.bridges.link import Link
+from rowcast.features.bridges.remote import Remote
 from rowcast.main import Application
 
 ANN = Caller("ann", ALL, "http")

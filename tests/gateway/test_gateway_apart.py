@@ -11,7 +11,7 @@ from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
 from rowcast.core.gateway_limits import GATEWAY_WRITE_BYTES_HIGH
-from rowcast.gateway.link import Link
+from rowcast.features.bridges.link import Link
 
 pytestmark = NEEDS_MOSQUITTO
 

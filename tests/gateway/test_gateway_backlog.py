@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rowcast.gateway.backlog import Backlog, Caps, Held, Policy, Waiting
+from rowcast.features.bridges.backlog import Backlog, Caps, Held, Policy, Waiting
 
 OLDEST, NEWEST, CONFLATE = Policy.DROP_OLDEST, Policy.DROP_NEWEST, Policy.CONFLATE
 

@@ -109,7 +109,7 @@ async def test_what_waits_survives_a_restart(broker, folder):
 
 async def test_a_refused_event_becomes_a_dead_letter(tmp_path, folder, monkeypatch):
     """H10, H12, H13: the access list of the broker; other topics flow."""
-    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
     (tmp_path / "rules").write_text("topic readwrite free/#\n")
     with RemoteBroker(tmp_path, f"acl_file {tmp_path}/rules") as broker:
         async with server(folder, to(broker, "#")) as world, reading(broker, "free/#") as reader:
@@ -129,7 +129,7 @@ async def test_a_refused_event_becomes_a_dead_letter(tmp_path, folder, monkeypat
 
 async def test_who_makes_the_broker_disconnect_is_found(tmp_path, folder, monkeypatch):
     """H12: a packet that is too large for the broker, among good ones."""
-    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
     with RemoteBroker(tmp_path, "max_packet_size 2000") as broker:
         plan = to(broker, "u/#", version="3.1.1")  # which cannot be told how much the broker takes
         async with server(folder, plan) as world, reading(broker) as reader:

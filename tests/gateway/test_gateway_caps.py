@@ -8,9 +8,9 @@ from gateway_world import ANN, reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error
-from rowcast.gateway.backlog import Policy
-from rowcast.gateway.link import Link
-from rowcast.gateway.remote import Remote
+from rowcast.features.bridges.backlog import Policy
+from rowcast.features.bridges.link import Link
+from rowcast.features.bridges.remote import Remote
 
 OLDEST, NEWEST, CONFLATE = Policy.DROP_OLDEST, Policy.DROP_NEWEST, Policy.CONFLATE
 

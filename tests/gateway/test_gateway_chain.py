@@ -4,8 +4,8 @@ import pytest
 from gateway_world import ANN, server
 
 from rowcast.core.errors import Error
-from rowcast.gateway.letters import topic_of_letter
-from rowcast.gateway.state import Saved
+from rowcast.features.bridges.dead_letters import topic_of_letter
+from rowcast.features.bridges.state import Saved
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def said(world, topic):
 
 async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
     """M8, H26: the place is never saved, and everything is sent again, three times."""
-    monkeypatch.setattr("rowcast.gateway.bridge.GATEWAY_SAVE_SECONDS", 1e9)
+    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_SAVE_SECONDS", 1e9)
     async with server(folders[1]) as cloud, server(folders[0]) as edge:
         await edge.gateway.change("b", to(cloud, "u/#"))
         await edge.idle()
@@ -90,8 +90,8 @@ async def test_a_value_that_waited_does_not_win_over_a_newer_one(folders):
 
 async def test_a_dead_letter_is_no_repeat(folders, monkeypatch):
     """H15: its number is long passed, and it was never delivered."""
-    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
-    monkeypatch.setattr("rowcast.gateway.bridge.GATEWAY_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_SAVE_SECONDS", 0.0)
     async with server(folders[1]) as cloud, server(folders[0]) as edge:
         await edge.gateway.change("b", to(cloud, "#") | {
             "out": [{"filter": "u/#", "strip": "u/"}]})  # fmt: skip

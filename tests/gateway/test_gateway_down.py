@@ -7,8 +7,8 @@ from gateway_world import server
 from remote_broker import free_port
 from rowcast.core.callers import SERVER
 from rowcast.core.events import PUT, Event
-from rowcast.gateway.letters import Burial, letter_of
-from rowcast.gateway.outbox import Item
+from rowcast.features.bridges.dead_letters import Burial, letter_of
+from rowcast.features.bridges.outbox import Item
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from rowcast.gateway.bridge import Bridge
+from rowcast.features.bridges.bridge import Bridge
 from rowcast.kernel.watch.gaps import Gap, Why
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rowcast.core.gateway_limits import GATEWAY_HEARD_BYTES_HIGH, GATEWAY_HEARD_MAX
-from rowcast.gateway.link import _Intake
+from rowcast.features.bridges.link import _Intake
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, GATEWAY_HEARD_BYTES_HIGH), (GATEWAY_HEARD_MAX, 1)])

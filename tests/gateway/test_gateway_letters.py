@@ -6,8 +6,8 @@ from gateway_world import ANN, server, to
 
 from remote_broker import free_port
 from rowcast.core.events import DELETE, MESSAGE, Event
-from rowcast.gateway.letters import topic_of_letter
-from rowcast.gateway.outbox import Item
+from rowcast.features.bridges.dead_letters import topic_of_letter
+from rowcast.features.bridges.outbox import Item
 
 DAY = 86_400
 

@@ -7,8 +7,8 @@ import pytest
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_HEARD_MAX
-from rowcast.gateway.link import Link
-from rowcast.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+from rowcast.features.bridges.link import Link
+from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
 
 pytestmark = NEEDS_MOSQUITTO
 RULES = "acl_file {folder}/rules\nmax_packet_size 2000\nmax_inflight_messages 0\n"

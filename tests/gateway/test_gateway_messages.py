@@ -6,8 +6,8 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.gateway.messages import Sender, event_of, message_of
-from rowcast.gateway.plan import Route
+from rowcast.features.bridges.messages import Sender, event_of, message_of
+from rowcast.features.bridges.plan import Route
 from rowcast.kernel.transcoder import Contents
 
 EPOCH = "0badcafe"

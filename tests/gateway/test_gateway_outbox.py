@@ -6,7 +6,7 @@ import pytest
 
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.gateway_limits import GATEWAY_ITEMS_MAX, GATEWAY_TOPIC_EVENTS_HELD_MAX
-from rowcast.gateway.outbox import Item, Outbox, Rules, backoff_seconds
+from rowcast.features.bridges.outbox import Item, Outbox, Rules, backoff_seconds
 
 
 def event(seq, topic="t"):

@@ -23,8 +23,8 @@ KINDS = {
 async def test_poison_is_found_among_good_ones(tmp_path, monkeypatch, kind):
     """H12, H10: a dead letter that says why; all others arrive, in their order."""
     topic, payload, more, version, said = KINDS[kind]
-    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
-    monkeypatch.setattr("rowcast.gateway.bridge.GATEWAY_RECONNECT_SECONDS_MIN", 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_RECONNECT_SECONDS_MIN", 0.01)
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     rules = tmp_path / "there/rules"

@@ -29,7 +29,7 @@ def broker(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowcast.gateway.outbox.backoff_seconds", lambda _attempts: 0.01)
+    monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
     (tmp_path / "here").mkdir()
     return tmp_path / "here"
 

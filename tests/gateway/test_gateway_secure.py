@@ -100,7 +100,7 @@ async def test_nobody_listens(room):
 
 async def test_somebody_listens_and_says_nothing(room, monkeypatch):
     """H6, H20."""
-    monkeypatch.setattr("rowcast.gateway.link.GATEWAY_CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("rowcast.features.bridges.link.GATEWAY_CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = type("Silent", (), {"port": silent.getsockname()[1]})
         async with server(room / "here", to(place, "u/#")) as world:

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rowcast.core.errors import Error
-from rowcast.gateway.plan import Mode
+from rowcast.features.bridges.plan import Mode
 from rowcast.settings.gateway import GatewaySettings, plan_of, plans
 
 

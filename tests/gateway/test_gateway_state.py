@@ -2,9 +2,9 @@
 
 from rowcast.codecs import CBOR, encode
 from rowcast.core.events import MESSAGE, Event
-from rowcast.gateway.backlog import Backlog, Caps, Policy, Waiting
-from rowcast.gateway.outbox import Outbox
-from rowcast.gateway.state import change_of, saved_in
+from rowcast.features.bridges.backlog import Backlog, Caps, Policy, Waiting
+from rowcast.features.bridges.outbox import Outbox
+from rowcast.features.bridges.state import change_of, saved_in
 
 
 def fact(change):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rowcast.gateway.wake import Wake
+from rowcast.features.bridges.debounced_event import Wake
 
 
 async def woken(wake):
@@ -19,7 +19,7 @@ async def woken(wake):
 
 @pytest.fixture
 async def wake(monkeypatch):
-    monkeypatch.setattr("rowcast.gateway.wake.GATEWAY_GATHER_SECONDS", 3_600)
+    monkeypatch.setattr("rowcast.features.bridges.debounced_event.GATEWAY_GATHER_SECONDS", 3_600)
     return Wake()
 
 

@@ -2,7 +2,7 @@
 
 from subscription_world import World
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.group_table import Groups

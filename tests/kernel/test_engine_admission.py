@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from engine_room import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs

@@ -11,7 +11,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.directory.refusals import TABLE, Refusals
+from rowcast.features.audit.refusals import TABLE, Refusals
 from rowcast.kernel.write import Unheard
 
 

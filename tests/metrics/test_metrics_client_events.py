@@ -15,8 +15,8 @@ from rowcast.core.event_limits import (
     EVENTS_PER_SECOND_MAX,
 )
 from rowcast.core.topics import TopicFilter
+from rowcast.features.client_events.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
 from rowcast.kernel.watch.gaps import Account, Why
-from rowcast.metrics.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
 from rowcast.mqtt.reasons import Reason
 
 

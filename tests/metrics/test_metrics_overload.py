@@ -15,11 +15,11 @@ from rowcast.core.overload_limits import (
     OVERLOAD_UNFINISHED_BYTES,
 )
 from rowcast.core.topics import TopicFilter
+from rowcast.features.overload.overload import Overload, Queues, Watermarks
+from rowcast.features.overload.process import memory_limit
 from rowcast.features.overload.shedding import Shed
 from rowcast.kernel.watch.gaps import Gap, Why
 from rowcast.kernel.watch.subscription import Interest, Subscription
-from rowcast.metrics.overload import Overload, Queues, Watermarks
-from rowcast.metrics.process import memory_limit
 
 ANN = Caller("ann", ALL, "mqtt", "c")
 

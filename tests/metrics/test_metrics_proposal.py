@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rowcast.codecs import CBOR, encode
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Type
-from rowcast.metrics.proposal import propose
+from rowcast.features.schema_proposal.proposal import propose
 from rowcast.schema.read import parse_schema
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from metrics_world import Disk, Loop
 
 from rowcast.core.metric_limits import REPORT_RETRY_SECONDS, REPORT_SECONDS_MAX, REPORT_SECONDS_MIN
-from rowcast.metrics.reporter import Reporter
+from rowcast.features.metrics.reporter import Reporter
 
 
 class World:
@@ -124,7 +124,7 @@ def test_a_write_that_is_on_its_way_is_not_doubled(world):
 
 def test_a_write_that_fails_is_tried_again_with_what_is_true_then(world, caplog):
     """F23, F16: the disk refuses; nobody waits, memory is right, it is written when it can be."""
-    caplog.set_level(logging.WARNING, "rowcast.metrics")
+    caplog.set_level(logging.WARNING, "rowcast.features.metrics")
     world.disk.full = True
     world.change("a", "1")
     world.change("a", "2")

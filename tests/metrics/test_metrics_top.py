@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowcast.core.events import MESSAGE, Event
-from rowcast.metrics.top import Counted, Top
-from rowcast.metrics.topic_stats import TopicStats
+from rowcast.features.topic_statistics.top import Counted, Top
+from rowcast.features.topic_statistics.topic_stats import TopicStats
 
 
 @settings(deadline=None)

@@ -1,6 +1,6 @@
 """Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables

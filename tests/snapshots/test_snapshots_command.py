@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rowcast.cli import command
 from rowcast.core.errors import Error
-from rowcast.store.cut import open_cut
+from rowcast.store.read_transaction import open_cut
 from snapshot_world import World
 
 OLD = "type Dog @table @export { id: ID @primaryKey, name: String, age: Int }\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rowcast.core.topics import TopicFilter
 from rowcast.snapshots.digest import Digest
 from rowcast.snapshots.sheets import TableSheet
-from rowcast.store.cut import open_cut
+from rowcast.store.read_transaction import open_cut
 from snapshot_world import World
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

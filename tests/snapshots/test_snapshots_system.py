@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from rowcast.codecs import CBOR, JSON, encode
-from rowcast.gateway.letters import Burial, letter_of
-from rowcast.gateway.outbox import Item
+from rowcast.features.bridges.dead_letters import Burial, letter_of
+from rowcast.features.bridges.outbox import Item
 from rowcast.store.store import Change
 from snapshot_world import World
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from rowcast.auth.anonymous import STRANGER, Policy, anonymous_from
 from rowcast.auth.certificates import user_of
-from rowcast.auth.exchange import Exchange, ScramExchange
+from rowcast.auth.last_login import Sightings
 from rowcast.auth.passwords import Passwords
+from rowcast.auth.sasl import Exchange, ScramExchange
 from rowcast.auth.scram import METHOD
-from rowcast.auth.sightings import Sightings
 from rowcast.auth.tickets import Tickets
 from rowcast.auth.tokens import Token, Tokens, is_token
 from rowcast.auth.tries import Trial, Tries

@@ -9,8 +9,8 @@ It knows nothing of positions, permissions, protocols or disks.
 import logging
 from typing import Protocol
 
-from rowcast.bus.absences import Absences
 from rowcast.bus.matches import Matches
+from rowcast.bus.missed_while_offline import Absences
 from rowcast.core.events import Event
 
 log = logging.getLogger("rowcast.bus")

@@ -7,7 +7,7 @@ which door.
 from collections.abc import Callable
 from typing import Final
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.codecs import decode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock

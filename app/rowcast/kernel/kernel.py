@@ -19,7 +19,7 @@ from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
 
 from rowcast.bus.bus import Bus
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_FLYING_MAX
 from rowcast.core.topics import TopicFilter, check_topic
-from rowcast.gateway.backlog import Caps, Policy
-from rowcast.gateway.outbox import Rules
-from rowcast.gateway.plan import Mode, Plan, Route
-from rowcast.gateway.remote import MQTT_3_1_1, MQTT_5, Remote
+from rowcast.features.bridges.backlog import Caps, Policy
+from rowcast.features.bridges.outbox import Rules
+from rowcast.features.bridges.plan import Mode, Plan, Route
+from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
 from rowcast.settings.mistakes import mistake
 from rowcast.settings.sections import Number, PlaceOrNone, Section
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rowcast.metrics.overload import Watermarks
+from rowcast.features.overload.overload import Watermarks
 from rowcast.settings.sections import Count, Number, Section
 
 Percent = Annotated[Number, Field(ge=0, le=100)]

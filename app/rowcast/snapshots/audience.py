@@ -25,7 +25,7 @@ from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.transcoder import Contents
 from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
-from rowcast.store.cut import Cut
+from rowcast.store.read_transaction import Cut
 
 _RULES: Final = "$SYS/rules/"
 

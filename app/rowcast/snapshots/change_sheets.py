@@ -23,8 +23,8 @@ from rowcast.kernel.compiled_table import Shape
 from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.sheets import CellRow, MessageSheet, RetainedSheet, TableSheet
 from rowcast.snapshots.written import written
-from rowcast.store.cut import CutBranch
-from rowcast.store.cut_log import CutLog, LogRow
+from rowcast.store.read_transaction import CutBranch
+from rowcast.store.read_transaction_log import CutLog, LogRow
 
 
 class ChangeSheet(Protocol):
@@ -133,7 +133,7 @@ class RetainedChanges:
 
 
 def _cells(row: LogRow) -> CellRow:
-    """Return a row as ``store/cut.py:RETAINED_COLUMNS``."""
+    """Return a row as ``store/read_transaction.py:RETAINED_COLUMNS``."""
     if row.kind == DELETE:
         return (row.topic, None, None, None, None, None, None, row.seq, row.version)
     return (

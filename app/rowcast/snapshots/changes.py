@@ -31,9 +31,9 @@ from rowcast.snapshots.files import TableFiles
 from rowcast.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.shelf import Making, Shelf
-from rowcast.store.cut import Cut, open_cut
-from rowcast.store.cut_log import CutLog
 from rowcast.store.private import make_directory
+from rowcast.store.read_transaction import Cut, open_cut
+from rowcast.store.read_transaction_log import CutLog
 
 
 @dataclass(frozen=True, slots=True)

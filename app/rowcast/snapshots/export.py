@@ -39,7 +39,7 @@ from rowcast.snapshots.shapes import Batch
 from rowcast.snapshots.sheets import MessageSheet, RetainedSheet, Sheet, TableSheet
 from rowcast.snapshots.shelf import Making, Shelf
 from rowcast.snapshots.system_sheets import system_sheets
-from rowcast.store.cut import Cut, open_cut
+from rowcast.store.read_transaction import Cut, open_cut
 
 Progress = Callable[[str, int, int], None]
 """Is told a table's name, how many rows of it are written, and how many it has, about."""

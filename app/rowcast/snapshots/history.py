@@ -20,7 +20,7 @@ from rowcast.core.events import DELETE
 from rowcast.core.tables import Table
 from rowcast.snapshots.change_sheets import TableChanges
 from rowcast.snapshots.shapes import MOMENT, Batch
-from rowcast.store.cut import Cut
+from rowcast.store.read_transaction import Cut
 
 SUFFIX: Final = "_history"
 _LEFT_OUT: Final = frozenset({"_ts", "_origin"})

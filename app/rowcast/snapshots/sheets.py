@@ -33,7 +33,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import message_id
 from rowcast.snapshots.shapes import MOMENT, REST, Batch, Column, column_of, plain_column, visible
 from rowcast.snapshots.written import FIELDS, client_column, written
-from rowcast.store.cut import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
+from rowcast.store.read_transaction import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
 from rowcast.store.records import Layout
 from rowcast.store.sql_rows import TYPED, Cell, TableRows
 from rowcast.store.sql_tables import FORM, quoted, value_attributes
@@ -322,7 +322,7 @@ class MessageSheet:
         return map(self.of_rows, cut.messages(self._branch))
 
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as ``store/cut.py:MESSAGE_COLUMNS``."""
+        """Return rows as ``store/read_transaction.py:MESSAGE_COLUMNS``."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         seqs, versions, topics, payloads, qos, retain, clients, types, kinds, told = columns
         times = pa.array(versions, pa.int64()).cast(MOMENT)
@@ -375,7 +375,7 @@ class RetainedSheet:
         return map(self.of_rows, cut.retained())
 
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as ``store/cut.py:RETAINED_COLUMNS``."""
+        """Return rows as ``store/read_transaction.py:RETAINED_COLUMNS``."""
         columns: list[Any] = list(zip(*rows, strict=True))
         topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
         version = pa.array(versions, pa.int64())

@@ -5,9 +5,9 @@
     _sys_dead_letters   what bridges gave up on
 
 They are read from the facts and records that their owners write
-(``doors/mqtt/sessions/session_persistence.py``, ``gateway/state.py``, ``gateway/letters.py``).
-Nothing secret is among them: neither wills, nor what somebody signed in with, nor the settings of a
-bridge. A fact that cannot be read is left out.
+(``doors/mqtt/sessions/session_persistence.py``, ``features/bridges/state.py``,
+``features/bridges/dead_letters.py``). Nothing secret is among them: neither wills, nor what
+somebody signed in with, nor the settings of a bridge. A fact that cannot be read is left out.
 """
 
 import math
@@ -22,7 +22,7 @@ from rowcast.codecs import CBOR, JSON, decode
 from rowcast.core.errors import Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FETCH_ROWS_MAX
 from rowcast.snapshots.shapes import MOMENT, Batch, dumps
-from rowcast.store.cut import Cut
+from rowcast.store.read_transaction import Cut
 
 Row = Mapping[str, object]
 Facts = Iterable[tuple[str, bytes]]

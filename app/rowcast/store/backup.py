@@ -15,8 +15,8 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STORE_BUSY_SECONDS
 from rowcast.store import sql_log
-from rowcast.store.cut import open_cut
 from rowcast.store.private import make_file
+from rowcast.store.read_transaction import open_cut
 from rowcast.store.sql_database import refuse
 from rowcast.store.sql_tables import META, TABLES
 

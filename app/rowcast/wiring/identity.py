@@ -13,12 +13,12 @@ from rowcast.config import Config
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.errors import Error
-from rowcast.directory.audit import Audit
-from rowcast.directory.control import PATH as CONTROL
-from rowcast.directory.control import control_rows
-from rowcast.directory.directory import ROLES, USERS, Directory
-from rowcast.directory.people_rows import role_rows, user_rows
-from rowcast.directory.refusals import Refusals
+from rowcast.features.accounts.accounts import ROLES, USERS, Directory
+from rowcast.features.accounts.dynsec import PATH as CONTROL
+from rowcast.features.accounts.dynsec import control_rows
+from rowcast.features.accounts.user_resources import role_rows, user_rows
+from rowcast.features.audit.audit import Audit
+from rowcast.features.audit.refusals import Refusals
 from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.auth")

@@ -9,23 +9,23 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicTable
-from rowcast.directory.audit import TABLE as AUDIT
-from rowcast.directory.refusals import TABLE as REFUSALS
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import Client
+from rowcast.features.audit.audit import TABLE as AUDIT
+from rowcast.features.audit.refusals import TABLE as REFUSALS
+from rowcast.features.client_events.client_events import TABLE as EVENTS
 from rowcast.features.late_writes.write_version import is_stamped
+from rowcast.features.metrics.metrics import Metrics
+from rowcast.features.metrics.sys_tree import TABLE
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSettings, SlowSubscriptions
+from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.gaps import Why
 from rowcast.kernel.write import Outcome, Receipt
-from rowcast.metrics.client_events import TABLE as EVENTS
-from rowcast.metrics.metrics import Metrics
-from rowcast.metrics.sys_tree import TABLE
-from rowcast.metrics.topic_stats import TopicStats
 from rowcast.mqtt.packets import Publish
 from rowcast.store.store import Store
 

@@ -17,12 +17,12 @@ from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
+from rowcast.features.client_events.client_events import ClientEvents
+from rowcast.features.metrics.figure_rows import listed_rows
+from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
 from rowcast.features.overload.shedding import Shed
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.subscription import Subscription
-from rowcast.metrics.client_events import ClientEvents
-from rowcast.metrics.figure_rows import listed_rows
-from rowcast.metrics.overload import Facts, Overload, Queues, Watermarks
 from rowcast.wiring.doors import Doors
 
 log = logging.getLogger("rowcast")

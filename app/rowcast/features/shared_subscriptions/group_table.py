@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rowcast.bus.durable import Durable
+from rowcast.bus.durable_filters import Durable
 from rowcast.core.errors import Error
 from rowcast.core.limits import GROUP_SAVE_SECONDS
 from rowcast.core.topics import TopicFilter

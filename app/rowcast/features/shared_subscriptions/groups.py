@@ -24,7 +24,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import cast
 
-from rowcast.bus.absences import Away
+from rowcast.bus.missed_while_offline import Away
 from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event

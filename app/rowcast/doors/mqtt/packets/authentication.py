@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowcast.auth.authenticator import Credentials, is_same
-from rowcast.auth.exchange import Exchange, Step
+from rowcast.auth.sasl import Exchange, Step
 from rowcast.auth.users import User
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error

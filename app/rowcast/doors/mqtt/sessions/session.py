@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
-from rowcast.bus.absences import Away
+from rowcast.bus.missed_while_offline import Away
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
 from rowcast.kernel.watch.gaps import Gaps

@@ -1,0 +1,143 @@
+"""Commands about clients, which are users here: who may sign in, and with which roles."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, cast
+
+from rowcast.core.errors import Code, Error
+from rowcast.features.accounts.dynsec_rows import ROLES, USERS, Asked, Row, Rows
+
+_NOTES: Final = ("textname", "textdescription")
+"""What Mosquitto keeps of a client for people; here they are attributes."""
+
+
+async def _create(rows: Rows, asked: Asked) -> None:
+    name = asked.text("username")
+    if await rows.find(USERS, name) is not None:
+        raise Error(Code.CONFLICT, "Client already exists")
+    none = {"read": False, "write": False}
+    await rows.put(USERS, name, {"grants": none, **await _said(rows, asked, {})})
+
+
+async def _modify(rows: Rows, asked: Asked) -> None:
+    name = asked.text("username")
+    known = await rows.known(USERS, name)
+    if said := await _said(rows, asked, known):
+        await rows.change(USERS, name, said)
+
+
+async def _said(rows: Rows, asked: Asked, known: Row) -> Row:
+    """Return what a command says of a user; raises for what users do not have here."""
+    if asked.maps("groups"):
+        raise Error(Code.INVALID, "there are no groups here: give the client their roles")
+    if asked.has("clientid"):
+        raise Error(Code.INVALID, "a user is not bound to a client id here; leave it out")
+    said: Row = {}
+    if asked.has("password"):
+        said["password"] = asked.text("password")
+    if asked.has("setup_code"):
+        said["setup_code"] = asked.text("setup_code")
+    if asked.has("roles"):
+        said["roles"] = [await _role(rows, item) for item in asked.maps("roles")]
+    notes = {note: asked.text(note) for note in _NOTES if asked.has(note)}
+    if notes:
+        said["attributes"] = {**cast("Row", known.get("attributes") or {}), **notes}
+    return said
+
+
+async def _role(rows: Rows, asked: Asked) -> str:
+    """Return a role that is named; raises where there is none, or it wants to come first."""
+    name = asked.text("rolename")
+    check_priority(asked)
+    await rows.known(ROLES, name)
+    return name
+
+
+def check_priority(asked: Asked) -> None:
+    """Raise INVALID for an order in which to ask: here a denial wins."""
+    if asked.number("priority", -1) > 0:
+        raise Error(Code.INVALID, "nothing has a priority here: a denial wins over all that allows")
+
+
+async def _delete(rows: Rows, asked: Asked) -> None:
+    name = asked.text("username")
+    await rows.known(USERS, name)
+    await rows.remove(USERS, name)
+
+
+async def _set_password(rows: Rows, asked: Asked) -> None:
+    name, password = asked.text("username"), asked.text("password")
+    await rows.known(USERS, name)
+    await rows.change(USERS, name, {"password": password})
+
+
+async def _enable(rows: Rows, asked: Asked) -> None:
+    await _switch(rows, asked, disabled=False)
+
+
+async def _disable(rows: Rows, asked: Asked) -> None:
+    await _switch(rows, asked, disabled=True)
+
+
+async def _switch(rows: Rows, asked: Asked, *, disabled: bool) -> None:
+    name = asked.text("username")
+    await rows.known(USERS, name)
+    await rows.change(USERS, name, {"disabled": disabled})
+
+
+async def _add_role(rows: Rows, asked: Asked) -> None:
+    name = asked.text("username")
+    roles = roles_of(await rows.known(USERS, name))
+    role = await _role(rows, asked)
+    if role in roles:
+        raise Error(Code.CONFLICT, "the client has the role already")
+    await rows.change(USERS, name, {"roles": [*roles, role]})
+
+
+async def _remove_role(rows: Rows, asked: Asked) -> None:
+    name, role = asked.text("username"), asked.text("rolename")
+    roles = roles_of(await rows.known(USERS, name))
+    if role not in roles:
+        raise Error(Code.NOT_FOUND, "the client does not have the role")
+    await rows.change(USERS, name, {"roles": [item for item in roles if item != role]})
+
+
+async def _get(rows: Rows, asked: Asked) -> Row:
+    return {"client": _told(await rows.known(USERS, asked.text("username")))}
+
+
+async def _list(rows: Rows, asked: Asked) -> Row:
+    users = await rows.all(USERS)
+    page = asked.page(users)
+    told = [_told(row) if asked.switch("verbose") else row["name"] for row in page]
+    return {"totalCount": len(users), "clients": told}
+
+
+def roles_of(row: Row) -> list[str]:
+    """Return the roles that a user's row names."""
+    return list(cast("list[str]", row.get("roles") or []))
+
+
+def _told(row: Row) -> Row:
+    """Return a user in Mosquitto's words."""
+    attributes = cast("Row", row.get("attributes") or {})
+    told: Row = {"username": row["name"]}
+    told |= {note: attributes[note] for note in _NOTES if note in attributes}
+    if row.get("disabled"):
+        told["disabled"] = True
+    told["roles"] = [{"rolename": name} for name in roles_of(row)]
+    told["groups"] = []
+    return told
+
+
+PEOPLE: Final[Mapping[str, Callable[[Rows, Asked], Awaitable[Row | None]]]] = {
+    "createClient": _create,
+    "modifyClient": _modify,
+    "deleteClient": _delete,
+    "setClientPassword": _set_password,
+    "enableClient": _enable,
+    "disableClient": _disable,
+    "addClientRole": _add_role,
+    "removeClientRole": _remove_role,
+    "getClient": _get,
+    "listClients": _list,
+}

@@ -1,0 +1,1 @@
+"""Audit: who administered what, and who was refused, as messages for administrators."""

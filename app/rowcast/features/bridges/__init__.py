@@ -1,0 +1,1 @@
+"""Bridges to other brokers: each a cursor on the log whose reader is another broker."""

@@ -1,0 +1,245 @@
+"""The gateway: all bridges, those of the configuration and those that were made while it runs.
+
+Each bridge is for itself: one that is down, misconfigured or refused does not touch the others, nor
+a local write (FEATURES H23, H38). What they are doing is readable under ``$SYS/brokers`` and told
+under ``$SYS/gateway/<bridge>`` whenever it changes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from rowcast.codecs import JSON, decode, encode
+from rowcast.core.callers import SERVER
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.gateway_limits import GATEWAY_LAG_SECONDS_HIGH, GATEWAY_STATUS_SECONDS
+from rowcast.features.bridges.bridge import Bridge
+from rowcast.features.bridges.dead_letters import (
+    ROOT,
+    Facts,
+    ends_of_letter,
+    event_in,
+    facts_of,
+    letters_of,
+    topic_of_letter,
+)
+from rowcast.features.bridges.plan import Plan
+from rowcast.features.bridges.rows import broker_rows, letter_rows
+from rowcast.features.bridges.state import OWNER, SETTINGS, saved_in
+from rowcast.features.bridges.summaries import summaries
+from rowcast.kernel.kernel import Engine
+from rowcast.store.store import Change
+
+log = logging.getLogger("rowcast.features.bridges")
+
+_UNTOLD = object()
+_CONSTANT = frozenset({"broker_name", "host", "port", "configured", "outbox"})
+
+
+class Gateway:
+    """The bridges of one server."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        plans: Sequence[Plan],
+        make: Callable[[dict[str, Any]], Plan],
+        now: WallClock,
+    ) -> None:
+        self._engine = engine
+        self._make = make
+        """Makes a plan of what a broker is in the configuration; raises INVALID."""
+        self._now = now
+        self._fixed = {plan.name for plan in plans}
+        self.bridges = {plan.name: Bridge(plan, engine, now) for plan in plans}
+        self._told: dict[str, object] = {}
+        self._task: asyncio.Task[None] | None = None
+        engine.registry.add(broker_rows(self).path or "", broker_rows(self))
+        for rows in (letter_rows(self), *summaries(self)):
+            engine.registry.add(rows.path or "", rows)
+
+    def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
+        """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""
+        for owner, name, value in facts:
+            broker = owner.removeprefix(OWNER)
+            if name == SETTINGS and broker not in self.bridges:
+                try:
+                    settings = cast("dict[str, Any]", decode(value, JSON))
+                    plan = self._make(settings | {"name": broker})
+                except (Error, TypeError) as mistake:
+                    log.warning("the bridge %s cannot be made again: %s", broker, mistake)
+                else:
+                    self.bridges[broker] = Bridge(plan, self._engine, self._now)
+        saved = saved_in(facts)
+        for name, bridge in self.bridges.items():
+            bridge.start(saved.get(name))
+        self._task = asyncio.create_task(self._tell())
+
+    async def stop(self) -> None:
+        """End all bridges; what they have not delivered is sent the next time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        await asyncio.gather(*(bridge.stop() for bridge in self.bridges.values()))
+
+    # -- at run time -------------------------------------------------------------------------------
+
+    async def change(self, name: str, settings: dict[str, Any]) -> None:
+        """Make a bridge, or change one; what waits for it stays (H2)."""
+        self._check_changeable(name)
+        plan = self._make(settings | {"name": name})
+        old = self.bridges.pop(name, None)
+        saved = None
+        if old is not None:
+            await old.stop()
+            saved = old.saved
+        self._keep(Change(OWNER + name, SETTINGS, encode(settings, JSON)))
+        bridge = self.bridges[name] = Bridge(plan, self._engine, self._now)
+        bridge.start(saved)
+
+    async def remove(self, name: str) -> None:
+        """End a bridge; raises NOT_FOUND."""
+        self._check_changeable(name)
+        await self._bridge(name).stop()
+        del self.bridges[name]
+        self._keep(Change(OWNER + name, "", None))
+        for topic in [topic for topic in self._told if topic.startswith(f"{ROOT}/{name}/")]:
+            del self._told[topic]
+            self._engine.submit(Event(topic, DELETE, b"", None, 1, True), SERVER)
+
+    def _check_changeable(self, name: str) -> None:
+        if name in self._fixed:
+            raise Error(
+                Code.CONFLICT, f"the broker {name} is in the configuration file; change it there"
+            )
+
+    def _keep(self, change: Change) -> None:
+        self._engine.committer.keep((change,))
+
+    def _bridge(self, name: str) -> Bridge:
+        try:
+            return self.bridges[name]
+        except KeyError:
+            known = ", ".join(sorted(self.bridges)) or "none"
+            raise Error(Code.NOT_FOUND, f"there is no broker {name!r}; known: {known}") from None
+
+    # -- dead letters ------------------------------------------------------------------------------
+
+    async def letter(self, name: str, seq: int) -> Facts | None:
+        """Return what a dead letter tells."""
+        record = await self._engine.reader.get(None, topic_of_letter(name, seq))
+        return None if record is None else facts_of(record)
+
+    async def replay(self, name: str, seq: int, changes: Facts) -> None:
+        """Send a dead letter again, with some members changed; it ends when it is delivered (H15).
+
+        Raises NOT_FOUND when there is no such letter, or no such bridge any more.
+        """
+        bridge = self._bridge(name)
+        facts = await self.letter(name, seq)
+        if facts is None:
+            raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
+        if "payload" in changes:
+            changes = {"payload_encoding": "text"} | changes
+        facts |= changes | {"id": seq, "broker": name}
+        payload = None
+        if facts.get("payload_encoding") == "apart":
+            kept = await self._engine.reader.get(None, topic_of_letter(name, seq) + "/payload")
+            payload = kept.payload if kept is not None else b""
+        bridge.replay(event_in(facts, payload))
+
+    async def replay_oldest(self, name: str, limit: int) -> int:
+        """Send the oldest dead letters of a bridge again; return how many."""
+        self._bridge(name)
+        page = await self._engine.reader.scan(None, letters_of(name), "", limit)
+        numbers = sorted(int(record.topic.rpartition("/")[2]) for record in page.records)
+        for seq in numbers:
+            await self.replay(name, seq, {})
+        return len(numbers)
+
+    async def discard(self, name: str, seq: int) -> None:
+        """Forget a dead letter; raises NOT_FOUND."""
+        if await self.letter(name, seq) is None:
+            raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
+        await self._engine.write_all(ends_of_letter(name, seq), SERVER, atomic=False)
+
+    # -- status ------------------------------------------------------------------------------------
+
+    def status(self, name: str) -> Facts | None:
+        """Return what a bridge is doing: the ten fields of the source's mqtt_status, and more."""
+        bridge = self.bridges.get(name)
+        if bridge is None:
+            return None
+        outbox, waits = bridge.outbox, bridge.waits
+        items = list(outbox)
+        numbers = (*(item.seq for item in items), *bridge.backlog.numbers)
+        return {
+            "broker_name": name,
+            "host": bridge.plan.remote.host,
+            "port": bridge.plan.remote.port,
+            "connected": bridge.connected,
+            "delivery_mode": bridge.mode,
+            "messages_sent": bridge.sent,
+            "messages_failed": bridge.failed + bridge.inlet.refused,
+            "dead_lettered": bridge.dead,
+            "outbox_pending": len(outbox) + bridge.backlog.events,
+            "last_error": bridge.last_error,
+            "outbox_retrying": outbox.retrying,
+            "lag_events": bridge.lag,
+            "lag_seconds": self.lag_seconds(bridge),
+            "messages_received": bridge.inlet.received,
+            "messages_dropped": bridge.dropped + bridge.backlog.dropped,
+            "configured": name in self._fixed,
+            "outbox": {
+                "pending": len(items) + bridge.backlog.events,
+                "waiting_bytes": waits.size_bytes + bridge.backlog.size_bytes,
+                "growth_per_second": round(bridge.backlog.growth, 1),
+                "full_in_seconds": bridge.backlog.full_in_seconds(waits, self._now()),
+                "retrying": outbox.retrying,
+                "max_attempts_seen": max((item.attempts for item in items), default=0),
+                "oldest": min(numbers, default=None),
+                "newest": max(numbers, default=None),
+            },
+        }
+
+    def lag_seconds(self, bridge: Bridge) -> float:
+        """Return how old the oldest event is that a bridge has not delivered."""
+        since = bridge.backlog.oldest(bridge.waits)
+        return 0.0 if since is None else round(max(0.0, self._now() - since), 3)
+
+    async def _tell(self) -> None:
+        """Publish what has changed of each bridge, once in a while."""
+        while True:
+            for name, bridge in self.bridges.items():
+                self._tell_dropped(bridge)
+                facts = self.status(name) or {}
+                facts["alarm"] = self.lag_seconds(bridge) > GATEWAY_LAG_SECONDS_HIGH  # H37
+                for field, value in facts.items():
+                    topic = f"{ROOT}/{name}/{field}"
+                    if field not in _CONSTANT and self._told.get(topic, _UNTOLD) != value:
+                        self._told[topic] = value
+                        payload = encode(value, JSON)
+                        self._engine.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
+            await asyncio.sleep(GATEWAY_STATUS_SECONDS)
+
+    def _tell_dropped(self, bridge: Bridge) -> None:
+        """Drop what is too old, and tell what was dropped since the last look (H24)."""
+        backlog, name = bridge.backlog, bridge.plan.name
+        backlog.expire(self._now())
+        backlog.look(bridge.waits, GATEWAY_STATUS_SECONDS, self._now())
+        lost = backlog.tell()
+        if lost is None:
+            return
+        cursor = self._engine.cursor
+        facts = {"events": lost.events, "from": cursor(lost.first), "to": cursor(lost.last),
+                 "cap": lost.why, "in_all": backlog.dropped}  # fmt: skip
+        log.warning(
+            "the bridge %s dropped %d events from %s to %s: %s", name, lost.events,
+            facts["from"], facts["to"], lost.why,
+        )  # fmt: skip
+        topic = f"{ROOT}/{name}/dropped"
+        self._told[topic] = facts
+        self._engine.submit(Event(topic, PUT, encode(facts, JSON), JSON, 1, True), SERVER)

@@ -1,0 +1,80 @@
+"""An inlet: what a bridge takes from its broker, over a connection of its own (FEATURES H33).
+
+The broker keeps the session of this connection while the bridge is away, so what came meanwhile at
+QoS 1 and 2 comes later. It is a connection of its own because the other one, which sends, must
+begin anew each time: gmqtt would use identifiers again of what an older one had on the way.
+
+A message is acknowledged when it is durable here. When the disk refuses it, the connection is ended
+without an acknowledgement, and the broker sends it again; what is refused for what it is, is
+acknowledged and counted, because it would never be taken.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.gateway_limits import GATEWAY_SESSION_SECONDS
+from rowcast.features.bridges.link import Link
+from rowcast.features.bridges.messages import event_of
+from rowcast.features.bridges.plan import Plan
+from rowcast.features.bridges.remote import Remote
+from rowcast.kernel.kernel import Engine
+
+_OURS: Final = frozenset({Code.BUSY, Code.INTERNAL})
+"""Refusals that are the server's, not the message's: sent again, it may be taken."""
+
+
+class Inlet:
+    """The way in of one bridge."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: Engine,
+        lost: Callable[[str], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._engine = engine
+        self._lost = lost
+        self._note = note
+        self._link: Link | None = None
+        self._writer = f"$gateway/{plan.name}"
+        self._caller = Caller(self._writer, ALL, "gateway", client_id=self._writer)
+        """Who writes what comes in: hooks are asked, and the server's own topics are closed."""
+        self.received = self.refused = 0
+
+    async def open(self, remote: Remote) -> None:
+        """Connect and subscribe, if anything is to come in; raises BUSY with the reason."""
+        routes = self._plan.into
+        if not routes:
+            return
+        own = replace(remote, client_id=f"{remote.client_id}-in")
+        self._link = Link(own, self._lost)
+        filters = [(route.topics.text, route.qos) for route in routes]
+        await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS)
+
+    async def close(self) -> None:
+        """End the connection; the broker keeps the session."""
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    async def _hear(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> bool:
+        """Take a message; return whether it is to be acknowledged."""
+        route = next((item for item in self._plan.into if item.topics.matches(topic)), None)
+        if route is None:  # of a plan before this one
+            return True
+        epoch = self._engine.reader.epoch
+        try:
+            event = event_of(route.topic(topic), payload, qos, properties, self._writer, epoch)
+            if event is not None:
+                await self._engine.write(event, self._caller)
+                self.received += 1
+        except Error as error:
+            self.refused += 1
+            self._note(f"a message at {topic!r} was refused here: {error.message}")
+            return error.code not in _OURS
+        return True

@@ -1,0 +1,334 @@
+"""A link: one connection to a remote broker, made, used and thrown away.
+
+gmqtt speaks MQTT; this is all that knows it. What it lacks is made up for here, and only here: it
+tells nobody of an acknowledgement, does not read the reason of a PUBACK, connects without a limit
+of time, and connects again on its own, with packet identifiers that are never free again. So each
+connection is a new gmqtt client that never reconnects; acknowledgements come by way of its storage
+of unacknowledged packets; reasons are read by wrappers of two of its handlers. When to connect
+again is for whoever made the link.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from gmqtt import Client, Subscription
+from gmqtt.mqtt.handler import MQTTConnectError
+from gmqtt.mqtt.package import PublishPacket
+from gmqtt.storage import PersistentStorage
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.gateway_limits import (
+    GATEWAY_CONNECT_SECONDS,
+    GATEWAY_HEARD_BYTES_HIGH,
+    GATEWAY_HEARD_MAX,
+    GATEWAY_WRITE_BYTES_HIGH,
+)
+from rowcast.features.bridges.remote import MQTT_5, Remote
+
+Done = Callable[[str | None], None]
+"""Told None when the broker has a message, else why it refused it."""
+Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
+"""Takes a message: topic, payload, QoS and gmqtt's properties; False: it is to come again."""
+
+_REFUSED: Final = 0x80
+"""Reasons from here on say that a message was not taken (MQTT 5, 2.4)."""
+_REASONS: Final = {
+    0x80: "unspecified error",
+    0x83: "implementation specific error",
+    0x87: "not authorized",
+    0x90: "topic name invalid",
+    0x91: "packet identifier in use",
+    0x95: "packet too large",
+    0x97: "quota exceeded",
+    0x99: "payload format invalid",
+}
+_NEVER: Final = -2
+"""A number of reconnections that gmqtt takes for: none at all; 0 would be one."""
+
+
+class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no types
+    """Where gmqtt puts what is not acknowledged: the one place that hears of acknowledgements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next: Done | None = None
+        """Who waits for the message that is being published."""
+        self.waiting: dict[int, Done] = {}
+        self.refusals: dict[int, str] = {}
+
+    def push_message(self, mid: int, raw_package: bytes) -> None:
+        """Note a PUBLISH; for QoS 2 again, when PUBREL takes its place: it waits on then."""
+        super().push_message(mid, raw_package)
+        if self.next is not None:
+            self.waiting[mid], self.next = self.next, None
+
+    def remove_message_by_mid(self, mid: int) -> None:
+        """Tell who waits that a message is acknowledged, or refused."""
+        super().remove_message_by_mid(mid)
+        done = self.waiting.pop(mid, None)
+        if done is not None:
+            done(self.refusals.pop(mid, None))
+
+
+class _Intake:
+    """Counts the messages in hand, and has gmqtt read no more while there are too many.
+
+    Receive Maximum (MQTT 5, 3.1.2.11.3) speaks neither of QoS 0 nor to brokers before MQTT 5. A
+    task of gmqtt begins with the message, so it is counted one turn late: what one read brought
+    is in hand at the most beyond the bound.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.size_bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def bound(self, protocol: Any) -> None:
+        """Make the reading of a connection wait for room."""
+        read = protocol.read
+
+        async def read_when_room(n: int = -1) -> bytes:
+            await asyncio.sleep(0)  # so that what the last read brought is counted
+            await self._room.wait()
+            return cast("bytes", await read(n))
+
+        protocol.read = read_when_room
+
+    def add(self, size_bytes: int) -> None:
+        """Count a message that came."""
+        self.count += 1
+        self.size_bytes += size_bytes
+        if self._full:
+            self._room.clear()
+
+    def done(self, size_bytes: int) -> None:
+        """Count off a message that is stored, or refused."""
+        self.count -= 1
+        self.size_bytes -= size_bytes
+        if not self._full:
+            self._room.set()
+
+    @property
+    def _full(self) -> bool:
+        return self.count >= GATEWAY_HEARD_MAX or self.size_bytes >= GATEWAY_HEARD_BYTES_HIGH
+
+
+class Link:
+    """One connection. ``lost`` is called once, when it ends for any reason but ``close``."""
+
+    def __init__(self, remote: Remote, lost: Callable[[str], None]) -> None:
+        self._remote = remote
+        self._lost: Callable[[str], None] | None = lost
+        self._acknowledgements = _Acknowledgements()
+        self._client: Client | None = None
+        self._intake = _Intake()
+        self._flush: Callable[[], None] = _nothing
+        self._gathered_bytes = 0
+        self.flying_max = 0
+        """Publishes that the broker takes at once."""
+
+    async def open(
+        self,
+        heard: Heard | None = None,
+        filters: Sequence[tuple[str, int]] = (),
+        session_seconds: int = 0,
+    ) -> None:
+        """Connect, and subscribe to ``filters`` with their QoS; raises BUSY with the reason.
+
+        ``session_seconds``: how long the broker keeps the session of such subscriptions.
+        """
+        client = self._make(heard, session_seconds)
+        remote = self._remote
+        try:
+            async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
+                await client.connect(
+                    remote.host,
+                    remote.port,
+                    ssl=remote.tls or False,
+                    keepalive=remote.keep_alive_seconds,
+                    version=remote.version,
+                )
+        except TimeoutError:
+            await self.close()
+            raise _unreachable(remote, "it does not answer") from None
+        except MQTTConnectError as refusal:
+            await self.close()
+            raise _unreachable(remote, str(refusal)) from None
+        except OSError as failure:
+            await self.close()
+            raise _unreachable(remote, failure.strerror or str(failure)) from None
+        protocol = client._connection._protocol
+        self._intake.bound(protocol)
+        self._gather_packets(protocol, client._package_handler)
+        allowed = client._package_handler.id_generator._max - 2
+        self.flying_max = max(1, min(remote.flying_max, allowed))
+        if filters:
+            # As published: else a new value of a record could not be told from a message. Before
+            # MQTT 5 it cannot: only what was retained when the subscription began says so.
+            # A session that goes on has the retained ones already (retain handling 1).
+            told = remote.version == MQTT_5
+            once = 1 if told and session_seconds else 0
+            client.subscribe(
+                [
+                    Subscription(
+                        text, qos=qos, retain_as_published=told, retain_handling_options=once
+                    )
+                    for text, qos in filters
+                ]
+            )
+
+    def _gather_packets(self, protocol: Any, handler: Any) -> None:
+        """Have all that is published in one turn sent at once: a call of the system costs most.
+
+        And have no packet sent that is larger than the broker takes (MQTT-3.2.2-15).
+        """
+        told = handler._connack_properties.get("maximum_packet_size")
+        most = told[0] if told else None
+        gathered: list[bytes] = []
+
+        def send_publish(message: object) -> tuple[int | None, bytes]:
+            mid, packet = PublishPacket.build_package(message, protocol)
+            if most is not None and len(packet) > most:
+                handler.id_generator.free_id(mid)
+                raise Error(
+                    Code.TOO_LARGE,
+                    f"packet too large: {len(packet)} bytes, and the broker takes {most}",
+                )
+            if not gathered:
+                asyncio.get_running_loop().call_soon(flush)
+            gathered.append(packet)
+            self._gathered_bytes += len(packet)
+            return mid, packet
+
+        def flush() -> None:
+            data = b"".join(gathered)
+            gathered.clear()
+            self._gathered_bytes = 0
+            if data:
+                protocol.write_data(data)
+
+        protocol.send_publish = send_publish
+        self._flush = flush
+
+    def _make(self, heard: Heard | None, session_seconds: int) -> Client:
+        remote = self._remote
+        options: dict[str, Any] = {}
+        if remote.version == MQTT_5:
+            options["receive_maximum"] = GATEWAY_HEARD_MAX
+            if session_seconds:
+                options["session_expiry_interval"] = session_seconds
+        client = Client(
+            remote.client_id,
+            clean_session=not session_seconds,
+            optimistic_acknowledgement=False,
+            persistent_storage=self._acknowledgements,
+            **options,
+        )
+        client.reconnect_retries = _NEVER
+        if remote.username:
+            client.set_auth_credentials(remote.username, remote.password or None)
+        client.on_disconnect = self._on_disconnect
+        handler = client._package_handler
+        for packet in ("puback", "pubrec"):
+            name = f"_handle_{packet}_packet"
+            setattr(handler, name, self._reading(getattr(handler, name)))
+        if heard is not None:
+
+            async def on_message(
+                _client: Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
+            ) -> int:
+                self._intake.add(len(payload))
+                try:
+                    taken = await heard(topic, bytes(payload), qos, properties)
+                finally:
+                    self._intake.done(len(payload))
+                if not taken and qos:
+                    self._abort("a message is to be sent again")  # so this is not acknowledged
+                return 0
+
+            client.on_message = on_message
+        self._client = client
+        return client
+
+    def _reading(self, handle: Callable[[int, bytes], None]) -> Callable[[int, bytes], None]:
+        """Return a handler that notes the reason in a PUBACK or PUBREC (MQTT 5, 3.4.2.1)."""
+
+        def handle_reason(command: int, packet: bytes) -> None:
+            reason = packet[2] if len(packet) > 2 else 0
+            if reason >= _REFUSED:
+                said = _REASONS.get(reason, "refused")
+                mid = int.from_bytes(packet[:2], "big")
+                self._acknowledgements.refusals[mid] = f"{said} (0x{reason:02x})"
+            handle(command, packet)
+
+        return handle_reason
+
+    def _on_disconnect(self, _client: Client, packet: object, _failure: object = None) -> None:
+        reason = packet[0] if isinstance(packet, bytes) and packet else 0
+        said = f": {_REASONS.get(reason, f'reason 0x{reason:02x}')}" if reason else ""
+        self._end(f"the broker closed the connection{said}")
+
+    def _end(self, why: str) -> None:
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost(why)
+
+    def _abort(self, why: str) -> None:
+        """End the connection at once; nothing more is said on it."""
+        if self._client is not None:
+            self._client._connection._transport.abort()
+        self._end(why)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the broker reads more slowly than is written to it."""
+        transport = self._client._connection._transport  # type: ignore[union-attr]
+        waits = transport.get_write_buffer_size() + self._gathered_bytes
+        return bool(waits > GATEWAY_WRITE_BYTES_HIGH)
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        properties: dict[str, Any],
+        done: Done,
+    ) -> None:
+        """Send a message; ``done`` is told at once for QoS 0, else when it is acknowledged.
+
+        Raises BUSY when the connection is gone, TOO_LARGE for what the broker does not take.
+        """
+        client = self._client
+        if client is None or not client.is_connected:
+            raise _unreachable(self._remote, "the connection is lost")
+        if self._remote.version != MQTT_5:
+            properties = {}
+        self._acknowledgements.next = done if qos else None
+        try:
+            client.publish(topic, payload, qos=qos, retain=retain, **properties)
+        finally:
+            self._acknowledgements.next = None
+        if not qos:
+            done(None)
+
+    async def close(self) -> None:
+        """End the connection; nobody is told."""
+        self._lost = None
+        client, self._client = self._client, None
+        self._acknowledgements.waiting.clear()
+        if client is not None:
+            with suppress(Exception, asyncio.CancelledError):  # it is to be gone, however
+                self._flush()
+                async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
+                    await client.disconnect()
+
+
+def _nothing() -> None:
+    """Flush what is not connected."""
+
+
+def _unreachable(remote: Remote, why: str) -> Error:
+    return Error(Code.BUSY, f"the broker at {remote.host}:{remote.port} cannot be used: {why}")

@@ -1,0 +1,1 @@
+"""Client event log: what happens to clients on every door, under ``$SYS/events``."""

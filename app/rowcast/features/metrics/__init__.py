@@ -1,0 +1,1 @@
+"""Metrics: what the server counts of itself, and how it is read under ``$SYS/broker``."""

@@ -1,0 +1,133 @@
+"""The reporter: writes what has changed of some texts to their topics, and not too often.
+
+The first change of a topic is written in the same turn. While it keeps changing, it is written
+after REPORT_SECONDS_MIN at the soonest, then after twice as long, up to REPORT_SECONDS_MAX; the
+last value always follows (FEATURES F2). One write of a topic is on its way at a time. One that the
+disk refuses is tried again later, with what is true then; nobody waits for it, and what is read
+stays right (F23). While nothing changes, there is no timer.
+
+It knows neither what the texts mean nor how they are written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from rowcast.core.errors import Error
+from rowcast.core.metric_limits import (
+    REPORT_LOG_SECONDS,
+    REPORT_RETRY_SECONDS,
+    REPORT_SECONDS_MAX,
+    REPORT_SECONDS_MIN,
+)
+
+log = logging.getLogger("rowcast.features.metrics")
+
+Written = Callable[[Error | None], None]
+"""Told on the loop whether a text is on disk, maybe before the call of ``write`` returns."""
+
+
+class Line:
+    """One topic: what is on disk, what is on its way, and when the next may go."""
+
+    __slots__ = ("due", "last", "pause", "sending", "written")
+
+    def __init__(self) -> None:
+        self.written = self.sending = ""
+        self.due = self.last = float("-inf")
+        self.pause = REPORT_SECONDS_MIN
+
+
+class Reporter:
+    """Topics and their texts. ``read`` gives all of them as they are now."""
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, str]],
+        write: Callable[[str, str, Written], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._loop = loop
+        self._lines: dict[str, Line] = {}
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._at = float("inf")
+        self._looked = self._busy_until = float("-inf")
+        self._quiet_until = float("-inf")
+        self._stopped = False
+        self.failures = 0
+        """Writes that the disk refused."""
+
+    def changed(self) -> None:
+        """Hear that something may have changed: look at the end of this turn, if not lately."""
+        self._wake(self._looked + REPORT_SECONDS_MIN)
+
+    def busy(self) -> None:
+        """Hear of something that happens all the time: look when what it changed last is due."""
+        self._wake(max(self._looked + REPORT_SECONDS_MIN, self._busy_until))
+
+    def stop(self) -> None:
+        """Write what is true now, and then no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for line in self._lines.values():
+            line.due = float("-inf")
+        self._report()
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wake(self, at: float) -> None:
+        """Look at a time, or now if that has passed; a timer that comes sooner stays."""
+        if self._stopped or self._at <= at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        wait = at - self._loop.time()
+        if wait > 0:
+            self._timer = self._loop.call_later(wait, self._report)
+        else:
+            self._timer = self._loop.call_soon(self._report)
+
+    def _report(self) -> None:
+        """Write what has changed and is due."""
+        self._timer, self._at = None, float("inf")
+        now = self._looked = self._loop.time()
+        soonest, self._busy_until = float("inf"), now
+        for topic, text in self._read().items():
+            line = self._lines.get(topic)
+            if line is None:
+                line = self._lines[topic] = Line()
+            if line.sending or text == line.written:
+                continue
+            if line.due > now:
+                soonest = min(soonest, line.due)
+            else:
+                self._send(topic, line, text, now)
+        if soonest < float("inf"):
+            self._wake(soonest)
+
+    def _send(self, topic: str, line: Line, text: str, now: float) -> None:
+        again = now - line.last < 2 * line.pause
+        line.pause = min(2 * line.pause, REPORT_SECONDS_MAX) if again else REPORT_SECONDS_MIN
+        line.last, line.due, line.sending = now, now + line.pause, text
+        self._busy_until = max(self._busy_until, line.due)
+        self._write(topic, text, lambda error: self._written(line, text, error))
+
+    def _written(self, line: Line, text: str, error: Error | None) -> None:
+        line.sending = ""
+        if error is None:
+            line.written = text
+        else:
+            self._complain(error)
+            line.due = self._loop.time() + REPORT_RETRY_SECONDS
+        self._wake(max(line.due, self._looked + REPORT_SECONDS_MIN))
+
+    def _complain(self, error: Error) -> None:
+        self.failures += 1
+        now = self._loop.time()
+        if now >= self._quiet_until:
+            self._quiet_until = now + REPORT_LOG_SECONDS
+            log.warning("what $SYS tells is not on disk and is tried again: %s", error.message)

@@ -1,0 +1,82 @@
+"""``$SYS/broker`` as records: what the metrics say, written by the server through the engine.
+
+They are retained records at undeclared topics like any others, so each door reads and watches them
+without further ado; only nobody else may write there. Live numbers follow as they change, the
+system's own every ``mqtt.sys_interval`` seconds.
+"""
+
+import asyncio
+from typing import Final
+
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HISTORY_SECONDS
+from rowcast.core.topic_tables import METRICS, Branch, TopicTable
+from rowcast.features.metrics.exposition import exposition
+from rowcast.features.metrics.metrics import Metrics
+from rowcast.features.metrics.reporter import Reporter, Written
+from rowcast.features.metrics.tree import LIVE, SYSTEM, fixed, readings
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Outcome
+from rowcast.store.store import Keep
+
+TABLE: Final = TopicTable(METRICS, Branch("$SYS"))
+"""Their topic table: it is made at the start, and never dropped (FEATURES F1, F2)."""
+KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
+"""How much of their past is kept."""
+QOS: Final = 2
+"""As in Mosquitto: a subscriber gets them with what it asked for."""
+WRITER: Final = Caller(user="$server", grants=ALL)
+
+
+class SysTree:
+    """The records of one server's metrics."""
+
+    def __init__(self, engine: Engine, metrics: Metrics, interval_seconds: float) -> None:
+        self._engine = engine
+        self._metrics = metrics
+        self._interval_seconds = interval_seconds
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._slow: dict[str, str] = {}
+        """What was read with the last round of system figures."""
+        self.reporter = Reporter(self._read, self._write, self._loop)
+
+    def exposition(self) -> bytes:
+        """Return all of them for Prometheus, as they are now."""
+        if self._timer is None:  # nothing is told, and so nothing is looked at by itself
+            self._survey()
+        return exposition(self._read())
+
+    def start(self) -> None:
+        """Write all of them, and from now on what changes."""
+        self._slow = fixed()
+        self._metrics.on_change = self.reporter.changed
+        self._metrics.on_traffic = self.reporter.busy
+        self._tick()
+
+    def stop(self) -> None:
+        """Write what is true at the end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self.reporter.stop()
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(self._interval_seconds, self._tick)
+        self._survey()
+
+    def _survey(self) -> None:
+        self._metrics.update_system_metrics()
+        self._slow |= readings(self._metrics, SYSTEM)
+
+    def _read(self) -> dict[str, str]:
+        self._metrics.look()
+        return readings(self._metrics, LIVE) | self._slow
+
+    def _write(self, topic: str, text: str, written: Written) -> None:
+        def done(outcome: Outcome) -> None:
+            written(outcome if isinstance(outcome, Error) else None)
+
+        event = Event(topic, PUT, text.encode(), None, QOS, True)
+        self._engine.submit(event, WRITER, done)

@@ -1,0 +1,149 @@
+"""Overload: looks at the memory once a second, and sheds in a stated order when it is short (K9).
+
+A level begins at its watermark and ends a little below it, so that it does not flutter. What each
+level means is ``features/overload/shedding.py``'s; here is when. It never waits for memory to be
+short: a look is one read of a file of the kernel's.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rowcast.core.overload_limits import (
+    OVERLOAD_BACK_PERCENT,
+    OVERLOAD_LOOK_SECONDS,
+    OVERLOAD_QUEUE_BYTES,
+    OVERLOAD_QUEUE_EVENTS,
+)
+from rowcast.features.overload.process import Heap, memory_limit, trim_heap
+from rowcast.features.overload.shedding import Shed
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.subscription import Subscription
+
+log = logging.getLogger("rowcast.overload")
+
+Facts = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """How much memory there is, and from which part of it on, in percent, what is shed.
+
+    No bytes: what the machine or the container has. A watermark of 0 sheds nothing.
+    """
+
+    memory_bytes: int = 0
+    messages: int = 0
+    connects: int = 0
+    subscribes: int = 0
+
+    def of(self, shed: Shed) -> int:
+        """Return where a level begins."""
+        return (0, self.messages, self.connects, self.subscribes)[shed]
+
+
+class Queues:
+    """The queues of all subscriptions: as long as they may be, or short."""
+
+    def __init__(self, reader: Reader, all_of_them: Callable[[], Iterable[Subscription]]) -> None:
+        self._reader = reader
+        self._all = all_of_them
+        self._usual = reader.queue_events, reader.queue_bytes
+
+    def shorten(self, *, short: bool) -> None:
+        """Let little wait for each, of those that begin from now on too; or again what usually."""
+        events, size = (OVERLOAD_QUEUE_EVENTS, OVERLOAD_QUEUE_BYTES) if short else self._usual
+        self._reader.queue_events, self._reader.queue_bytes = events, size
+        for subscription in self._all():
+            subscription.hold_at_most(events, size)
+
+
+class Overload:
+    """The level that one server is at. ``told`` hears of each change."""
+
+    def __init__(
+        self,
+        marks: Watermarks,
+        queues: Queues,
+        reader: Reader,
+        told: Callable[[Shed, Facts], None],
+        heap: Heap | None = None,
+        trim: Callable[[], object] = trim_heap,
+    ) -> None:
+        self._marks = marks
+        self._queues = queues
+        self._shedding = reader.shedding
+        self._shedding.never = frozenset(shed for shed in Shed if not marks.of(shed))
+        self._told = told
+        self._heap = heap or Heap()
+        self._reader = reader
+        self._trim = trim
+        self.limit_bytes = marks.memory_bytes or memory_limit()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self.relieve: Callable[[], None] = lambda: None
+        """Cuts what need not be held; called at each look while new connections are refused."""
+        self.raised = 0
+        """How often more was shed than before."""
+
+    def start(self) -> None:
+        """Look, and from now on regularly."""
+        self._timer = self._loop.call_later(OVERLOAD_LOOK_SECONDS, self.start)
+        self.look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def look(self) -> None:
+        """Measure, and shed what is due."""
+        self._heap.measure()
+        before = self._shedding.level
+        level = self._level(before)
+        if level:
+            self._give_back()
+        if level == before:
+            if self._shedding.sheds(Shed.CONNECTS):
+                self.relieve()
+            return
+        was_short, self._shedding.level = self._shedding.sheds(Shed.MESSAGES), level
+        self.raised += level > before
+        short = self._shedding.sheds(Shed.MESSAGES)
+        if short != was_short:
+            self._queues.shorten(short=short)
+        say = log.warning if level > before else log.info
+        used = self._heap.current
+        say("memory: %d of %d bytes; shedding: %s", used, self.limit_bytes, level.name)
+        self._told(level, self.facts())
+
+    def _give_back(self) -> None:
+        """Hold in memory what must be, and give the system back what the allocator keeps.
+
+        Else the level would never fall: freed memory stays with the process.
+        """
+        self._reader.give_back()
+        self._loop.run_in_executor(None, self._trim)
+
+    def _level(self, before: Shed) -> Shed:
+        percent = 100 * self._heap.current / max(1, self.limit_bytes)
+        found = Shed.NOTHING
+        for shed in (Shed.MESSAGES, Shed.CONNECTS, Shed.SUBSCRIBES):
+            mark = self._marks.of(shed)
+            if mark and percent >= mark - (OVERLOAD_BACK_PERCENT if before >= shed else 0):
+                found = shed
+        return found
+
+    def facts(self) -> Facts:
+        """Return the row that tells of it."""
+        shedding = self._shedding
+        return {
+            "level": shedding.level.name.lower(),
+            "memory_bytes": self._heap.current,
+            "limit_bytes": self.limit_bytes,
+            "raised": self.raised,
+            "refused_connects": shedding.refused_connects,
+            "refused_subscribes": shedding.refused_subscribes,
+            "refused_unfinished": shedding.refused_unfinished,
+        }

@@ -1,0 +1,1 @@
+"""Schema proposal: types of undeclared topics, inferred from their traffic."""

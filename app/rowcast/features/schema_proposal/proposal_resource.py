@@ -1,0 +1,65 @@
+"""``$SYS/proposal``: a schema for the topics that nobody declared, made when it is asked for."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rowcast.core.events import Event
+from rowcast.core.limits import LOG_PAGE_EVENTS
+from rowcast.core.metric_limits import PROPOSAL_EVENTS_MAX
+from rowcast.core.queries import Query
+from rowcast.core.topic_tables import Branch
+from rowcast.features.schema_proposal.proposal import propose
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.resource import Resource
+
+PATH: Final = "$SYS/proposal"
+
+
+def proposal_resource(branches: Callable[[], Sequence[Branch]]) -> type[Resource]:
+    """Return the resource class; ``branches`` are those whose messages are in the log."""
+
+    class Proposed(Resource):
+        """Reads the newest messages of each branch, and says what their tables could be."""
+
+        path = PATH
+
+        async def get(self, query: Query | None = None) -> object:  # noqa: ARG002 - there is one
+            """Return the schema and what it was learnt from."""
+            self.engine.rights.check_administer(self.topic, self.caller)
+            self.engine.authorise_read(self.topic, self.caller)
+            events: list[Event] = []
+            for branch in branches():
+                if branch.level is not None and branch.level[:1] != "$":
+                    events += await _newest(self.engine, branch)
+            taken = [*self.engine.registry.shapes]
+            proposal = await asyncio.to_thread(propose, events, taken)
+            return {
+                "schema": proposal.text,
+                "tables": [
+                    {
+                        "name": table.name,
+                        "path": table.path,
+                        "messages": table.messages,
+                        "accepted": table.accepted,
+                        "topics": table.topics,
+                        "rate": round(table.rate, 3),
+                    }
+                    for table in proposal.tables
+                ],
+            }
+
+    return Proposed
+
+
+async def _newest(engine: Engine, branch: Branch) -> list[Event]:
+    """Return the newest events of a branch, a page at a time."""
+    found: list[Event] = []
+    before = engine.committer.stored + 1
+    while len(found) < PROPOSAL_EVENTS_MAX:
+        page = await engine.reader.read_back(before, LOG_PAGE_EVENTS, [branch])
+        found += [event for event in page if branch.has(event.topic)]
+        if len(page) < LOG_PAGE_EVENTS:
+            break
+        before = page[-1].seq
+    return found

@@ -1,0 +1,1 @@
+"""Statistics by topic: the busiest topics, with a bounded number of counters."""

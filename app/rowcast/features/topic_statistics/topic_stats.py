@@ -1,0 +1,120 @@
+"""Statistics of topics: how much is written to the busiest ones, by whom, and who wants it (F28).
+
+Every write that is logged is counted; of messages that go by without being logged one of each read
+of a connection is, with the weight of all in it, so that a busy connection pays next to nothing.
+There is room for TOP_TOPICS_MAX topics (``top.py`` states the bound of the error). Rates are
+averaged over about a minute.
+"""
+
+from collections.abc import Callable, Sequence
+from math import exp
+
+from rowcast.core.events import Event
+from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
+from rowcast.features.topic_statistics.top import Counted, Top
+from rowcast.kernel.rows.system_rows import time_text
+
+Facts = dict[str, object]
+
+
+class TopicFigures(Counted):
+    """What is known of one topic since it has a place."""
+
+    __slots__ = ("before", "bytes", "client", "rate", "seen", "since")
+
+    def __init__(self, name: str, error: int) -> None:
+        super().__init__(name, error)
+        self.bytes = 0
+        self.client = ""
+        self.seen = 0.0
+        self.since = 0.0
+        self.before = error
+        """Its count when its rate was brought up to date."""
+        self.rate = 0.0
+        """Messages in a second."""
+
+
+class TopicStats:
+    """The busiest topics of one server."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        subscribers: Callable[[str], int],
+        size: int = TOP_TOPICS_MAX,
+    ) -> None:
+        self._now = now
+        self._subscribers = subscribers
+        self._top = Top(size, TopicFigures)
+        self._updated = now()
+
+    def written(self, events: Sequence[Event]) -> None:
+        """Count events; written out, because every write that is logged passes here."""
+        places, now = self._top.places, self._now()
+        for event in events:
+            figures = places.get(event.topic)
+            if figures is None:
+                if event.topic[0] != "$":
+                    self.count(event.topic, len(event.payload), event.client)
+                continue
+            self._top.total += 1
+            figures.count += 1
+            figures.bytes += len(event.payload)
+            figures.client = event.client
+            figures.seen = now
+
+    def count(self, topic: str, size: int, client: str, weight: int = 1) -> None:
+        """Count messages at a topic, each of a size."""
+        figures = self._top.add(topic, weight)
+        figures.bytes += size * weight
+        figures.client = client
+        now = figures.seen = self._now()
+        if not figures.since:
+            figures.since = now
+
+    def update(self) -> None:
+        """Bring the rates up to date; called once in a while."""
+        now = self._now()
+        seconds = now - self._updated
+        if seconds <= 0:
+            self._updated = now
+            return
+        self._updated = now
+        kept = exp(-seconds / TOPIC_RATE_SECONDS)
+        for figures in self._top.places.values():
+            if figures.before == figures.error and not figures.rate:  # it is new
+                figures.rate = _rate(figures, now)
+            else:
+                current = (figures.count - figures.before) / seconds
+                figures.rate = current + kept * (figures.rate - current)
+            figures.before = figures.count
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics that have a place."""
+        return list(self._top.places)
+
+    def row(self, topic: str) -> Facts:
+        """Return what is known of a topic; nothing of one without a place."""
+        figures = self._top.places.get(topic)
+        if figures is None:
+            return {}
+        rate, subscribers = figures.rate, self._subscribers(topic)
+        if figures.before == figures.error and not rate:
+            rate = _rate(figures, self._now())
+        messages = figures.count - figures.error
+        return {
+            "messages": messages,
+            "messages_error": figures.error,
+            "bytes": figures.bytes,
+            "rate": round(rate, 3),
+            "bytes_rate": round(rate * figures.bytes / messages, 1) if messages else 0.0,
+            "subscribers": subscribers,
+            "out_rate": round(rate * subscribers, 3),
+            "last_publisher": figures.client or None,
+            "last_seen": time_text(figures.seen),
+        }
+
+
+def _rate(figures: TopicFigures, now: float) -> float:
+    """Return the rate of a topic that has a place since lately."""
+    return (figures.count - figures.error) / max(1.0, now - figures.since)

@@ -1,1 +1,0 @@
-"""What the server counts of itself, and how it tells it under ``$SYS/broker``."""

@@ -1,0 +1,241 @@
+"""A cut: all that a database file holds at one moment, read beside whoever writes to it.
+
+One connection of its own, which cannot write, and one read transaction for all tables: what is
+committed after its begin is not there, so two tables agree with one another. ``seq`` is the last
+number of the log within it. Rows come as SQL has them, in the order of their keys, a few at a time;
+what they mean is for the reader (``sql_rows`` says what a row holds, ``sql_tables`` its columns).
+
+As long as a cut is open, SQLite keeps what it sees: the write-ahead log grows meanwhile.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema, values are bound
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Record
+from rowcast.core.limits import STORE_BUSY_SECONDS
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.store import sql_log
+from rowcast.store.read_transaction_log import CutLog, walk
+from rowcast.store.records import Layout
+from rowcast.store.sql_database import FILE_NAME, file_of, refuse
+from rowcast.store.sql_migrate import FORMAT
+from rowcast.store.sql_rows import Row, TableRows
+from rowcast.store.sql_tables import (
+    EXTRA,
+    FORM,
+    LOG,
+    META,
+    STATES,
+    TABLES,
+    TOPICS,
+    key_name,
+    quoted,
+    sql_name,
+    value_attributes,
+)
+from rowcast.store.sql_topic_tables import level_of
+
+SYSTEM_COLUMNS: Final = (EXTRA, "_seq", "_version", "_client", "_properties")
+"""What follows a declared table's key and attributes."""
+CONTENT_COLUMNS: Final = (FORM, "_payload", "_content_type")
+"""What comes then, of a table whose rows may hold other things than values."""
+MESSAGE_COLUMNS: Final = (
+    "seq", "version", "topic", "payload", "qos", "retain", "client", "content_type", "kind",
+    "properties",
+)  # fmt: skip
+"""What a topic table's rows are of."""
+RETAINED_COLUMNS: Final = (
+    "topic", "payload", "content_type", "qos", "client", "properties", "expires", "seq", "version",
+)  # fmt: skip
+"""What an undeclared topic's record is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutTable:
+    """A declared table within a cut."""
+
+    table: Table
+    records: int
+    """How many it had when it was counted last: to tell of progress."""
+    mixed: bool
+    """Whether some rows may hold content that is not a value of the table."""
+    rest: bool
+    """Whether some rows have more than the declared attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutBranch:
+    """A table of undeclared topics within a cut."""
+
+    table: TopicTable
+    number: int
+    """Of its part of the log."""
+    since: int
+    """Up to where its events may be in the general part."""
+    events: int
+    """How many there are: to tell of progress."""
+
+
+class Cut:
+    """A moment of a database, as long as it is open; made by ``open_cut``."""
+
+    def __init__(self, path: Path, cursor: sqlite3.Cursor) -> None:
+        self.path = path
+        self._cursor = cursor
+        facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
+        if facts.get("format") != FORMAT:
+            raise Error(
+                Code.INVALID,
+                f"{path} was written by another version of the store (format "
+                f"{facts.get('format')}, here {FORMAT}); start this version's server on it once, "
+                "or read it with that version",
+            )
+        self.epoch = str(facts["epoch"])
+        self.seq = sql_log.head(cursor)
+
+    def declared(self, table: Table) -> CutTable:
+        """Return a table as it is here; raises INVALID when it is not as declared."""
+        name = sql_name(table)
+        found = self._ask(f"SELECT records,mixed,shape FROM {TABLES} WHERE name=?", name)
+        if not found:
+            raise Error(Code.INVALID, f"the table {name} is not in {self.path} yet; {_MEND}")
+        records, mixed, text = cast("tuple[int | None, int | None, str]", found[0])
+        shape = json.loads(text)
+        for item in value_attributes(table):
+            if item.name not in shape["declared"]:
+                raise Error(
+                    Code.INVALID,
+                    f"the attribute {name}.{item.name} is not in {self.path} yet; {_MEND}",
+                )
+        if shape["key"][0] != key_name(table):
+            raise Error(
+                Code.INVALID,
+                f"the key of {name} is {shape['key'][0]} in {self.path}, and {key_name(table)} in "
+                f"the schema; {_MEND}",
+            )
+        return CutTable(table, records or 0, bool(mixed), self._rest(table))
+
+    def _rest(self, table: Table) -> bool:
+        """Tell whether rows have more than what is declared; where it is allowed, without look."""
+        if not table.sealed:
+            return True
+        text = f"SELECT 1 FROM {quoted(sql_name(table))} WHERE {quoted(EXTRA)} IS NOT NULL LIMIT 1"
+        return bool(self._ask(text))
+
+    def rows(self, table: Table, names: Sequence[str]) -> Iterator[list[Row]]:
+        """Return a table's rows: its key, and the columns of these names."""
+        columns = ",".join(map(quoted, (key_name(table), *names)))
+        key = quoted(key_name(table))
+        connection = self._cursor.connection
+        return walk(connection, f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
+
+    def records(self, table: Table) -> Iterator[list[Record]]:
+        """Return a table's records, by key."""
+        rows = TableRows(Layout(table))
+        text = f"SELECT {','.join(rows.columns)} FROM {quoted(rows.name)} ORDER BY {rows.key}"
+        for some in walk(self._cursor.connection, text):
+            yield [rows.record(row) for row in some]
+
+    def topic_tables(self) -> list[CutBranch]:
+        """Return the tables of undeclared topics, in the order of their making."""
+        rows = self._ask(
+            f"SELECT id,name,shape,events FROM {TABLES} WHERE name>='/' AND name<'0' ORDER BY id"
+        )
+        found: list[CutBranch] = []
+        for number, entry, text, events in cast("list[tuple[int, str, str, int]]", rows):
+            shape = json.loads(text)
+            table = TopicTable(shape["name"], Branch(level_of(entry)))
+            found.append(CutBranch(table, number, shape["since"], events))
+        return found
+
+    def messages(self, branch: CutBranch) -> Iterator[list[Row]]:
+        """Return a topic table's rows, as MESSAGE_COLUMNS, in the order of the log.
+
+        The first of them may be from before it was made: they are in the general part.
+        """
+        columns = ",".join(MESSAGE_COLUMNS).replace("payload", "CAST(payload AS BLOB) AS payload")
+        select = f"SELECT {columns} FROM {LOG} WHERE table_id"
+        connection = self._cursor.connection
+        own = f"{select}={branch.number}"
+        if not branch.since:
+            return walk(connection, f"{own} ORDER BY seq")
+        level = branch.table.branch.level
+        general = f"{select}=0 AND seq<={branch.since} AND"
+        if level is None:
+            return walk(connection, f"{general} instr(topic,'/')=0 UNION ALL {own} ORDER BY seq")
+        text = f"{general} substr(topic,1,?)=? UNION ALL {own} ORDER BY seq"
+        return walk(connection, text, len(level) + 1, f"{level}/")
+
+    def retained(self, prefix: str = "") -> Iterator[list[Row]]:
+        """Return the records of undeclared topics, as RETAINED_COLUMNS, in topic order.
+
+        ``prefix``: only of those that begin with it; it ends in a slash.
+        """
+        columns = ",".join(RETAINED_COLUMNS)
+        return walk(
+            self._cursor.connection,
+            f"SELECT {columns} FROM {TOPICS} WHERE topic>=? AND topic<? ORDER BY topic",
+            prefix, _after(prefix),
+        )  # fmt: skip
+
+    def log(self, tables: Collection[Table]) -> CutLog:
+        """Return the log as it is here; ``tables`` are all that are declared."""
+        return CutLog(self._cursor.connection, tables)
+
+    def facts(self, prefix: str) -> Iterator[list[tuple[str, str, bytes]]]:
+        """Return the facts of owners that begin with ``prefix``, by owner and name.
+
+        It ends in a slash.
+        """
+        rows = walk(
+            self._cursor.connection,
+            f"SELECT owner,name,value FROM {STATES} WHERE owner>=? AND owner<? ORDER BY owner,name",
+            prefix, _after(prefix),
+        )  # fmt: skip
+        return cast("Iterator[list[tuple[str, str, bytes]]]", rows)
+
+    def _ask(self, text: str, *values: object) -> list[Row]:
+        return self._cursor.execute(text, values).fetchall()
+
+
+def _after(prefix: str) -> str:
+    """Return the least text that is after all that begin so."""
+    return f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}" if prefix else chr(0x10FFFF)
+
+
+_MEND: Final = (
+    "start the server once with this schema, or name the schema that the data is of with --schema"
+)
+
+
+@contextmanager
+def open_cut(url: str | Path) -> Iterator[Cut]:
+    """Open the database at a path or URL, to be read as it is now."""
+    path = file_of(url)
+    if not path.is_file():
+        raise Error(
+            Code.NOT_FOUND,
+            f"there is no data at {path}; name the data directory of a server with --data"
+            f" (its file is {FILE_NAME})",
+        )
+    try:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro", STORE_BUSY_SECONDS, isolation_level=None, uri=True
+        )
+        with closing(connection):
+            connection.execute("PRAGMA query_only=ON")
+            cursor = connection.cursor()
+            cursor.execute("BEGIN")
+            yield Cut(path, cursor)
+    except sqlite3.Error as error:
+        refuse(error, path)
+        raise
