@@ -41,7 +41,7 @@ SETTLE_SECONDS = 0.05
 QUICK_SHARE = 0.1
 """Of single messages: so many were as quick or quicker. The others tell more of the machine."""
 PAYLOAD = json.dumps({"name": "Rex", "weight": 23.5, "note": "0123456789" * 3}).encode()
-SERVE = "from rowcast.cli import main; main()"
+SERVE = "from rowcast.program.cli import main; main()"
 HOOK = Path(__file__).parent / "features" / "hook"
 MEGA = 1_000_000
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from bench.proc import Placement
 from bench.servers import start_mosquitto
 from bench.stats import percentile
-from rowcast.config import Config
 from rowcast.core.callers import SERVER
 from rowcast.core.events import MESSAGE, Event
 from rowcast.features.bridges.bridge import Bridge
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import Remote
-from rowcast.main import Application
+from rowcast.program.config import Config
+from rowcast.program.main import Application
 
 BLOCK_WRITES = 50
 PAYLOAD = b"x" * 64

@@ -32,7 +32,11 @@ def start_server(directory: Path, settings: list[str], place: Placement) -> tupl
     schema = directory / "schema.graphql"
     schema.write_text("type Unused @table @export\n")
     port = free_port()
-    command: list[str | Path] = [sys.executable, "-c", "from rowcast.cli import main; main()"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-c",
+        "from rowcast.program.cli import main; main()",
+    ]
     command += ["serve", "--http-port", "0", "--mqtt-port", str(port), "--schema", schema]
     command += ["--data", directory / "data"]
     command += [f"--set={setting}" for setting in settings]

@@ -13,7 +13,7 @@ from bench.proc import BenchError, Process, free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 START = """try:
-    from rowcast.cli import main
+    from rowcast.program.cli import main
 except ImportError:  # a revision before the package was called rowcast
     from app.cli import main
 main()

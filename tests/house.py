@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcast.cli import COMMANDS
+from rowcast.program.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
@@ -38,12 +38,15 @@ FLOORS = {
 NESTED = {"features", "doors"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
 
-PROGRAM = {"__main__", "main", "config", "cli", "commands", "settings", "wiring"}
-"""The modules and folders of the top floor: one room."""
+PROGRAM = {"__main__", "program"}
+"""The module and the folder of the top floor: one room."""
 
-STARTED_BY_NAME = {"rowcast.cli", "rowcast.__main__", "rowcast.api", "rowcast.store.memory"} | {
-    f"rowcast.commands.{place.module}" for place in COMMANDS.values()
-}
+STARTED_BY_NAME = {
+    "rowcast.program.cli",
+    "rowcast.__main__",
+    "rowcast.api",
+    "rowcast.store.memory",
+} | {f"rowcast.program.commands.{place.module}" for place in COMMANDS.values()}
 """Modules entered from outside: commands, the face that resources import, the tests' store."""
 
 

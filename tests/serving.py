@@ -21,7 +21,7 @@ import httpx
 from starter import Started, Starter
 
 if TYPE_CHECKING:
-    from rowcast.main import Application
+    from rowcast.program.main import Application
 
 PATIENCE_SECONDS = 60.0
 """The one deadline of these tests: far beyond what a busy machine with two cores needs."""
@@ -232,8 +232,8 @@ async def application(
     folder: Path, schema: str = SCHEMA, settings: Mapping[str, object] | None = None
 ) -> AsyncIterator["Application"]:
     """Run the whole program within this loop."""
-    from rowcast.config import load_config
-    from rowcast.main import Application
+    from rowcast.program.config import load_config
+    from rowcast.program.main import Application
 
     file = folder / "schema.graphql"
     file.write_text(schema)

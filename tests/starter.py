@@ -28,7 +28,7 @@ DESCRIPTORS_MAX = 1024
 """More than this process ever has open."""
 EXIT_BYTES = 4
 LATE_IMPORTS = (
-    "rowcast.main",
+    "rowcast.program.main",
     "rowcast.api",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
@@ -162,7 +162,7 @@ def become(request: dict[str, Any], files: Sequence[int]) -> None:
 
 def main() -> None:
     """Import all, then fork; in each fork be the command."""
-    run = importlib.import_module("rowcast.cli").main
+    run = importlib.import_module("rowcast.program.cli").main
     for name in LATE_IMPORTS:
         importlib.import_module(name)
     gc.freeze()  # else the first collection of each fork copies all memory

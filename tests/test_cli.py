@@ -10,9 +10,9 @@ import msgpack
 import pytest
 from typer.testing import CliRunner
 
-import rowcast.cli
-import rowcast.commands.output
-from rowcast.cli import command, main
+import rowcast.program.cli
+import rowcast.program.commands.output
+from rowcast.program.cli import command, main
 from rowcast_client import SyncRowcast
 from securing import Authority, ServerFiles
 
@@ -57,7 +57,7 @@ class Server:
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     server = Server()
-    monkeypatch.setattr("rowcast.commands.server.SyncRowcast", server.client)
+    monkeypatch.setattr("rowcast.program.commands.server.SyncRowcast", server.client)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROWCAST_URL", raising=False)
     return server
@@ -112,7 +112,7 @@ def test_nobody_there_is_told_with_what_to_do(server):
 
 
 def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, monkeypatch):
-    monkeypatch.setattr("rowcast.commands.server.SyncRowcast", server.client)
+    monkeypatch.setattr("rowcast.program.commands.server.SyncRowcast", server.client)
     server.answers = [httpx.Response(200, text="{}"), httpx.ConnectError("refused")]
     who = "ann:pencil"
     url = f"http://{who}@127.0.0.1:9926"
@@ -125,7 +125,7 @@ def test_a_name_and_password_in_the_address_sign_in_and_are_not_told(server, mon
 def test_the_server_is_that_of_the_settings(server, monkeypatch, tmp_path):
     urls = []
     monkeypatch.setattr(
-        "rowcast.commands.server.SyncRowcast",
+        "rowcast.program.commands.server.SyncRowcast",
         lambda url, **_: urls.append(url) or server.client(url),
     )
     server.answers = [b"1", b"1", b"1"]
@@ -365,9 +365,9 @@ def test_a_setting_needs_a_value(server):
 
 @pytest.fixture
 def served(server, monkeypatch):
-    """What ``rowcast.main.serve`` was called with, without starting anything."""
+    """What ``rowcast.program.main.serve`` was called with, without starting anything."""
     served = []
-    monkeypatch.setitem(sys.modules, "rowcast.main", SimpleNamespace(serve=served.append))
+    monkeypatch.setitem(sys.modules, "rowcast.program.main", SimpleNamespace(serve=served.append))
     return served
 
 
@@ -415,7 +415,7 @@ def test_get_ends_the_line_on_a_terminal_only(monkeypatch, terminal, written):
     out = io.TextIOWrapper(io.BytesIO())
     out.isatty = lambda: terminal
     monkeypatch.setattr("sys.stdout", out)
-    rowcast.commands.output.write_body(b"21.5")
+    rowcast.program.commands.output.write_body(b"21.5")
     assert written == out.buffer.getvalue()
 
 

@@ -3,8 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from rowcast.cli import command
 from rowcast.core.errors import Error
+from rowcast.program.cli import command
 
 SERVE = ("serve", "--check-config")
 
@@ -19,7 +19,7 @@ def checked(folder, monkeypatch, config="", arguments=SERVE):
 
 def test_o1_check_config_starts_nothing(tmp_path, monkeypatch):
     """O1: not even the data directory is made."""
-    monkeypatch.setattr("rowcast.main.serve", lambda _config: pytest.fail("it started"))
+    monkeypatch.setattr("rowcast.program.main.serve", lambda _config: pytest.fail("it started"))
     result = checked(tmp_path, monkeypatch)
     assert (0, True) == (result.exit_code, "schema.graphql: Dog" in result.output)
     assert {"rowcast.yaml", "schema.graphql"} == {item.name for item in tmp_path.iterdir()}

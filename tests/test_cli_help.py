@@ -6,11 +6,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import rowcast.cli
+import rowcast.program.cli
 from rowcast import __version__
-from rowcast.cli import command, load_command
+from rowcast.program.cli import command, load_command
 
-COMMANDS = [name for name in rowcast.cli.COMMANDS if not hasattr(load_command(name), "commands")]
+COMMANDS = [
+    name for name in rowcast.program.cli.COMMANDS if not hasattr(load_command(name), "commands")
+]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -28,7 +30,7 @@ def test_the_version_is_told():
 def test_version_and_help_import_no_command(arguments):
     """Importing them all takes a second of CPU, so the command line imports the one that runs."""
     code = (
-        "import sys; from rowcast.cli import command; "
+        "import sys; from rowcast.program.cli import command; "
         "command(sys.argv[1:], standalone_mode=False); "
         "known = ('rowcast.', 'httpx', 'graphql'); "
         "print(*(name for name in sys.modules if name.startswith(known)))"
@@ -36,7 +38,7 @@ def test_version_and_help_import_no_command(arguments):
     result = subprocess.run(
         [sys.executable, "-c", code, arguments], capture_output=True, text=True, check=True
     )
-    assert ["rowcast.cli", "rowcast.core", "rowcast.core.errors"] == sorted(
+    assert ["rowcast.program.cli", "rowcast.core", "rowcast.core.errors"] == sorted(
         result.stdout.split("\n")[-2].split()
     )
 
@@ -45,7 +47,7 @@ def test_help_names_every_command_on_a_line_of_its_own():
     lines = [
         line.split()[0] for line in run("--help").output.split("Commands:")[1].splitlines() if line
     ]
-    assert list(rowcast.cli.COMMANDS) == lines
+    assert list(rowcast.program.cli.COMMANDS) == lines
 
 
 def test_no_flag_shows_a_type():

@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 import rowcast.auth.passwords
-import rowcast.commands.users
+import rowcast.program.commands.users
 from rowcast.auth.users_file import read_users
-from rowcast.cli import command
 from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
+from rowcast.program.cli import command
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ def test_a_person_is_asked_twice(path, monkeypatch):
         return "pencil"
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(rowcast.commands.users.typer, "prompt", prompt)
-    rowcast.commands.users.add("ann")
+    monkeypatch.setattr(rowcast.program.commands.users.typer, "prompt", prompt)
+    rowcast.program.commands.users.add("ann")
     assert [("Password", {"hide_input": True, "confirmation_prompt": True})] == asked
     assert read_users(path).users["ann"].verifier.matches("pencil")
 
@@ -155,7 +155,7 @@ def test_a_user_is_disabled_until_it_is_added_again(path):
     assert "ann: read, write, password, disabled\n" == run("list").output
     assert "changed ann: read, write, password\n" == run("add", "ann", stdin="pencil\n").output
     with pytest.raises(Error, match="has no user eve"):
-        rowcast.commands.users.disable("eve", None, None, path)
+        rowcast.program.commands.users.disable("eve", None, None, path)
 
 
 @pytest.mark.parametrize("option", ["nothing", "=x"])

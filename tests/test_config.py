@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from house import sources
-from rowcast.config import Config, config_keys, load_config
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.reasons import Reason
+from rowcast.program.config import Config, config_keys, load_config
 from rowcast.store.store import Keep
 
 
@@ -264,7 +264,9 @@ def test_every_default_is_a_legal_value(write):
 def test_no_setting_does_nothing():
     """Each is read by the server or by a command, not only accepted."""
     text = "\n".join(
-        source.text for source in sources("app/rowcast") if source.path != "app/rowcast/config.py"
+        source.text
+        for source in sources("app/rowcast")
+        if source.path != "app/rowcast/program/config.py"
     )
     names = {
         "schema": "schema_file",

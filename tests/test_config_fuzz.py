@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowcast.config import Config, config_keys, load_config
 from rowcast.core.errors import Code, Error
+from rowcast.program.config import Config, config_keys, load_config
 
 
 def refusal(folder, text):

@@ -19,11 +19,11 @@ import typer.main
 
 import rowcast
 from house import APP, FLOORS, ROOT, expect_none, relative
-from rowcast.cli import command, load_command
-from rowcast.config import config_keys, load_config
 from rowcast.core import events
 from rowcast.core.errors import Code
 from rowcast.kernel.resource import OVERRIDABLE
+from rowcast.program.cli import command, load_command
+from rowcast.program.config import config_keys, load_config
 from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"

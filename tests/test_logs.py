@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rowcast.core.overload_limits import LOG_SAME_LINES, LOG_SAME_SECONDS, LOG_SAME_SENTENCES_MAX
-from rowcast.wiring.logs import JsonFormatter, Output, Throttle
+from rowcast.program.logs import JsonFormatter, Output, Throttle
 
 
 def line(message, *arguments, at=0.0, level=logging.WARNING):

@@ -6,8 +6,8 @@ import tomllib
 
 from house import ROOT
 from rowcast.auth.anonymous import anonymous_from
-from rowcast.config import load_config
 from rowcast.core.callers import NONE
+from rowcast.program.config import load_config
 
 BRIDGE_ADDRESS = "172.17.0.1"
 """From where a container sees the callers of a port that is published with ``docker run -p``."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowcast.config import load_config
 from rowcast.core.errors import Error
+from rowcast.program.config import load_config
 
 
 def settings(*lines, **environment):

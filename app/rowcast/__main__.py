@@ -1,5 +1,5 @@
 """``python -m rowcast``: the command ``rowcast``, where no script of it is on the path."""
 
-from rowcast.cli import main
+from rowcast.program.cli import main
 
 main()

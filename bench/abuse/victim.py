@@ -56,7 +56,7 @@ def tell(*_):
 
 asyncio.events.Handle._run = timed
 signal.signal(signal.SIGUSR2, tell)
-from rowcast.cli import main
+from rowcast.program.cli import main
 main()
 """
 """The server's own program, which also says, when it is asked, how many tasks there are, and how
@@ -114,7 +114,7 @@ class Victim:
             program = [
                 sys.executable,
                 "-c",
-                "from rowcast.cli import main; main()",
+                "from rowcast.program.cli import main; main()",
                 "user",
                 "add",
                 name,

@@ -7,8 +7,8 @@ import pytest
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Pingreq, Puback, Publish
 from rowcast.net.handshake import Handshakes
+from rowcast.program.figures import _listeners
 from rowcast.schema.read import parse_schema
-from rowcast.wiring.figures import _listeners
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
 
@@ -189,7 +189,7 @@ def test_the_busiest_topics_first(server):
 @pytest.mark.slow
 async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
     """F28: where undeclared topics are only routed, one of each read stands for all in it."""
-    monkeypatch.setattr("rowcast.wiring.measures.random", lambda: 0.5)
+    monkeypatch.setattr("rowcast.program.measures.random", lambda: 0.5)
     async with application(tmp_path, settings={"topics.undeclared": "route"}) as app:
         reader, writer = await asyncio.open_connection("127.0.0.1", app.mqtt_port)
         async with asyncio.timeout(PATIENCE_SECONDS):

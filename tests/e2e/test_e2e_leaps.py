@@ -26,7 +26,7 @@ async def put(running, topic):
 async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeypatch):
     """P6: no version of another year, no time of creation, and nothing has expired."""
     real, leap = time.time, [0]
-    monkeypatch.setattr("rowcast.wiring.clock.time.time", lambda: real() + leap[0])
+    monkeypatch.setattr("rowcast.program.clock.time.time", lambda: real() + leap[0])
     async with application(tmp_path, SCHEMA) as running:
         await put(running, "Lease/1")
         leap[0] = LEAP

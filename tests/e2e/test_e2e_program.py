@@ -7,9 +7,9 @@ import subprocess
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from rowcast.config import load_config
 from rowcast.core.errors import Error
-from rowcast.main import Application
+from rowcast.program.config import load_config
+from rowcast.program.main import Application
 from serving import ROWCAST, SCHEMA, Server, rowcast
 from talking import Events, Mqtt, open_websocket, told, user_properties
 

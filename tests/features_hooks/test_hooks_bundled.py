@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from rowcast.config import load_config
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
@@ -14,7 +13,8 @@ from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import Allowance, RateLimit
 from rowcast.kernel.watch.subscribed_filters import Interest
-from rowcast.settings.hooks import bundled
+from rowcast.program.config import load_config
+from rowcast.program.settings.hooks import bundled
 
 ANN = Caller("ann", ALL, "mqtt", "a\nb", "10.0.0.1")
 BEN = Caller("ben", ALL, "http", "", "10.0.0.2")

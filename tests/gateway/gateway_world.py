@@ -4,12 +4,12 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from rowcast.config import Config
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import Remote
-from rowcast.main import Application
+from rowcast.program.config import Config
+from rowcast.program.main import Application
 
 ANN = Caller("ann", ALL, "http")
 PATIENCE_SECONDS = 20

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.events import DELETE, PATCH, PUT, Event
-from rowcast.settings.gateway import GatewaySettings
+from rowcast.program.settings.gateway import GatewaySettings
 
 pytestmark = NEEDS_MOSQUITTO
 META = ("_operation", "_table", "_count")

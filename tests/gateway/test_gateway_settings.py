@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from rowcast.core.errors import Error
 from rowcast.features.bridges.plan import Mode
-from rowcast.settings.gateway import GatewaySettings, plan_of, plans
+from rowcast.program.settings.gateway import GatewaySettings, plan_of, plans
 
 
 def settings(*brokers):

@@ -3,7 +3,7 @@
 import pytest
 
 from rowcast.auth.anonymous import is_loopback
-from rowcast.wiring.proxies import behind_proxies
+from rowcast.program.proxies import behind_proxies
 
 PROXIES = ("10.0.0.1", "10.1.0.0/16", "127.0.0.1")
 HERE = "127.0.0.1"

@@ -9,7 +9,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.loader import load_resources
+from rowcast.program.resource_loader import load_resources
 
 GOOD = """
 from rowcast import Resource

@@ -18,7 +18,7 @@ from test_docs import blocks, commands, section
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: the walk is NOT tested here")
 
-from rowcast.cli import command  # noqa: E402
+from rowcast.program.cli import command  # noqa: E402
 
 SPARK = ROOT / "docs/spark.md"
 READINGS = 900

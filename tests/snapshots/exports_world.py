@@ -39,7 +39,7 @@ class World:
         self.before = self.after = ""
         self.seq = 100
         self._folder = folder
-        monkeypatch.setattr("rowcast.wiring.exporting.export_command", self.command)
+        monkeypatch.setattr("rowcast.program.exporting.export_command", self.command)
 
     def command(self, _config, order):
         self.orders.append(order)

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from change_world import World
 
-from rowcast.commands.importing import import_table
 from rowcast.core.errors import Code, Error
+from rowcast.program.commands.importing import import_table
 from rowcast.schema import parse_schema
 from rowcast.snapshots.importing import Importer, files_of
 from rowcast.snapshots.manifest import read_manifest

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from rowcast.cli import command
 from rowcast.codecs import JSON, encode
 from rowcast.kernel.compiled_table import Shape
+from rowcast.program.cli import command
 from rowcast.snapshots import compaction
 from rowcast.snapshots.catalogue import Catalogue
 from rowcast.snapshots.changes import export_changes
@@ -151,7 +151,7 @@ def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatc
 
     monkeypatch.setattr(compaction, "joined_schema", fail)
     monkeypatch.setattr(compaction, "PAGES_TOGETHER", 2)
-    monkeypatch.setattr("rowcast.commands.snapshots.os.nice", lambda _by: None)
+    monkeypatch.setattr("rowcast.program.commands.snapshots.os.nice", lambda _by: None)
     told.put("3", 7)
     (told.world.path / "schema.graphql").write_text(told.world.schema)
     words = ["export", "--changes", "--data", str(told.world.path)]

@@ -1,0 +1,192 @@
+"""Back-ups: a directory with all that must survive, and how it becomes a data directory again.
+
+The database, the other files of the data directory (users, keys), the schema, and a manifest with
+the digest of each. It is made under another name and renamed when it is whole, so one that is there
+is whole. A restored log has another name: clients that bring a cursor of the old one, whose numbers
+are used again, are told that it cannot be continued.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from typing import Final
+
+from rowcast import __version__
+from rowcast.core.clock import seconds_of
+from rowcast.core.errors import Code, Error
+from rowcast.features.history.moments import Moment, moment_of
+from rowcast.kernel.compiled_table import Shape
+from rowcast.kernel.rows.system_rows import time_text
+from rowcast.kernel.transcoder import Contents
+from rowcast.program.config import Config
+from rowcast.schema import load_schema
+from rowcast.store.backup import Copied, copy_database, look_at
+from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file
+from rowcast.store.rewind import position_of_time, renew, rewind
+from rowcast.store.sql_database import FILE_NAME, file_of
+
+MANIFEST: Final = "manifest.json"
+SCHEMA: Final = "schema.graphql"
+FILES: Final = "files"
+"""The directory of the other files within a back-up."""
+_UNFINISHED: Final = ".unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came out of a restore."""
+
+    data: Path
+    epoch: str
+    position: int
+    before: Copied
+
+
+def back_up(config: Config, target: Path) -> dict[str, object]:
+    """Write a back-up to a directory that is not there yet; return its manifest.
+
+    The server may run, and goes on writing meanwhile.
+    """
+    target = target.absolute()
+    if target.exists():
+        raise Error(Code.CONFLICT, f"{target} is there already; name a directory that is not")
+    part = target.with_name(target.name + _UNFINISHED)
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(DIRECTORY_MODE, parents=True)
+        (part / FILES).mkdir(DIRECTORY_MODE)
+        source = file_of(config.database_url)
+        copied = copy_database(source, part / FILE_NAME)
+        if config.schema_file.is_file():
+            _copy(config.schema_file, part / SCHEMA)
+        for file in _others(config.data, source):
+            _copy(file, part / FILES / file.name)
+        manifest = _manifest(part, copied)
+        _write(part / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        part.rename(target)
+    except OSError as error:
+        raise Error(Code.BUSY, f"{target} cannot be written: {error.strerror}") from error
+    return manifest
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file's content, to one that only its owner may read."""
+    make_file(target)
+    shutil.copyfile(source, target)
+
+
+def _others(data: Path, database: Path) -> Iterator[Path]:
+    """Give the files beside the database that must survive; what is in directories is derived."""
+    for file in sorted(data.iterdir()) if data.is_dir() else ():
+        if file.is_file() and not file.name.startswith(database.name):
+            yield file
+
+
+def _manifest(place: Path, copied: Copied) -> dict[str, object]:
+    files = [file for file in sorted(place.rglob("*")) if file.is_file()]
+    return {
+        "rowcast": __version__,
+        "made_at": time_text(time.time()),
+        "cursor": f"{copied.epoch}:{copied.head}",
+        "written_at": time_text(seconds_of(copied.last_version)),
+        "log_reaches_back_to": f"{copied.epoch}:{copied.reaches}",
+        "files": {str(file.relative_to(place)): _digest(file) for file in files},
+    }
+
+
+def _digest(file: Path) -> dict[str, object]:
+    with file.open("rb") as stream:
+        return {"bytes": file.stat().st_size, "sha256": file_digest(stream, "sha256").hexdigest()}
+
+
+def _write(file: Path, text: str) -> None:
+    make_file(file)
+    with file.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def verify(place: Path) -> dict[str, object]:
+    """Return a back-up's manifest; raises INVALID unless every file is what it says."""
+    try:
+        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        files = dict(manifest["files"])
+    except OSError as error:
+        raise Error(
+            Code.INVALID,
+            f"{place} is no back-up: its {MANIFEST} cannot be read ({error.strerror}); name the "
+            "directory that `rowcast backup` made",
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise Error(Code.INVALID, f"{place / MANIFEST} is damaged; take another back-up") from error
+    for name, said in files.items():
+        file = place / name
+        if not file.is_file() or _digest(file) != said:
+            raise Error(Code.INVALID, f"{file} is not as it was backed up; take another back-up")
+    return dict(manifest)
+
+
+def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -> Restored:
+    """Make a data directory of a back-up, perhaps as it was at an earlier point of its log.
+
+    Raises INVALID for a damaged back-up, CONFLICT where there is data already, GONE where the log
+    does not reach.
+    """
+    place, data = place.absolute(), data.absolute()
+    verify(place)
+    target = data / FILE_NAME
+    if target.exists():
+        raise Error(
+            Code.CONFLICT,
+            f"{target} is there already; move that directory away, or name another with --data",
+        )
+    part = data / (FILE_NAME + _UNFINISHED)
+    try:
+        make_directory(data)
+        _copy(place / FILE_NAME, part)
+        before = look_at(part)
+        if to:
+            epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
+        else:
+            epoch, position = renew(part), before.head
+        for file in sorted((place / FILES).iterdir()):
+            _copy(file, data / file.name)
+        part.rename(target)
+    except OSError as error:
+        raise Error(Code.BUSY, f"{data} cannot be written: {error.strerror}") from error
+    finally:
+        for left in data.glob(f"{part.name}*"):
+            left.unlink()
+    return Restored(data, epoch, position, before)
+
+
+def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:
+    moment = moment_of(to, "--to", time.time())
+    tables = load_schema(schema).tables
+    contents = Contents({table.name: Shape(table) for table in tables})
+    position = _position(part, moment, before)
+    return rewind(part, tables, position, contents.structured), position
+
+
+def _position(part: Path, moment: Moment, before: Copied) -> int:
+    """Return the position that a cursor or a time is; a time's own events are after it."""
+    if moment.cursor is None:
+        return position_of_time(part, moment.version)
+    if moment.cursor.epoch != before.epoch:
+        raise Error(
+            Code.GONE,
+            f"{moment.cursor} is of another log; this back-up is of {before.epoch}:{before.head}",
+        )
+    if moment.cursor.seq > before.head:
+        raise Error(
+            Code.GONE,
+            f"{moment.cursor} is after this back-up, which ends at {before.epoch}:{before.head}; "
+            "take a later one",
+        )
+    return moment.cursor.seq

@@ -1,0 +1,129 @@
+"""The command ``rowcast``: starts and checks a server, and reads, writes and watches one.
+
+Everything but ``serve``, ``check`` and what works on files goes through the server's public REST
+and SSE, like any other client. What fails is told in one sentence on standard error, with exit
+code 1.
+
+The module of a command is imported when the command runs, because importing all of them takes a
+second of CPU. ``COMMANDS`` therefore holds the one line of each that ``rowcast --help`` shows.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rowcast import __version__
+from rowcast.core.errors import Code, Error
+
+_UMASK: Final = 0o077
+"""What the server and its commands write is for its owner only, whatever they write it with."""
+
+
+class Place(NamedTuple):
+    """Where a command is: a function, or a ``typer.Typer`` with commands of its own."""
+
+    module: str
+    name: str
+    summary: str
+    """Its line in ``rowcast --help``."""
+
+
+COMMANDS: Final = {
+    "serve": Place("serving", "serve", "Start the server; Ctrl-C stops it."),
+    "check": Place("serving", "check", "Check settings and schema without starting anything."),
+    "get": Place("records", "get", "Print a record, a table, or the answer to a query."),
+    "put": Place("records", "put", "Write a record."),
+    "delete": Place("records", "delete", "Remove a record."),
+    "pub": Place("records", "pub", "Send a message to everyone who watches a topic."),
+    "sub": Place("watching", "sub", "Write current records, then every event, for programs."),
+    "tail": Place("watching", "tail", "Print every new event on a line, for people."),
+    "history": Place("looks", "history", "Print what happened at a topic."),
+    "sessions": Place("looks", "sessions", "List the sessions of MQTT clients, or end one."),
+    "dead-letters": Place("looks", "letters", "List, replay and remove what bridges gave up on."),
+    "user": Place("users", "user", "Add, remove and list those who may sign in."),
+    "policy": Place("policy", "policy", "Ask who may do what, and which rule decides."),
+    "import": Place("importing", "import_table", "Write the rows of Parquet files as records."),
+    "export": Place("snapshots", "export", "Write all tables, as of one moment, to Parquet."),
+    "snapshots": Place("snapshots", "snapshots", "List, verify and remove snapshots."),
+    "backup": Place("backups", "backup", "Copy all that must survive, while the server runs."),
+    "restore": Place("backups", "restore", "Make a data directory of a back-up."),
+    "pipeline": Place("pipeline", "pipeline", "Work with Spark on snapshots and the live log."),
+}
+"""Each command, in the order of ``rowcast --help``; its module is one of
+``rowcast.program.commands``."""
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands that are known by name and summary, and imported when they run."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, place in COMMANDS.items():
+            self.add_command(TyperCommand(name, short_help=place.summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is to be run, with its name and arguments."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name and found else found, rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command of ``COMMANDS``."""
+    place = COMMANDS[name]
+    found = getattr(import_module(f"rowcast.program.commands.{place.module}"), place.name)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
+        found.command(name)(function)
+    return typer.main.get_command(found)
+
+
+command = typer.Typer(
+    name="rowcast",
+    cls=LazyGroup,
+    help="The real-time data server: every row is a topic, every topic is a row.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+"""Help is plain text: without the boxes it can be searched, and flags do not show a type."""
+
+
+_SIGN_IN: Final = (
+    "; name and password stand in ROWCAST_URL or --url, before the host: ann:my%20secret@127.0.0.1"
+)
+
+
+def main() -> None:
+    """Run the command; the entry point of the script ``rowcast``."""
+    os.umask(_UMASK)
+    try:
+        command()
+    except Error as error:
+        hint = _SIGN_IN if error.code is Code.UNAUTHENTICATED else ""
+        print(f"rowcast: {error.full}{hint}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@command.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Take options before a command's name."""
+
+
+if __name__ == "__main__":
+    main()

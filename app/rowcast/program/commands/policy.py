@@ -1,0 +1,49 @@
+"""The command ``rowcast policy``: who may do what, as the server decides it."""
+
+from typing import Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from rowcast.core.errors import Code, Error
+from rowcast.features.rights.explain import ACTIONS, PATH, is_filter
+from rowcast.program.commands.server import UrlOption, client_of
+from rowcast_client.calls import topic_path
+
+REFUSED: Final = 3
+"""The exit code when the answer is no."""
+
+policy = typer.Typer(
+    name="policy",
+    help="Ask who may do what, and which rule decides.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@policy.callback()
+def _common() -> None:
+    """Keep ``explain`` a command of its own, although it is the only one."""
+
+
+@policy.command()
+def explain(
+    user: Annotated[str, typer.Argument(help="The user's name.")],
+    action: Annotated[str, typer.Argument(help=f"One of {', '.join(ACTIONS)}.")],
+    topic: Annotated[str, typer.Argument(help="A topic, or a filter.")],
+    url: UrlOption = None,
+) -> None:
+    """Say whether a user may do something, and which rule decides; exit code 3 means no.
+
+    Example: rowcast policy explain ben read Dog/1
+    """
+    with client_of(url) as client:
+        path = topic_path(f"{PATH}/{user}/{action}" + ("" if is_filter(topic) else f"/{topic}"))
+        if is_filter(topic):
+            path += f"?filter={quote(topic, safe='')}"
+        answer = client.request("GET", path).json()
+    if not isinstance(answer, dict):
+        raise Error(Code.INTERNAL, "the server's answer is none; is it a Rowcast of this version?")
+    print(f"{'yes' if answer['allowed'] else 'no'}: {answer['because']}")
+    if not answer["allowed"]:
+        raise typer.Exit(REFUSED)

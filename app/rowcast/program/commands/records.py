@@ -1,0 +1,157 @@
+"""The commands that read and write records: ``rowcast get``, ``put``, ``delete`` and ``pub``."""
+
+import json
+import sys
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from httpx import Response
+
+from rowcast.codecs.registry import CBOR, JSON, MSGPACK, RAW
+from rowcast.core.errors import Code, Error
+from rowcast.program.commands.output import MEDIA_TYPES, Format, write_body
+from rowcast.program.commands.server import UrlOption, client_of
+from rowcast_client.calls import cursor_of, topic_path
+
+SUFFIXES: Final = {
+    ".json": JSON,
+    ".cbor": CBOR,
+    ".msgpack": MSGPACK,
+    ".txt": "text/plain; charset=utf-8",
+}
+"""Content types of files, by the end of their name; all others are bytes."""
+
+ContentTypeOption = Annotated[
+    str | None, typer.Option("--content-type", help="What the value is [default: guessed].")
+]
+PathArgument = Annotated[str, typer.Argument(help="As in a URL: Dog/1, or Dog/?age=gt=3.")]
+
+
+def get(
+    path: PathArgument,
+    fmt: Annotated[
+        Format | None, typer.Option("--format", help="Ask for this format [default: any].")
+    ] = None,
+    url: UrlOption = None,
+) -> None:
+    """Print a record, a table, or the answer to a query.
+
+    Example: rowcast get Dog/1
+    """
+    accept = MEDIA_TYPES[fmt] if fmt else "*/*"
+    with client_of(url) as client:
+        response = client.request("GET", _url_path(path), headers={"Accept": accept})
+    body = response.content
+    if response.headers.get("content-type", "").startswith(JSON) and sys.stdout.isatty():
+        body = json.dumps(response.json(), indent=2, ensure_ascii=False).encode() + b"\n"
+    write_body(body)
+
+
+def put(
+    path: PathArgument,
+    value: Annotated[
+        str, typer.Argument(help="JSON or text; - reads standard input, @FILE a file.")
+    ] = "-",
+    content_type: ContentTypeOption = None,
+    url: UrlOption = None,
+) -> None:
+    """Make a record this value, and print the cursor of the write.
+
+    Example: rowcast put Dog/1 '{"name": "Rex", "breed": "Labrador"}'
+    """
+    body, guess = _value(value)
+    with client_of(url) as client:
+        headers = {"Content-Type": content_type or guess}
+        _tell_cursor(client.request("PUT", _url_path(path), body, headers))
+
+
+def delete(
+    path: Annotated[str, typer.Argument(help="As in a URL: Dog/1.")], url: UrlOption = None
+) -> None:
+    """Remove a record.
+
+    Example: rowcast delete Dog/1
+    """
+    with client_of(url) as client:
+        _tell_cursor(client.request("DELETE", _url_path(path)))
+
+
+def pub(
+    topic: Annotated[str, typer.Argument(help="A topic: chat/lobby.")],
+    value: Annotated[
+        str, typer.Argument(help="JSON or text; - reads standard input, @FILE a file.")
+    ],
+    retain: Annotated[
+        bool, typer.Option("--retain", help="Keep it as the topic's record.")
+    ] = False,
+    qos: Annotated[
+        int | None, typer.Option("--qos", min=0, max=1, help="As in MQTT; says what is logged.")
+    ] = None,
+    content_type: ContentTypeOption = None,
+    url: UrlOption = None,
+) -> None:
+    """Send a message to everyone who watches a topic, and print its cursor.
+
+    The topic's record stays as it is, unless --retain makes it this value.
+
+    Example: rowcast pub chat/lobby '{"from": "ann", "text": "hello"}'
+    """
+    body, guess = _value(value)
+    method, query = ("PUT", "") if retain else ("POST", "?retain=false")
+    if qos is not None:
+        query += f"{'&' if query else '?'}qos={qos}"
+    with client_of(url) as client:
+        headers = {"Content-Type": content_type or guess}
+        _tell_cursor(client.request(method, topic_path(topic) + query, body, headers))
+
+
+def _url_path(text: str) -> str:
+    """Return the path and query that a person wrote, with or without the slash before it.
+
+    A '#' is part of it, as in a topic, and no fragment: that would never reach the server.
+    """
+    return "/" + text.removeprefix("/").replace("#", "%23")
+
+
+def _value(text: str) -> tuple[bytes, str]:
+    """Return the bytes that an argument stands for, and their content type."""
+    if text == "-":
+        body = sys.stdin.buffer.read()
+        return body, _guess(body)
+    if text.startswith("@"):
+        try:
+            body = Path(text[1:]).read_bytes()
+        except OSError as error:
+            raise Error(Code.INVALID, f"{text[1:]} cannot be read: {error.strerror}") from error
+        return body, SUFFIXES.get(Path(text[1:]).suffix.lower(), RAW)
+    body = text.encode("utf-8", "surrogateescape")
+    return body, _guess(body)
+
+
+def _guess(body: bytes) -> str:
+    """JSON if it is, or seems meant to be, so that the server can tell the mistake; else text."""
+    with suppress(ValueError):
+        json.loads(body)
+        return JSON
+    if body.lstrip()[:1] in {b"{", b"[", b'"'}:
+        return JSON
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return RAW
+    return "text/plain; charset=utf-8"
+
+
+def _tell_cursor(response: Response) -> None:
+    """Print the cursor that a write got, if the server tells it: a place to watch from."""
+    if cursor := cursor_of(response):
+        print(cursor)
+    elif response.status_code == HTTPStatus.MULTI_STATUS:
+        refused = [row for row in response.json() if "error" in row]
+        raise Error(
+            Code.UNPROCESSABLE,
+            "\n".join(f"{row['id'] or 'a record'}: {row['error']['detail']}" for row in refused),
+        )

@@ -1,0 +1,112 @@
+"""The commands ``rowcast serve`` and ``rowcast check``: a server, and whether one could start."""
+
+import gc
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowcast.core.errors import Code, Error
+from rowcast.program.commands.options import ConfigOption, DataOption, SetOption, join_settings
+from rowcast.program.config import Config
+
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="File of tables [default: schema.graphql].")
+]
+ResourcesOption = Annotated[
+    Path | None, typer.Option("--resources", help="Custom resources [default: resources].")
+]
+HttpPortOption = Annotated[
+    int | None, typer.Option("--http-port", help="Port of HTTP; 0 takes a free one.")
+]
+MqttPortOption = Annotated[
+    int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
+]
+CheckConfigOption = Annotated[
+    bool, typer.Option("--check-config", help="Only check, as rowcast check does.")
+]
+
+
+def serve(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    resources: ResourcesOption = None,
+    data: DataOption = None,
+    http_port: HttpPortOption = None,
+    mqtt_port: MqttPortOption = None,
+    settings: SetOption = None,
+    check_config: CheckConfigOption = False,
+) -> None:
+    """Start the server; Ctrl-C stops it.
+
+    Example: rowcast serve --http-port 8080 --set mqtt.max_connections=5000
+    """
+    flags = {
+        "schema": schema,
+        "resources": resources,
+        "data": data,
+        "http.port": http_port,
+        "mqtt.network.port": mqtt_port,
+    }
+    chosen = join_settings(config, flags, settings)
+    if check_config:
+        _check(chosen)
+        return
+    gc.disable()  # until it is ready: what is made now stays, and there is nothing to collect
+    from rowcast.program.main import serve as run  # noqa: PLC0415 - other commands need no server
+
+    run(chosen)
+
+
+def check(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    resources: ResourcesOption = None,
+    settings: SetOption = None,
+    run_resources: Annotated[
+        bool, typer.Option("--run-resources", help="Run them too, as a start does.")
+    ] = False,
+) -> None:
+    """Check settings, schema, resources and certificates without starting anything.
+
+    Resources are looked through for mistakes of syntax, and not run: they may be anybody's code.
+
+    Prints what was found, or each problem with its file, line and column, with exit code 1.
+
+    Example: rowcast check --schema schema.graphql
+    """
+    chosen = join_settings(config, {"schema": schema, "resources": resources}, settings)
+    _check(chosen, run_resources=run_resources)
+
+
+def _check(chosen: Config, *, run_resources: bool = False) -> None:
+    """Print what a server would have, or raise INVALID with each problem; nothing is started."""
+    from rowcast.program.doors import certificates_of  # noqa: PLC0415 - not for every command
+    from rowcast.program.resource_loader import check_resources, load_resources  # noqa: PLC0415
+    from rowcast.schema import load_schema  # noqa: PLC0415
+
+    problems = []
+    try:
+        tables = load_schema(chosen.schema_file).tables
+        _tell_found(chosen.schema_file, [table.name for table in tables])
+    except Error as error:
+        problems.append(error.message)
+    try:
+        if run_resources:
+            _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+        elif files := check_resources(chosen.resources):
+            print(f"{chosen.resources}: {', '.join(files)} (not run; see --run-resources)")
+    except Error as error:
+        problems.append(error.message)
+    try:
+        if (certificates := certificates_of(chosen, time.time)) is not None:
+            _tell_found(Path(str(chosen.tls.certificate)), [str(certificates.load())])
+    except Error as error:
+        problems.append(error.message)
+    if problems:
+        raise Error(Code.INVALID, "\n".join(problems))
+
+
+def _tell_found(place: Path, names: list[str]) -> None:
+    print(f"{place}: {', '.join(names) or 'nothing declared'}")

@@ -1,0 +1,149 @@
+"""The commands that print events as they happen: ``rowcast sub`` and ``rowcast tail``."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Final
+
+import typer
+
+from rowcast.codecs.registry import CODECS, JSON
+from rowcast.core.events import CURRENT, DELETE, GAP, RESET
+from rowcast.core.freshness import FRESH, SILENT
+from rowcast.program.commands.output import MEDIA_TYPES, Format, printable, write_body
+from rowcast.program.commands.server import UrlOption, client_of
+from rowcast_client import Event
+from rowcast_client.following import LIVE, WAITING, Place
+
+WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
+"""Kinds of events that bring no value of a record."""
+
+REFUSED: Final = "$AUDIT/refused/#"
+"""Where it is told who was refused what."""
+
+CountOption = Annotated[
+    int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
+]
+
+
+def sub(
+    filters: Annotated[list[str], typer.Argument(help="Topic filters; + and # are wildcards.")],
+    fmt: Annotated[
+        Format, typer.Option("--format", help="How events are written; json is one on a line.")
+    ] = Format.JSON,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write values only, without the event.")
+    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Leave out what is there already.")] = False,
+    count: CountOption = 0,
+    url: UrlOption = None,
+) -> None:
+    """Write every event at some topics, beginning with their current records.
+
+    Example: rowcast sub 'Dog/#' 'chat/+' --new
+    """
+    with client_of(url) as client, suppress(KeyboardInterrupt):
+        written = 0
+        place: Place = {"start": "new"} if new else {}
+        for event in client.subscribe(*filters, **place):
+            if raw and event.kind in WITHOUT_VALUE:
+                continue
+            write_body(_encoded(event.value if raw else event.fields, fmt, raw=raw))
+            written += 1
+            if written == count:
+                return
+
+
+def tail(
+    topics: Annotated[str, typer.Argument(metavar="[FILTER]", help="A topic filter.")] = "#",
+    since: Annotated[
+        str, typer.Option(help="Go on after this cursor [default: only what is new].")
+    ] = "",
+    count: CountOption = 0,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Print who is refused what, and why, instead.")
+    ] = False,
+    url: UrlOption = None,
+) -> None:
+    """Print each event on a line: cursor, kind, topic, value.
+
+    When the connection is lost it connects again and resumes from its cursor, so that no event is
+    lost or printed twice. The state of the connection goes to standard error. Ctrl-C prints the
+    cursor to continue from.
+
+    Only what happens is printed, so --count counts that alone.
+
+    Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
+    """
+    place: Place = {"since": since} if since else {"start": "new"}
+    if refused:
+        if topics != "#":
+            raise typer.BadParameter("--refused is a filter of its own; leave the other one out")
+        topics = REFUSED
+    with client_of(url) as client:
+        connection = Connection(client.url, topics)
+        events = client.subscribe(topics, on_state=connection.tell, **place)
+        connection.position = lambda: events.cursor
+        try:
+            shown = (event for event in events if event.kind != CURRENT)
+            for printed, event in enumerate(shown, 1):
+                line = _refusal(event) if refused else _line(events.cursor, event)
+                print(line, flush=True)
+                if printed == count:
+                    return
+        except KeyboardInterrupt:
+            pass
+    if events.cursor:
+        print(f"continue with: rowcast tail '{topics}' --since {events.cursor}", file=sys.stderr)
+
+
+def _refusal(event: Event) -> str:
+    """Return what ``tail --refused`` prints: when, who, what and why."""
+    told = event.value if isinstance(event.value, dict) else {}
+    who = told.get("client_id") or told.get("user")
+    where = f"{told.get('door')} {told.get('peer', '')}".strip()
+    more = f" (and {told['more']} more)" if told.get("more") else ""
+    text = (
+        f"{told.get('at')}  {who} ({where})  {told.get('action')} {told.get('topic', '')}: "
+        f"{told.get('reason')}{more}"
+    )
+    return printable(text)
+
+
+class Connection:
+    """What ``tail`` says of its connection on standard error."""
+
+    def __init__(self, url: str, topics: str) -> None:
+        self.position: Callable[[], str] = str
+        """Returns the cursor after which it goes on; empty before there is one."""
+        self._url = url
+        self._topics = printable(topics)
+        self._lost = False
+
+    def tell(self, state: str) -> None:
+        """Print a line when it connects, and when the connection is lost."""
+        if state == LIVE:
+            print(self._connected(), file=sys.stderr, flush=True)
+            self._lost = False
+        elif state == WAITING and not self._lost:
+            print(f"connection to {self._url} lost; trying again", file=sys.stderr, flush=True)
+            self._lost = True
+
+    def _connected(self) -> str:
+        if not self._lost:
+            return f"connected to {self._url}, watching {self._topics}; Ctrl-C ends"
+        cursor = self.position()
+        return f"connected again, resuming after {cursor}" if cursor else "connected again"
+
+
+def _line(cursor: str, event: Event) -> str:
+    value = CODECS[JSON].encode(event.fields.get("gap", event.value)).decode()
+    topic = printable(event.topic)
+    return f"{cursor}  {event.kind:<8}  {topic}  {printable(value)}"
+
+
+def _encoded(value: object, fmt: Format, *, raw: bool) -> bytes:
+    if raw and fmt is Format.JSON and isinstance(value, str | bytes):
+        return (value if isinstance(value, bytes) else value.encode()) + b"\n"
+    body = CODECS[MEDIA_TYPES[fmt]].encode(value)
+    return body + b"\n" if fmt is Format.JSON else body

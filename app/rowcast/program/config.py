@@ -1,0 +1,498 @@
+"""What an operator may set: one frozen value, made from a file, the environment and flags.
+
+A setting has one dotted name everywhere: ``mqtt.network.port`` in ``rowcast.yaml``, in
+``--set mqtt.network.port=1884``, and, spelt ``ROWCAST_MQTT__NETWORK__PORT``, in the environment.
+Flags win over the environment, that over the file, that over the defaults below. Whatever is wrong
+is told at once, with its place. Nobody else reads the environment or a configuration file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    MQTT_PACKET_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+)
+from rowcast.core.read_limits import QUERY_SECONDS
+from rowcast.core.suggestions import did_you_mean
+from rowcast.program.settings.events import Events
+from rowcast.program.settings.gateway import GatewaySettings
+from rowcast.program.settings.hooks import HookSettings
+from rowcast.program.settings.memory import Memory
+from rowcast.program.settings.mistakes import mistake
+from rowcast.program.settings.mqtt import MqttLimits
+from rowcast.program.settings.overload import Overload
+from rowcast.program.settings.retainer import RetainerSettings
+from rowcast.program.settings.sections import (
+    Count,
+    Number,
+    Place,
+    PortOrNone,
+    Seconds,
+    Section,
+    host_name,
+    network_name,
+)
+from rowcast.program.settings.security import Security
+from rowcast.program.settings.slow import SlowSection
+from rowcast.program.settings.snapshots import SnapshotSettings
+from rowcast.program.settings.texts import composed, is_writable, read, value_of
+from rowcast.program.settings.tls import MutualTls, Tls
+from rowcast.program.settings.topics import Topics
+
+DEFAULT_FILE: Final = "rowcast.yaml"
+"""Read from the working directory when it is there and no other file was named."""
+PREFIX: Final = "ROWCAST_"
+"""Every variable of the environment that begins so is a setting."""
+MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names"})
+"""Settings that are sections by names of the operator's own."""
+SECRET: Final = frozenset(
+    {
+        "store.url",
+        "retainer.backends.built_in_database.ds.url",
+        "tls.privateKeyPassword",
+        "security.jwt.key",
+        "url",
+    }
+)
+"""Settings whose value may hold a password, so that no message repeats it."""
+
+
+def _origin(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/\s]+", value):
+        raise ValueError("should be an origin such as http://localhost:3000, without a path")
+    return value
+
+
+def _address(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^/\s]+/?", value):
+        raise ValueError(
+            "should be an address such as http://127.0.0.1:9926, without a path and without spaces "
+            "(%20 in a password)"
+        )
+    return value.rstrip("/")
+
+
+class Http(Section):
+    """The door for REST, SSE and WebSocket."""
+
+    host: str = Field(default="127.0.0.1", description="Address that HTTP listens on.")
+    port: PortOrNone = Field(
+        default=9926, description="Port of HTTP; 0 takes a free one, `off` opens none."
+    )
+    secure_port: PortOrNone = Field(
+        default=9927,
+        alias="securePort",
+        description="Port of HTTPS, open when `tls.certificate` is set; `off` opens none.",
+    )
+    cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
+        default=(), description="Origins whose pages may call besides the server's own."
+    )
+    allowed_hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = Field(
+        default=(),
+        description="Names under which callers who do not sign in are served too: `rows.example`, "
+        "`.example` with all below it, `*` any; addresses and names without a dot are anyway.",
+    )
+    trusted_proxies: tuple[Annotated[str, AfterValidator(network_name)], ...] = Field(
+        default=(),
+        description="Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto "
+        "are believed: `10.0.0.1`, `10.1.0.0/16`; nobody else's are.",
+    )
+    max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
+        default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
+    )
+    idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
+        default=86_400,
+        description="How long the answer to a request with an `Idempotency-Key` is kept for when "
+        "it comes again.",
+    )
+
+
+class Network(Section):
+    """Where MQTT listens."""
+
+    host: str = Field(default="127.0.0.1", description="Address that MQTT listens on.")
+    port: PortOrNone = Field(
+        default=1883, description="Port of MQTT over TCP; 0 takes a free one, `off` opens none."
+    )
+    secure_port: PortOrNone = Field(
+        default=8883,
+        alias="securePort",
+        description="Port of MQTT over TLS, open when `tls.certificate` is set; `off` opens none.",
+    )
+
+
+class Mqtt(MqttLimits):
+    """The door for MQTT."""
+
+    network: Network = Network()
+    mtls: MutualTls = Field(default=MutualTls(), alias="mTLS")
+    web_socket: bool = Field(
+        default=True,
+        alias="webSocket",
+        description="Whether MQTT is also spoken on the port of HTTP.",
+    )
+    require_authentication: bool = Field(
+        default=True,
+        alias="requireAuthentication",
+        description="Whether MQTT clients must sign in as soon as there are users.",
+    )
+    max_packet_bytes: Annotated[Number, Field(ge=256, le=268_435_460)] = Field(
+        default=MQTT_PACKET_BYTES_MAX, description="Largest packet taken from a client."
+    )
+    connect_timeout_seconds: Seconds = Field(
+        default=10, description="Time for a new connection to say CONNECT."
+    )
+    receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
+        default=1_024, description="Unacknowledged publishes that a client may have on the way."
+    )
+    accept: Literal["", "application/json", "application/cbor", "application/x-msgpack"] = Field(
+        default="",
+        description="Format for clients that do not ask for one; empty is JSON for tables, and "
+        "other topics as they came.",
+    )
+    max_session_expiry_seconds: Count = Field(
+        default=0,
+        description="Longest that a session outlives its connection; 0 is as long as it asks.",
+    )
+    sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=10,
+        description="Seconds between two rounds of the system's own figures under `$SYS/broker`; "
+        "0 writes none of these topics.",
+    )
+
+
+class Log(Section):
+    """How much of the log is kept; a table's own declaration may ask for longer."""
+
+    keep_seconds: Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
+    keep_events: Count = Field(
+        default=0, description="Events to keep of each table; 0 means any number."
+    )
+    keep_bytes: Count = Field(
+        default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
+    )
+    sweep_seconds: Seconds = Field(
+        default=60,
+        description="Time between two looks for what of the log is over; records that expire are "
+        "deleted when their time is over, whatever is set here.",
+    )
+
+
+class Subscriptions(Section):
+    """What waits in memory for one slow reader; logged events beyond it are read from the log."""
+
+    queue_events: Count = Field(
+        default=0, description="Events that wait for one subscriber; 0 means the usual 8,192."
+    )
+    queue_bytes: Count = Field(
+        default=0, description="Payload bytes that wait for one subscriber; 0 means 8 MiB."
+    )
+
+
+class Sse(Section):
+    """Server-Sent Events."""
+
+    heartbeat_seconds: Seconds = Field(
+        default=15, description="Silence after which a comment shows that the stream lives."
+    )
+    retry_ms: Annotated[Number, Field(ge=1)] = Field(
+        default=2_000,
+        description="Wait before a browser reconnects; up to four times as much is added.",
+    )
+
+
+class WebSocket(Section):
+    """WebSocket."""
+
+    heartbeat_seconds: Seconds = Field(default=20, description="Time between two pings.")
+
+
+class Store(Section):
+    """Where records and the log are kept."""
+
+    url: str = Field(
+        default="",
+        description="Address of the database; empty for a SQLite file in the data directory.",
+    )
+    query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=QUERY_SECONDS,
+        description="Seconds that one query, or one page of a stream of rows, may take before it "
+        "is refused as `busy`; 0 is any time.",
+    )
+
+
+class Logging(Section):
+    """What the server tells its operator."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity that is written."
+    )
+    format: Literal["text", "json"] = Field(default="text", description="Form of a line.")
+
+
+class Config(Section):
+    """Every setting, checked; made by ``load_config``, or directly in tests."""
+
+    http: Http = Http()
+    mqtt: Mqtt = Mqtt()
+    tls: Tls = Tls()
+    topics: Topics = Topics()
+    retainer: RetainerSettings = RetainerSettings()
+    log: Log = Log()
+    events: Events = Events()
+    overload: Overload = Overload()
+    memory: Memory = Memory()
+    subscriptions: Subscriptions = Subscriptions()
+    slow_subscriptions: SlowSection = SlowSection()
+    sse: Sse = Sse()
+    websocket: WebSocket = WebSocket()
+    security: Security = Security()
+    hooks: HookSettings = HookSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
+    store: Store = Store()
+    logging: Logging = Logging()
+    schema_file: Place = Field(
+        default=Path("schema.graphql"), alias="schema", description="File that declares the tables."
+    )
+    resources: Place = Field(
+        default=Path("resources"), description="Directory of custom resources; it may be absent."
+    )
+    data: Place = Field(default=Path("data"), description="Directory of all that must survive.")
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        default="",
+        description="Server that the other commands talk to; empty for `http.host` and port.",
+    )
+
+    @property
+    def users_file(self) -> Path:
+        """Where users are kept."""
+        given = self.security.users
+        return Path(given).expanduser() if given else self.data / "users.json"
+
+    @property
+    def database_url(self) -> str:
+        """Address of the database that records and the log are in."""
+        passed = self.retainer.backends.built_in_database.ds.url
+        file = (self.data / "rowcast.db").resolve()
+        return self.store.url or passed or f"sqlite:///{file}"
+
+    @property
+    def server_url(self) -> str:
+        """Where a client on this machine finds the server that these settings start."""
+        if self.url:
+            return self.url
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+        host = reachable.get(self.http.host, self.http.host)
+        secure = self.http.port is None
+        scheme, port = ("https", self.http.secure_port) if secure else ("http", self.http.port)
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting as documented: what it is for, what it is by default, its variable."""
+
+    description: str
+    default: object
+    environment: str
+
+
+def config_keys() -> dict[str, Key]:
+    """Return every setting by its dotted name, in the order of the sections above."""
+    return {
+        name: Key(field.description or "", field.default, _variable(name))
+        for name, field in _fields(Config)
+    }
+
+
+def _fields(model: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        key = prefix + (field.alias or name)
+        if isinstance(field.default, Section):
+            yield from _fields(type(field.default), f"{key}.")
+        else:
+            yield key, field
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", "__").upper()
+
+
+def _short_names(known: Iterable[str]) -> dict[str, str]:
+    """Return the names that stand for another: a section's own, for whether it is enabled."""
+    return {key.removesuffix(".enabled"): key for key in known if key.endswith(".enabled")}
+
+
+OTHER_NAMES: Final = {
+    "mqtt.network.mtls": "mqtt.mTLS",
+    "mqtt.undeclared": "topics.undeclared",
+    "topics.max_topic_tables": "topics.max_tables",
+}
+"""Sections and settings that other files, such as Harper's, spell otherwise."""
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value for a setting, and where it was given."""
+
+    key: str
+    value: object
+    where: str
+
+
+def load_config(
+    file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the settings of a file, the environment and the command line, the last strongest.
+
+    ``file`` None means DEFAULT_FILE if it is there; ``env`` None means the process's own.
+    ``overrides`` are by dotted name. Raises INVALID with one line for each thing that is wrong.
+    """
+    known = dict(_fields(Config))
+    given = [
+        *_read_file(file),
+        *_read_environment(os.environ if env is None else env, known),
+        *(_Given(key, value, "command line") for key, value in (overrides or {}).items()),
+    ]
+    given = [_renamed(item, _short_names(known)) for item in given]
+    problems = [problem for item in given if (problem := _misnamed(item, known))]
+    winners = {item.key: item for item in given if item.key in known}
+    try:
+        config = Config.model_validate(_nested(winners.values(), known))
+    except ValidationError as error:
+        problems += [_misvalued(details, winners) for details in error.errors()]
+    if problems:
+        raise Error(Code.INVALID, "\n".join(problems))
+    return config
+
+
+def _read_file(file: Path | None) -> Iterator[_Given]:
+    path = file or Path(DEFAULT_FILE)
+    if file is None and not path.exists():
+        return
+    try:
+        root = composed(path.read_text(encoding="utf-8"))
+        if isinstance(root, yaml.MappingNode):
+            yield from _walk(root, "", str(path))
+        elif root is not None:
+            raise Error(Code.INVALID, f"{path}: should hold settings, such as 'http: {{port: 80}}'")
+    except OSError as error:
+        raise Error(Code.INVALID, f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Error(Code.INVALID, f"{path}: is not YAML: {error}") from error
+    except ValueError as error:
+        raise Error(Code.INVALID, f"{path}: {error}") from error
+
+
+_DEPTH_MAX: Final = 4
+"""Deeper than any setting; an alias that contains itself goes no further."""
+
+
+def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
+    """Give each leaf of a YAML mapping with its dotted name and line."""
+    for key_node, value_node in node.value:
+        key = f"{prefix}{key_node.value if isinstance(key_node, yaml.ScalarNode) else '?'}"
+        where = f"{path}, line {key_node.start_mark.line + 1}"
+        section = isinstance(value_node, yaml.MappingNode) and key not in MAPS
+        if section and key.count(".") < _DEPTH_MAX:
+            yield from _walk(value_node, f"{key}.", path)
+        else:
+            yield _Given(key, value_of(value_node), where)
+
+
+def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
+    names = {_variable(key): key for key in (*known, *_short_names(known))}
+    for name in sorted(env):
+        if name.startswith(PREFIX):
+            key = names.get(name, name.removeprefix(PREFIX).lower().replace("__", "."))
+            yield _Given(key, env[name], f"environment variable {name}")
+
+
+def _renamed(given: _Given, short: Mapping[str, str]) -> _Given:
+    """Return a value under its setting's own name."""
+    key = given.key
+    for other, name in OTHER_NAMES.items():
+        if key == other or key.startswith(f"{other}."):
+            key = name + key.removeprefix(other)
+    if given.value is not None:  # nothing said is a section without settings
+        key = short.get(key, key)
+    return replace(given, key=key)
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
+    """Say what is wrong with the name, or what no value may hold; empty when nothing is."""
+    if not is_writable(given.value):
+        return f"{given.where}: {given.key} holds NUL or half of a character; write it anew"
+    if given.key in known:
+        return ""
+    inside = [key for key in known if key.startswith(f"{given.key}.")]
+    if inside and given.value is None:  # a section without any settings
+        return ""
+    if inside:
+        return f"{given.where}: {given.key} is a section; it has {', '.join(inside)}"
+    return f"{given.where}: {given.key} is not a setting{did_you_mean(given.key, known)}"
+
+
+def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for item in given:
+        *sections, last = item.key.split(".")
+        branch = tree
+        for section in sections:
+            inner = branch.setdefault(section, {})
+            assert isinstance(inner, dict)  # noqa: S101 - a known name is never a section's too
+            branch = inner
+        listed = known[item.key].default == () or item.key in MAPS
+        branch[last] = _split(item.value) if listed else item.value
+    return tree
+
+
+def _split(value: object) -> object:
+    """Read a list or a map: in the environment or a flag a list may be written with commas.
+
+    Else they are written as in the file.
+    """
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        return _items(value)
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _items(text: str) -> object:
+    """Read sections in YAML, or JSON, which is YAML."""
+    try:
+        return read(text)
+    except ValueError:
+        return text
+
+
+def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
+    """Say what is wrong with a value, and where it was given."""
+    dotted = ".".join(str(part) for part in details["loc"])
+    key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
+    name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections
+    return f"{winners[key].where}: {name} {mistake(details, Config, secret=key in SECRET)}"

@@ -1,0 +1,462 @@
+"""Wiring: builds everything from a Config, starts it, stops it; alone in knowing all rooms.
+
+Starting is bottom up (store, engine, doors), stopping top down: listeners first, then connections,
+then what is still on its way to the disk, then the disk.
+"""
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar, cast
+
+from rowcast import __version__
+from rowcast.bus.bus import Bus
+from rowcast.core.clock import HybridClock, WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    COLLECTOR_MIDDLE_ROUNDS,
+    COLLECTOR_YOUNG_OBJECTS,
+    COLLECTOR_YOUNG_ROUNDS,
+)
+from rowcast.core.read_limits import READER_THREADS
+from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.edge import Edge, HttpSettings
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
+from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
+from rowcast.doors.mqtt.sessions.session_loading import OWNER
+from rowcast.doors.mqtt.sessions.wills import WILLS
+from rowcast.doors.mqtt.settings import BrokerSettings
+from rowcast.features.audit.audit import KEPT as AUDIT_KEPT
+from rowcast.features.audit.audit import TABLE as AUDIT_TABLE
+from rowcast.features.audit.refusals import KEPT as REFUSALS_KEPT
+from rowcast.features.audit.refusals import TABLE as REFUSALS_TABLE
+from rowcast.features.bridges.gateway import Gateway
+from rowcast.features.bridges.state import OWNER as GATEWAY
+from rowcast.features.client_events.client_events import TABLE as EVENTS_TABLE
+from rowcast.features.client_events.client_events import ClientEvents
+from rowcast.features.deadlines.deadlines import Deadlines
+from rowcast.features.delayed.delayed import OWNER as DELAYED
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
+from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
+from rowcast.features.metrics.metrics import Metrics
+from rowcast.features.metrics.sys_tree import KEPT, SysTree
+from rowcast.features.metrics.sys_tree import TABLE as SYS_TABLE
+from rowcast.features.results.results import Results
+from rowcast.features.results.rows import PATH as RESULTS
+from rowcast.features.results.rows import result_rows
+from rowcast.features.retained.expiries import EndOfRecords, Expiries
+from rowcast.features.retained.retained_rows import PATH as RETAINED
+from rowcast.features.retained.retained_rows import retained_rows
+from rowcast.features.retained.retainer import Retained, clear_regularly
+from rowcast.features.retained.retaining import Retaining
+from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.rights.rule_rows import OWNER as RULES
+from rowcast.features.schedules.schedules import OWNER as SCHEDULE
+from rowcast.features.schedules.schedules import Schedules
+from rowcast.features.schema_proposal.proposal_resource import PATH as PROPOSAL
+from rowcast.features.schema_proposal.proposal_resource import proposal_resource
+from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
+from rowcast.features.topic_statistics.topic_stats import TopicStats
+from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
+from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
+from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.backlog import Overflow
+from rowcast.program.clock import guarded_clock
+from rowcast.program.config import Config
+from rowcast.program.doors import Doors
+from rowcast.program.exporting import exports_of
+from rowcast.program.figures import add_figures
+from rowcast.program.identity import Identity
+from rowcast.program.logs import configure_logging
+from rowcast.program.measures import (
+    count_writes,
+    list_slow,
+    sample_messages,
+    show_tables,
+    watch_broker,
+    watch_store,
+)
+from rowcast.program.operations import end, make_ready, watch_memory
+from rowcast.program.policies import set_policy
+from rowcast.program.resource_loader import load_resources
+from rowcast.program.settings.gateway import plan_of, plans
+from rowcast.program.settings.hooks import bundled
+from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
+from rowcast.schema import load_schema
+from rowcast.store.private import make_directory
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
+
+log = logging.getLogger("rowcast")
+
+T = TypeVar("T")
+
+OWN_TABLES = (SYS_TABLE, EVENTS_TABLE, AUDIT_TABLE, REFUSALS_TABLE)
+"""Parts of the log for what the server tells of itself; made at the start, never dropped."""
+
+
+class Application:
+    """A whole server: ``start`` it and ``stop`` it once; ports are free ones when 0 was asked for.
+
+    Making it reads the schema and the resources, and raises INVALID for what is wrong in them.
+    """
+
+    def __init__(self, config: Config, now: WallClock | None = None) -> None:
+        self.config = config
+        self._now = now = now or guarded_clock()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
+        self._closing = contextlib.AsyncExitStack()
+        self.doors = Doors(config, now, self._closing)
+        self.schema = load_schema(config.schema_file)
+        self.metrics = Metrics(now)
+        undeclared = config.topics.undeclared
+        self.registry = Registry(
+            self.schema.tables, undeclared=undeclared != "reject", logged=undeclared == "table"
+        )
+        self.hooks = Hooks()
+        for hook in bundled(config.hooks):
+            self.hooks.add(hook)
+        for path, resource in load_resources(config.resources, self.hooks):
+            self.registry.add(path, resource)
+        _make_directory(config.data)
+        self.identity = Identity(config, now)
+        self.store = SqlStore(config.database_url)
+
+    @property
+    def http_port(self) -> int | None:
+        """Where it speaks HTTP."""
+        return self.doors.http_port
+
+    @property
+    def mqtt_port(self) -> int | None:
+        """Where it speaks MQTT."""
+        return self.doors.mqtt_port
+
+    async def start(self) -> None:
+        """Open the store and every door; returns when all of them answer.
+
+        Raises Error when a file or a port cannot be had; nothing is left open then.
+        """
+        self._closing.callback(self._readers.shutdown)
+        self._closing.callback(self._writer.shutdown)
+        try:
+            await self._on_writer(self.store.open, self.schema.tables)
+            self._closing.push_async_callback(self._on_writer, self.store.close)
+            self._closing.push_async_callback(self.hooks.stop)
+            await self.hooks.start()
+            self._build()
+            bus = self.engine.bus
+            stats = TopicStats(self._now, lambda topic: len(bus.match(topic)))
+            count_writes(self.engine, self.metrics, stats)
+            show_tables(self.engine, self.topic_tables)
+            if self.config.topics.undeclared == "route":
+                sample_messages(self.broker, stats)
+            self.metrics.retained = await self._on_writer(self._count_records)
+            await self._restore()
+            self._end_in_time()
+            deadlines = Deadlines(self.engine, self.schema.tables, self._now)
+            self._closing.callback(deadlines.stop)
+            self._run(deadlines.start())
+            self._report_metrics()
+            self.exports = exports_of(self.config, self.engine, self._now)
+            self._closing.push_async_callback(self.exports.stop)
+            await self.exports.start()
+            events = await self._tell_of_clients()
+            await self.doors.prepare(self._readers)
+            edge = self._watched_over(self._make_edge(), events)
+            await self.doors.open_http(edge)
+            self._closing.push_async_callback(self.broker.stop)
+            await self.doors.open_mqtt(self.broker)
+            self.gateway = Gateway(self.engine, plans(self.config.gateway), plan_of, self._now)
+            self._closing.push_async_callback(self.gateway.stop)
+            self.gateway.start(await self._on_writer(self.store.states, GATEWAY))
+            schedules = Schedules(self.engine, self.hooks.schedules, self._now)
+            schedules.restore(await self._on_writer(self.store.states, SCHEDULE))
+            self._run(schedules.run())
+            self.overload.start()
+            self._closing.callback(self.doors.close)  # before anything else ends
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Close every door, finish what is on its way, close the store."""
+        await self._closing.aclose()
+
+    async def _on_writer(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
+
+    async def _restore(self) -> None:
+        """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
+        facts = await self._on_writer(self.store.states, TOPIC_TABLES)
+        await self._on_writer(self._define_metrics)
+        stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
+        self.topic_tables.restore(stored, facts)
+        remembered = await self._on_writer(self.store.states, RULES)
+        await set_policy(self.engine, self.identity.person, remembered)
+        self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
+        wills = await self._on_writer(self.store.states, WILLS)
+        self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
+        self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
+        self.engine.producers.keys.restore(await self._on_writer(self.store.states, KEYS))
+        self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
+
+    def _build(self) -> None:
+        """Build the engine and what works on it."""
+        store, tables = self.store, self.schema.tables
+        bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
+        clock = HybridClock(self._now, store.last_version())
+        committer = Committer(store, bus, cache, clock, self._writer, self.config.memory.bounds)
+        waiting = self.config.subscriptions
+        reader = Reader(
+            store,
+            cache,
+            self._readers,
+            tables,
+            lambda: committer.announced,
+            waiting.queue_events,
+            waiting.queue_bytes,
+        )
+        reader.queue.query_seconds = self.config.store.query_timeout
+        kept = self.config.log
+        keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
+        topics = self.config.topics.settings(keep)
+        metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
+        events = (EVENTS_TABLE.branch, self.config.events.keep)
+        settings = RetentionSettings(
+            keep,
+            kept.sweep_seconds,
+            (
+                metrics,
+                events,
+                (AUDIT_TABLE.branch, AUDIT_KEPT),
+                (REFUSALS_TABLE.branch, REFUSALS_KEPT),
+            ),
+        )
+        self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
+        self.registry.add(TABLES, topic_table_rows(self.topic_tables))
+        self.engine = Engine(
+            self.registry,
+            bus,
+            committer,
+            reader,
+            self._now,
+            self.config.http.max_body_bytes,
+            self.hooks,
+            self.topic_tables,
+        )
+        self._closing.callback(reader.queue.stop)
+        self._closing.push_async_callback(self.engine.stop)
+        self.identity.begin(self.engine)
+        self._run(self.identity.look())
+        list_slow(self.engine, self.config.slow_subscriptions.settings)
+        self._retain()
+        results = Results(
+            self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
+        )
+        self.registry.add(RESULTS, result_rows(results))
+        self.broker = self._make_broker()
+        self.retention = Retention(self.engine, tables, settings, self._now)
+        self._run(self.retention.run())
+
+    def _define_metrics(self) -> None:
+        """Give the server's own their tables; without, their past is among other topics'."""
+        try:
+            self.store.define(*OWN_TABLES)
+        except Error as error:
+            log.warning("the past of $SYS has no table until the next start: %s", error.message)
+
+    def _count_records(self) -> int:
+        return sum(map(self.store.count, (*self.schema.tables, None)))
+
+    def _report_metrics(self) -> None:
+        """Tell under ``$SYS/broker`` what is counted."""
+        watch_broker(self.broker, self.metrics)
+        watch_store(self.store, self.schema.tables, self.metrics)
+        add_figures(self.engine, self.broker, self.doors, self.schema)
+        branches = proposal_resource(lambda: [item.table.branch for item in self.topic_tables])
+        self.registry.add(PROPOSAL, branches)
+        interval_seconds = self.config.mqtt.sys_interval
+        self.sys_tree = SysTree(self.engine, self.metrics, interval_seconds)
+        if interval_seconds:
+            self.sys_tree.start()
+            self._closing.callback(self.sys_tree.stop)
+
+    async def _tell_of_clients(self) -> ClientEvents | None:
+        """Tell under ``$SYS/events`` what happens to clients."""
+        if not self.config.events.enabled:
+            return None
+        events = ClientEvents(self.engine, self._now)
+        await events.start(version=__version__)
+        self._closing.callback(events.stop)
+        return events
+
+    def _watched_over(self, edge: Edge, events: ClientEvents | None) -> Edge:
+        """Look after memory, and let whoever asks know whether the server is ready."""
+        make_ready(edge.settings.readiness, self.engine, self.doors)
+        marks = self.config.overload.watermarks
+        self.overload = watch_memory(marks, self.engine, self.broker, edge, events)
+        self._closing.callback(self.overload.stop)
+        return edge
+
+    def _retain(self) -> None:
+        """Set the rules for retained messages."""
+        settings, engine = self.config.retainer, self.engine
+        rules = settings.rules
+        engine.admission.retaining = Retaining(rules, self._now, self.store)
+        engine.reader.retains = rules.enabled
+        self.registry.add(RETAINED, retained_rows(self._now))
+        engine.reader.scan_records = settings.batch_read_number
+        engine.reader.delivery_rate = settings.delivery_rate
+        if settings.msg_clear_interval:
+            retained = Retained(engine, self._now)
+            self._run(clear_regularly(retained, settings.msg_clear_interval))
+
+    def _end_in_time(self) -> None:
+        """End what has a time at which it is over, at that time."""
+        keys = self.engine.producers.keys
+        keys.keep_seconds = self.config.http.idempotency_seconds
+        expiries = Expiries([EndOfRecords(self.engine, self._now), keys], self._now)
+        self.engine.committer.ends = keys.ends = expiries.note
+        self._closing.push_async_callback(expiries.stop)
+        expiries.start()
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        """Run background work until the server stops."""
+        task = asyncio.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+        self._closing.push_async_callback(end)
+
+    def _make_broker(self) -> Broker:
+        mqtt = self.config.mqtt
+        settings = BrokerSettings(
+            packet_bytes_max=mqtt.max_packet_bytes,
+            connect_timeout_seconds=mqtt.connect_timeout_seconds,
+            receive_maximum=mqtt.receive_maximum,
+            inflight_max=mqtt.max_inflight,
+            subscriptions_max=mqtt.max_subscriptions,
+            keep_alive_seconds_max=mqtt.max_keep_alive_seconds,
+            tcp_keep_alive_seconds=mqtt.tcp_keep_alive_seconds,
+            session_expiry_seconds_max=mqtt.max_session_expiry_seconds,
+            session_queue_max=mqtt.max_session_queue,
+            session_queue_policy=Overflow(mqtt.session_queue_policy),
+            authenticator=self.identity.authenticator,
+            guard=mqtt.guard,
+            rates=mqtt.rate.settings,
+            rewriting=rewriting(mqtt.rewrite),
+            auto_subscriptions=auto_subscriptions(mqtt.auto_subscribe),
+            media_type=media_type_wanted(mqtt.accept),
+            server_reference=mqtt.server_reference,
+            clears_silently=self.config.retainer.stop_publish_clear_msg,
+        )
+        return Broker(self.engine, settings, self._now, self.metrics)
+
+    def _make_edge(self) -> Edge:
+        config = self.config
+        settings = HttpSettings(
+            title="Rowcast",
+            version=__version__,
+            sse_heartbeat_seconds=config.sse.heartbeat_seconds,
+            sse_retry_ms=config.sse.retry_ms,
+            websocket_heartbeat_seconds=config.websocket.heartbeat_seconds,
+            cors_origins=config.http.cors,
+            allowed_hosts=(*config.http.allowed_hosts, config.http.host),
+            body_bytes_max=config.http.max_body_bytes,
+            anonymous=self.identity.authenticator.anonymous,
+            authenticator=self.identity.authenticator,
+            token_seconds=config.security.token_seconds,
+            revoke=self.identity.directory.revoke,
+            ports=lambda: self.doors.ports,
+        )
+        mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
+        fixed = make_fixed(self.engine, settings)
+        return Edge(self.engine, settings, fixed, mqtt, self.sys_tree.exposition)
+
+
+def serve(config: Config) -> None:
+    """Run a server until SIGINT or SIGTERM. Raises Error when it cannot start."""
+    configure_logging(config.logging.level, config.logging.format)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return uvloop's loop where it is installed (the extra ``speed``), else asyncio's own."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return asyncio.new_event_loop
+    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
+
+
+def _make_directory(place: Path) -> None:
+    try:
+        make_directory(place)
+    except OSError as error:
+        what = f"the data directory {place} cannot be made: {error.strerror}"
+        raise Error(Code.BUSY, f"{what}; name another with --data") from error
+
+
+async def _serve(config: Config) -> None:
+    application = Application(config)
+    await application.start()
+    _calm_the_collector()
+    stopping, again = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        (again if stopping.is_set() else stopping).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    if application.doors.certificates is not None:
+        loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
+    print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
+    await stopping.wait()
+    log.info("stopping")
+    await end(application.stop(), again)
+
+
+def _calm_the_collector() -> None:
+    """Keep Python's collector from holding the loop: it would look at every record in memory.
+
+    What is there now is there for good. What comes and goes with a page is gone before it looks.
+    """
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
+
+
+def _where_to_look(application: Application) -> str:
+    """Return what the person who started it wants to know."""
+    entries = [entry for entry in application.registry.entries if entry.view is None]
+    paths = [entry.path or "/" for entry in entries if entry.path[:1] != "$"]
+    return "\n".join(
+        (
+            f"Rowcast {__version__} is ready.",
+            *application.doors.lines(),
+            *application.identity.lines(),
+            f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",
+            f"  data                   {application.config.data.resolve()}",
+        )
+    )

@@ -1,0 +1,106 @@
+"""Operations: how the parts that watch over a server are wired: readiness, overload, its end.
+
+Each knows its own business and none of them knows of the others.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Final
+
+from rowcast.core.overload_limits import STOP_SECONDS_MAX
+from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
+from rowcast.doors.http.edge import Edge
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
+from rowcast.features.client_events.client_events import ClientEvents
+from rowcast.features.metrics.figure_rows import listed_rows
+from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
+from rowcast.features.overload.shedding import Shed
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.watch.subscription import Subscription
+from rowcast.program.doors import Doors
+
+log = logging.getLogger("rowcast")
+
+OVERLOAD: Final = "$SYS/overload"
+EXIT_CUT: Final = 1
+"""The exit code of a server that did not come to its end in time."""
+
+
+def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
+    """Let readiness look at the disk and what waits for it, at reads, memory and the ports."""
+    committer, shedding = engine.committer, engine.reader.shedding
+
+    def backlog() -> str:
+        return f"{committer.backlog} writes wait for the disk" if committer.crowded else ""
+
+    def memory() -> str:
+        level = shedding.level
+        return f"short of memory: {level.name.lower()} are refused" if level else ""
+
+    def ports() -> str:
+        missing = [name for name in doors.wanted if name not in doors.open]
+        if doors.closed:
+            return "the server is stopping"
+        return f"not open yet: {', '.join(missing)}" if missing else ""
+
+    readiness.checks["store"] = StoreProbe(committer, engine.now)
+    readiness.checks["reads"] = ReadProbe(engine.reader)
+    readiness.add("backlog", backlog)
+    readiness.add("memory", memory)
+    readiness.add("ports", ports)
+
+
+def watch_memory(
+    marks: Watermarks, engine: Engine, broker: Broker, edge: Edge, events: ClientEvents | None
+) -> Overload:
+    """Return what sheds when memory is short: told in the log, the events and ``$SYS/overload``."""
+
+    def subscriptions() -> Iterator[Subscription]:
+        for session in broker.sessions:
+            if session.subscription is not None:
+                yield session.subscription
+        yield from edge.watch.subscriptions()
+
+    def told(_level: Shed, facts: Facts) -> None:
+        broker.guard.shedding = engine.reader.shedding.sheds(Shed.CONNECTS)
+        if events is not None:
+            events.tell("overload", facts)
+
+    overload = Overload(marks, Queues(engine.reader, subscriptions), engine.reader, told)
+    overload.relieve = partial(cut_unfinished, broker)
+    rows = listed_rows(OVERLOAD, lambda: {"memory": overload.facts()})
+    engine.registry.add(OVERLOAD, rows)
+    return overload
+
+
+async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> None:
+    """Stop a server in order; at a second signal, or after STOP_SECONDS_MAX, at once.
+
+    What is acknowledged is on the disk either way.
+    """
+    stopping = asyncio.ensure_future(stop)
+    asked = asyncio.ensure_future(again.wait())
+    await asyncio.wait(
+        (stopping, asked), timeout=STOP_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
+    )
+    asked.cancel()
+    if stopping.done():
+        stopping.result()
+        return
+    why = "asked twice" if again.is_set() else f"not done within {STOP_SECONDS_MAX} s"
+    log.error("stopping at once: %s", why)
+    cut()
+
+
+def cut(leave: Callable[[int], object] = os._exit) -> None:
+    """End the process as it is."""
+    logging.shutdown()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    leave(EXIT_CUT)

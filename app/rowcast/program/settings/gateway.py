@@ -1,0 +1,182 @@
+"""Settings of the bridges to other brokers; names and defaults are those of seed 5."""
+
+import re
+import ssl
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.gateway_limits import GATEWAY_FLYING_MAX
+from rowcast.core.topics import TopicFilter, check_topic
+from rowcast.features.bridges.backlog import Caps, Policy
+from rowcast.features.bridges.outbox import Rules
+from rowcast.features.bridges.plan import Mode, Plan, Route
+from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
+from rowcast.program.settings.mistakes import mistake
+from rowcast.program.settings.sections import Number, PlaceOrNone, Section
+
+
+def _filter(text: str) -> str:
+    try:
+        TopicFilter(text)
+    except Error as error:
+        raise ValueError(error.message) from None
+    return text
+
+
+def _part(text: str) -> str:
+    try:
+        check_topic(text or "/")
+    except Error as error:
+        raise ValueError(error.message) from None
+    return text
+
+
+def _host(text: str) -> str:
+    """Return a host; what else stands there may be a secret, which is shown with the host."""
+    if set("@/ ") & set(text):
+        raise ValueError(
+            "should be a name or an address alone, such as broker.example; who signs in there is "
+            "said with username and password, and TLS with tls: true"
+        )
+    return text
+
+
+Part = Annotated[str, AfterValidator(_part)]
+"""What a topic may begin with."""
+
+
+class Carried(Section):
+    """What is carried one way: a filter, and how its topics are called on the other side."""
+
+    filter: Annotated[str, AfterValidator(_filter)]
+    prefix: Part = ""
+    strip: Part = ""
+    qos: Literal[0, 1, 2] = 1
+
+    def route(self) -> Route:
+        """Return the route."""
+        return Route(TopicFilter(self.filter), self.prefix, self.strip, self.qos)
+
+
+class CarriedOut(Carried):
+    """The same for the way out, which may tell of changes instead of values."""
+
+    feed: Literal["", "row", "statement"] = ""
+
+    @model_validator(mode="after")
+    def _whole_tables(self) -> Self:
+        if self.feed == "statement" and not re.fullmatch(r"[^+#]+/#", self.filter):
+            raise ValueError(
+                f'feed: statement is of a whole table, as in filter: "Weather/#"; {self.filter!r} '
+                "selects something else; feed: row takes any filter"
+            )
+        return self
+
+    def route(self) -> Route:
+        """Return the route."""
+        return replace(super().route(), feed=self.feed)
+
+
+class RemoteBroker(Section):
+    """One broker, and what goes there and comes from there."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_.-]{1,64}$")]
+    host: Annotated[str, Field(min_length=1, repr=False), AfterValidator(_host)]
+    port: Annotated[Number, Field(ge=1, le=65_535)] = 1883
+    version: Literal["5", "3.1.1"] = "5"
+    client_id: Annotated[str, Field(pattern="^[ -~]*$")] = ""
+    username: str = ""
+    password: str = Field(default="", repr=False)
+    tls: bool = False
+    certificate_authority: PlaceOrNone = None
+    certificate: PlaceOrNone = None
+    private_key: PlaceOrNone = None
+    keep_alive_seconds: Annotated[Number, Field(ge=1, le=65_535)] = 30
+    out: tuple[CarriedOut, ...] = ()
+    into: tuple[Carried, ...] = Field(default=(), alias="in")
+    mode: Mode = Mode.HYBRID
+    ordering: Literal["strict", "relaxed"] = "strict"
+    max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = GATEWAY_FLYING_MAX
+    poison_max_attempts: Annotated[Number, Field(ge=1, le=100)] = 5
+    outbox_batch_size: Annotated[Number, Field(ge=1, le=10_000)] = 500
+    outbox_max_events: Annotated[Number, Field(ge=0)] = 0
+    outbox_max_bytes: Annotated[Number, Field(ge=0)] = 0
+    outbox_max_age_seconds: Annotated[Number, Field(ge=0)] = 0
+    outbox_policy: Policy = Policy.DROP_OLDEST
+    dead_letter_retain_days: Annotated[Number, Field(ge=1, le=3_650)] = 30
+    reconnect_interval_ms: Annotated[Number, Field(ge=1, le=60_000)] = 5_000
+    queue_size: Annotated[Number, Field(ge=64, le=1_048_576)] | None = None
+    publish_timeout_ms: Annotated[Number, Field(ge=0, le=60_000)] = 100
+    worker_poll_interval_ms: Annotated[Number, Field(ge=1, le=10_000)] = 10
+
+    def plan(self) -> Plan:
+        """Return the bridge's plan; raises OSError for a certificate that cannot be read."""
+        remote = Remote(
+            self.host, self.port, MQTT_5 if self.version == "5" else MQTT_3_1_1,
+            self.client_id, self.username, self.password,
+            self._context(), self.keep_alive_seconds, self.max_inflight,
+        )  # fmt: skip
+        rules = Rules(
+            attempts_max=self.poison_max_attempts,
+            held_max=self.outbox_batch_size,
+            strict=self.ordering == "strict",
+        )
+        caps = Caps(
+            self.outbox_max_events, self.outbox_max_bytes, self.outbox_max_age_seconds,
+            self.outbox_policy,
+        )  # fmt: skip
+        return Plan(
+            self.name, remote,
+            tuple(item.route() for item in self.out),
+            tuple(item.route() for item in self.into),
+            self.mode, rules, caps, self.dead_letter_retain_days,
+            self.reconnect_interval_ms / 1000, self.queue_size or 0,
+            self.publish_timeout_ms / 1000, self.worker_poll_interval_ms / 1000,
+        )  # fmt: skip
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not (self.tls or self.certificate_authority or self.certificate):
+            return None
+        context = ssl.create_default_context(cafile=self.certificate_authority)
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.private_key)
+        return context
+
+
+def _named_once(brokers: tuple[RemoteBroker, ...]) -> tuple[RemoteBroker, ...]:
+    names = [broker.name for broker in brokers]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"name {', '.join(sorted(twice))} twice; give each a name of its own")
+    return brokers
+
+
+class GatewaySettings(Section):
+    """The bridges."""
+
+    brokers: Annotated[tuple[RemoteBroker, ...], AfterValidator(_named_once)] = Field(
+        default=(),
+        description="Other brokers, and which topics go there (`out`) and come from there (`in`).",
+    )
+
+
+def plan_of(given: dict[str, Any]) -> Plan:
+    """Return the plan of a broker that is described as in the configuration; raises INVALID."""
+    try:
+        return RemoteBroker.model_validate(given).plan()
+    except ValidationError as mistakes:
+        said = "; ".join(
+            f"{'.'.join(map(str, one['loc'])) or 'it'} {mistake(one, RemoteBroker, secret=True)}"
+            for one in mistakes.errors(include_url=False)
+        )
+        raise Error(Code.INVALID, f"this is no broker: {said}") from None
+    except OSError as failure:
+        raise Error(Code.INVALID, f"its certificate cannot be read: {failure}") from None
+
+
+def plans(settings: GatewaySettings) -> tuple[Plan, ...]:
+    """Return the plans of all bridges."""
+    return tuple(broker.plan() for broker in settings.brokers)

@@ -1,0 +1,85 @@
+"""Settings of the hooks that come with the server; each is there only when it is asked for."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from rowcast.core.errors import Error
+from rowcast.features.hooks.acl import AccessList, AccessRule, Action, Effect
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.logger import Logger
+from rowcast.features.hooks.rate_limit import Allowance, RateLimit
+from rowcast.program.settings.sections import Count, Section
+
+
+class Access(Section):
+    """One rule of the access list; the first that fits decides."""
+
+    effect: Effect
+    actions: Annotated[tuple[Action, ...], Field(min_length=1)]
+    topics: Annotated[tuple[str, ...], Field(min_length=1)]
+    users: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+
+    def rule(self) -> AccessRule:
+        """Return the rule; raises INVALID for one that cannot be followed."""
+        return AccessRule(
+            self.effect,
+            frozenset(self.actions),
+            self.topics,
+            frozenset(self.users),
+            frozenset(self.clients),
+        )
+
+
+def _followed(rules: tuple[Access, ...]) -> tuple[Access, ...]:
+    try:
+        _ = [rule.rule() for rule in rules]
+    except Error as error:
+        raise ValueError(f"cannot be followed: {error.message}") from None
+    return rules
+
+
+class HookRate(Section):
+    """How much one caller may do in a second, whatever the door."""
+
+    publishes: Count = Field(
+        default=0, description="Writes of one caller in a second, on any door; 0 means no limit."
+    )
+    bytes: Count = Field(
+        default=0, description="Payload bytes of one caller's writes in a second; 0 means no limit."
+    )
+    subscribes: Count = Field(
+        default=0, description="Filters that one caller asks for in a second; 0 means no limit."
+    )
+
+
+class HookSettings(Section):
+    """Which hooks are there."""
+
+    acl: Annotated[tuple[Access, ...], AfterValidator(_followed)] = Field(
+        default=(),
+        description="Rules of the access list; when there are any, what none allows is denied.",
+    )
+    rate: HookRate = HookRate()
+    log: Literal["none", "connections", "publishes"] = Field(
+        default="none",
+        description="What is written to the log: who connects and subscribes, and what they write.",
+    )
+
+
+def bundled(settings: HookSettings) -> Sequence[Hook]:
+    """Return the hooks that are asked for, in the order in which they are called."""
+    return list(_bundled(settings))
+
+
+def _bundled(settings: HookSettings) -> Iterator[Hook]:
+    if settings.log != "none":
+        yield Logger(publishes=settings.log == "publishes")
+    if settings.acl:
+        yield AccessList([rule.rule() for rule in settings.acl])
+    rate = settings.rate
+    allowance = Allowance(rate.publishes, rate.bytes, rate.subscribes)
+    if allowance != Allowance():
+        yield RateLimit(allowance)

@@ -1,0 +1,212 @@
+"""Settings of MQTT that limit and convert: rates, bans, rewritten topics, subscriptions at connect.
+
+Each section knows what it is to the broker, so that a mistake in a rule is told together with all
+other mistakes, before anything is started.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, Field
+
+from rowcast.auth.tries import Tries
+from rowcast.core.errors import Error
+from rowcast.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
+from rowcast.doors.mqtt.connections.guard import GuardSettings
+from rowcast.doors.mqtt.connections.rates import RateSettings
+from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
+from rowcast.mqtt.packets import Subscription
+from rowcast.mqtt.reasons import Reason
+from rowcast.program.settings.sections import Count, Number, Seconds, Section
+
+T = TypeVar("T")
+
+
+class Rate(Section):
+    """How fast clients may be; 0 is no limit."""
+
+    messages: Count = Field(
+        default=0, description="PUBLISH packets of one client in a second; 0 means no limit."
+    )
+    bytes: Count = Field(
+        default=0, description="Bytes from one client in a second; 0 means no limit."
+    )
+    subscribes: Count = Field(
+        default=0,
+        description="Filters that one client subscribes to in a second; 0 means no limit.",
+    )
+    over: Literal["throttle", "disconnect"] = Field(
+        default="throttle",
+        description="A client over its rate: `throttle` reads from it more slowly and loses "
+        "nothing, `disconnect` ends it with 0x96.",
+    )
+    connections: Count = Field(
+        default=0, description="New connections in a second, of all; 0 means no limit."
+    )
+    connections_per_peer: Count = Field(
+        default=0, description="New connections of one address in a second; 0 means no limit."
+    )
+
+    @property
+    def settings(self) -> RateSettings:
+        """What one client is measured with."""
+        over = self.over == "disconnect"
+        return RateSettings(self.messages, self.bytes, self.subscribes, over)
+
+
+class Ban(Section):
+    """Who is refused for a while (0x8A), and whose tries to sign in are slowed down."""
+
+    drops: Count = Field(
+        default=0,
+        description="Connections of one client id that end without DISCONNECT, within "
+        "`mqtt.ban.within_seconds`, before it is banned; 0 means never.",
+    )
+    failed_logins: Count = Field(
+        default=20,
+        description="Wrong passwords for one user from one address at once, and within "
+        "`mqtt.ban.seconds`, on every door, before further tries are slowed down (429, 0x89); ten "
+        "times as many where that user has signed in. Nobody is banned for them; 0 means any "
+        "number.",
+    )
+    within_seconds: Seconds = Field(default=60, description="Time in which drops are counted.")
+    seconds: Seconds = Field(
+        default=300,
+        description="How long a ban lasts, and until as many wrong passwords may come again.",
+    )
+
+
+class Rewrite(Section):
+    """One rule for topics; the first whose source selects a topic decides."""
+
+    action: Action
+    source: str
+    expression: str
+    destination: str
+
+    def rule(self) -> Rule:
+        """Return the rule; raises INVALID for one that cannot be followed."""
+        return make_rule(self.action, self.source, self.expression, self.destination)
+
+
+class AutoSubscribe(Section):
+    """One filter that every client is subscribed to."""
+
+    topic: str
+    qos: Annotated[Number, Field(ge=0, le=2)] = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: Annotated[Number, Field(ge=0, le=2)] = 0
+
+    def subscription(self) -> Subscription:
+        """Return it in the words of MQTT."""
+        return Subscription(
+            self.topic, self.qos, self.no_local, self.retain_as_published, self.retain_handling
+        )
+
+
+def rewriting(rules: Sequence[Rewrite]) -> Rewriting | None:
+    """Return what rewrites topics; None without rules."""
+    return Rewriting([rule.rule() for rule in rules]) if rules else None
+
+
+def auto_subscriptions(wanted: Sequence[AutoSubscribe]) -> AutoSubscriptions | None:
+    """Return what every client is subscribed to; None for nothing."""
+    return AutoSubscriptions([item.subscription() for item in wanted]) if wanted else None
+
+
+def _checked(make: Callable[[T], object]) -> AfterValidator:
+    """Return a validator that tells what cannot be made of a setting."""
+
+    def check(value: T) -> T:
+        try:
+            make(value)
+        except Error as error:
+            raise ValueError(f"cannot be followed: {error.message}") from None
+        return value
+
+    return AfterValidator(check)
+
+
+Rewrites = Annotated[tuple[Rewrite, ...], _checked(rewriting)]
+AutoSubscribes = Annotated[tuple[AutoSubscribe, ...], _checked(auto_subscriptions)]
+
+_SENT_AWAY: dict[str, Reason | None] = {
+    "none": None,
+    "temporarily": Reason.USE_ANOTHER_SERVER,
+    "forever": Reason.SERVER_MOVED,
+}
+
+
+class MqttLimits(Section):
+    """How many and how fast, and what is done to topics."""
+
+    max_connections: Count = Field(
+        default=0, description="MQTT connections at a time; 0 means no limit."
+    )
+    max_connections_per_peer: Count = Field(
+        default=0, description="MQTT connections of one address at a time; 0 means no limit."
+    )
+    max_subscriptions: Annotated[Number, Field(ge=1)] = Field(
+        default=MQTT_SUBSCRIPTIONS_MAX, description="Filters that one client may have."
+    )
+    max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = Field(
+        default=65_535,
+        description="Unacknowledged messages on their way to one client, if it takes as many.",
+    )
+    max_session_queue: Annotated[Number, Field(ge=0, le=SESSION_QUEUE_EVENTS_MAX)] = Field(
+        default=0,
+        description="Messages that may wait for a session whose client was away; 0 means all that "
+        "the log still keeps.",
+    )
+    session_queue_policy: Literal["drop_oldest", "drop_newest", "disconnect"] = Field(
+        default="drop_oldest",
+        description="What happens when more wait, as the client comes back; `disconnect` ends the "
+        "session with 0x97.",
+    )
+    max_keep_alive_seconds: Annotated[Number, Field(ge=0, le=65_535)] = Field(
+        default=0,
+        description="Longest Keep Alive, told to MQTT 5 clients that ask for more or for none; "
+        "0 means any.",
+    )
+    tcp_keep_alive_seconds: Annotated[Number, Field(ge=0, le=32_767)] = Field(
+        default=60,
+        description="Silence after which TCP looks whether a client is still there; 0 never does.",
+    )
+    rate: Rate = Rate()
+    ban: Ban = Ban()
+    rewrite: Rewrites = Field(
+        default=(), description="Rules that change the topics of publishes and subscriptions."
+    )
+    auto_subscribe: AutoSubscribes = Field(
+        default=(), description="Filters that every client is subscribed to when it connects."
+    )
+    server_reference: str = Field(
+        default="",
+        description="Another server, told to clients that find this one full or being drained.",
+    )
+    draining: Literal["none", "temporarily", "forever"] = Field(
+        default="none",
+        description="Whether new connections are sent away: with 0x9C, or with 0x9D for good.",
+    )
+
+    @property
+    def guard(self) -> GuardSettings:
+        """Who is let in."""
+        rate, ban = self.rate, self.ban
+        return GuardSettings(
+            sent_away=_SENT_AWAY[self.draining],
+            full=Reason.USE_ANOTHER_SERVER if self.server_reference else Reason.QUOTA_EXCEEDED,
+            connections_max=self.max_connections,
+            connections_per_peer_max=self.max_connections_per_peer,
+            connects_per_second=rate.connections,
+            connects_per_peer_per_second=rate.connections_per_peer,
+            drops=ban.drops,
+            within_seconds=ban.within_seconds,
+            ban_seconds=ban.seconds,
+        )
+
+    @property
+    def tries(self) -> Tries:
+        """How often somebody may try to sign in."""
+        return Tries(self.ban.failed_logins, self.ban.seconds)

@@ -1,0 +1,190 @@
+"""Settings of retained messages: the source's names and its origin's, the former ones too."""
+
+import logging
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from rowcast.core.limits import (
+    RETAINED_DELIVERY_RATE,
+    RETAINED_PAGE_RECORDS,
+    RETAINED_PAYLOAD_BYTES_MAX,
+)
+from rowcast.features.retained.retaining import RetainRules
+from rowcast.program.settings.sections import Count, Number, Section, nothing
+from rowcast.schema.durations import parse_duration
+from rowcast.schema.sizes import parse_size
+
+log = logging.getLogger("rowcast")
+
+_RATE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?/ ?([0-9]{0,6}(?:ms|[smh]))")
+_UNLIMITED: Final = ("infinity", "unlimited", "disabled")
+
+
+def _read(value: object) -> object:
+    """Return a text as it is to be read; what says that there is no limit, as 0."""
+    value = value.strip() if isinstance(value, str) else value
+    none = nothing(value) is None or (isinstance(value, str) and value.lower() in _UNLIMITED)
+    return 0 if none else value
+
+
+def _duration(value: object) -> object:
+    value = _read(value)
+    seconds = parse_duration(value) if isinstance(value, str) else value
+    if seconds is None or seconds is True:
+        raise ValueError("should be a time such as 15m, or a number of seconds")
+    return seconds
+
+
+def _size(value: object) -> object:
+    value = _read(value)
+    size = parse_size(value) if isinstance(value, str) else value
+    if size is None or size is True:
+        raise ValueError("should be a size such as 512KiB, or a number of bytes")
+    return size
+
+
+def _rate(value: object) -> object:
+    value = _read(value)
+    if isinstance(value, str):
+        found = _RATE.fullmatch(value)
+        if found is None:
+            return value  # pydantic says that it is no number
+        unit = found[2]
+        seconds = parse_duration(unit if unit[0].isdigit() else f"1{unit}")
+        if not seconds:
+            raise ValueError("should be a rate such as 1000/s, or a number for a second")
+        return float(found[1]) / seconds
+    if value is True:
+        raise ValueError("should be a rate such as 1000/s, or a number for a second")
+    return value
+
+
+_Positive = Field(ge=0, allow_inf_nan=False)
+Duration = Annotated[Annotated[float, _Positive], BeforeValidator(_duration)]
+Size = Annotated[Annotated[int, Field(ge=0)], BeforeValidator(_size)]
+Rate = Annotated[Annotated[float, _Positive], BeforeValidator(_rate)]
+
+
+class BackendOptions(Section):
+    """What is passed through to the store of one backend (FEATURES E13)."""
+
+    url: str = Field(
+        default="",
+        description="Address of the database, as `store.url`, which goes before it: what is "
+        "retained and the log are one store.",
+    )
+
+
+class BuiltInDatabase(Section):
+    """The one backend there is: the store."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether the store keeps retained messages; no other backend does.",
+    )
+    ds: BackendOptions = BackendOptions()
+
+
+class Backends(Section):
+    """Who keeps retained messages, by name."""
+
+    built_in_database: BuiltInDatabase = BuiltInDatabase()
+
+
+class FormerBackend(Section):
+    """How the backend was named before there could be several."""
+
+    type: Literal["", "built_in_database"] = Field(
+        default="",
+        description="Former name of the backend; a setting of "
+        "`retainer.backends.built_in_database.enabled` goes before it.",
+    )
+
+
+class RetainerSettings(Section):
+    """Retained messages of topics that no table declares."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether messages are kept at undeclared topics, and shown; if not, a retained "
+        "publish there is refused.",
+    )
+    enable: bool | None = Field(
+        default=None, description="Former name of `retainer.enabled`, which goes before it."
+    )
+    msg_expiry_interval: Duration = Field(
+        default=0,
+        description="How long a message is kept whose sender does not say, such as `15m`; 0 is for "
+        "good.",
+    )
+    msg_expiry_interval_override: Duration = Field(
+        default=0,
+        description="Longest that any is kept, whatever its sender says; 0 or `disabled` is none.",
+    )
+    allow_never_expire: bool = Field(
+        default=True,
+        description="Whether messages that are to be kept for good are excepted from that.",
+    )
+    msg_clear_interval: Duration = Field(
+        default=0,
+        description="Expired ones are deleted when their time is over; with a time here, such as "
+        "`1m`, they are looked for at this interval besides.",
+    )
+    max_payload_size: Size = Field(
+        default=RETAINED_PAYLOAD_BYTES_MAX,
+        description="Largest retained message, such as `512KiB`; 0 means no limit but that of all.",
+    )
+    max_retained_messages: Count = Field(
+        default=0, description="Retained messages at a time; 0 means no limit."
+    )
+    delivery_rate: Rate = Field(
+        default=RETAINED_DELIVERY_RATE,
+        description="Retained messages that one subscriber is sent in a second, such as `1000/s`; "
+        "0 or `infinity` is as many as it takes.",
+    )
+    batch_read_number: Annotated[Number, Field(ge=1, le=10_000)] = Field(
+        default=RETAINED_PAGE_RECORDS,
+        description="Retained messages that are read, and in memory, at a time for one subscriber, "
+        "of all its filters together; fewer when their payloads reach 1 MiB.",
+    )
+    max_publish_rate: Rate = Field(
+        default=0,
+        description="Retained messages that are taken in a second, such as `500/s`; 0 or "
+        "`infinity` means no limit.",
+    )
+    stop_publish_clear_msg: bool = Field(
+        default=False,
+        description="Whether MQTT subscribers are not sent the empty message that clears one.",
+    )
+    backends: Backends = Backends()
+    backend: FormerBackend = FormerBackend()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept; tells once what is given by a former name."""
+        enabled = self.enabled
+        if self.enable is not None:
+            beside = "enabled" in self.model_fields_set
+            enabled = enabled if beside else self.enable
+            log.warning(
+                "retainer.enable is now retainer.enabled, %s",
+                "which is set too and goes before it" if beside else "which is better set",
+            )
+        if self.backend.type and "backends" in self.model_fields_set:
+            log.warning("retainer.backend.type is ignored, because retainer.backends is set")
+        return enabled and self.backends.built_in_database.enabled
+
+    @property
+    def rules(self) -> RetainRules:
+        """What the engine is told."""
+        return RetainRules(
+            enabled=self.keeps,
+            expiry_seconds=self.msg_expiry_interval,
+            expiry_override_seconds=self.msg_expiry_interval_override,
+            allow_never_expire=self.allow_never_expire,
+            payload_bytes_max=self.max_payload_size,
+            messages_max=self.max_retained_messages,
+            publish_rate=self.max_publish_rate,
+        )

@@ -1,0 +1,53 @@
+"""Settings of snapshots: where they are, when they are made, how many are kept."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from rowcast.program.settings.sections import Count, PlaceOrNone, Section, nothing
+from rowcast.schema.durations import parse_duration
+
+
+def _period(value: str | None) -> str | None:
+    if value is not None and not parse_duration(value):
+        raise ValueError("should be a time such as 1h, 30m or 45s, or `off`")
+    return value
+
+
+PeriodOrNone = Annotated[str | None, AfterValidator(_period), BeforeValidator(nothing)]
+
+
+class SnapshotSettings(Section):
+    """Snapshots of all tables as Parquet files."""
+
+    directory: PlaceOrNone = Field(
+        default=None, description="Where they are; empty for `snapshots` in the data directory."
+    )
+    every: PeriodOrNone = Field(
+        default=None, description="Time from one to the next, such as `1h`; `off` makes none."
+    )
+    changes: PeriodOrNone = Field(
+        default=None,
+        description="Time from one increment to the next, such as `1m`; `off` writes none.",
+    )
+    keep_changes: PeriodOrNone = Field(
+        default=None, description="How long increments are kept, such as `30d`; `off` keeps all."
+    )
+    keep: Count = Field(
+        default=0, description="Newest snapshots that are kept; 0 keeps all of them."
+    )
+
+    keep_for: PeriodOrNone = Field(
+        default=None,
+        description="How long snapshots are kept, such as `7d`; `off` keeps them for any time.",
+    )
+
+    def place(self, data: Path) -> Path:
+        """Return where they are, of a server whose data are here."""
+        return self.directory or data / "snapshots"
+
+
+def seconds_of(period: str | None) -> float:
+    """Return the seconds of a period; 0 for none."""
+    return (parse_duration(period) or 0) if period else 0

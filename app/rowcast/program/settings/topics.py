@@ -1,0 +1,78 @@
+"""Settings of topics that no table declares: whether they are kept, and for how long."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from rowcast.core.topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
+from rowcast.core.topic_tables import PREFIX
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from rowcast.program.settings.sections import Count, Number, Section, not_a_switch
+from rowcast.store.store import Keep
+
+
+class Kept(Section):
+    """How much history one topic table keeps."""
+
+    keep_seconds: Count = 0
+    keep_events: Count = 0
+    keep_bytes: Count = 0
+
+    @property
+    def keep(self) -> Keep:
+        """The limits."""
+        return Keep(self.keep_seconds, self.keep_events, self.keep_bytes)
+
+
+def _named(tables: Mapping[str, Kept]) -> Mapping[str, Kept]:
+    for name in tables:
+        if not name.startswith(PREFIX):
+            raise ValueError(
+                f"should name topic tables, such as {PREFIX}home for what begins with home/, not "
+                f"{name!r}"
+            )
+    return tables
+
+
+class Topics(Section):
+    """What happens at topics that no table declares."""
+
+    undeclared: Literal["table", "route", "reject"] = Field(
+        default="table",
+        description="`table`: keep every message in the log, in a topic table for each first "
+        "level; `route`: deliver messages and keep retained values; `reject`: refuse.",
+    )
+    cleanup_delay: Annotated[
+        float, BeforeValidator(not_a_switch), Field(ge=0, allow_inf_nan=False)
+    ] = Field(
+        default=TOPIC_TABLE_GRACE_SECONDS,
+        description="Seconds from the last subscriber to the end of a topic table that holds "
+        "nothing.",
+    )
+    max_tables: Annotated[Number, Field(ge=1)] = Field(
+        default=TOPIC_TABLES_MAX,
+        description="Topic tables at a time; a message that would need one more is refused.",
+    )
+    keep_seconds: Count = Field(
+        default=0, description="Age to keep in topic tables; 0 in all three is as in `log`."
+    )
+    keep_events: Count = Field(
+        default=0, description="Messages to keep of each topic table, the oldest go first."
+    )
+    keep_bytes: Count = Field(
+        default=0, description="Payload bytes to keep of each topic table, likewise."
+    )
+    tables: Annotated[Mapping[str, Kept], AfterValidator(_named)] = Field(
+        default={},
+        description="The same three for single topic tables, by name: "
+        "`{mqtt_home: {keep_events: 1000}}`.",
+    )
+
+    def settings(self, usual: Keep) -> TopicSettings:
+        """Return what holds for topic tables; ``usual`` is what all tables keep."""
+        own = Keep(self.keep_seconds, self.keep_events, self.keep_bytes)
+        keeps = {name: kept.keep for name, kept in self.tables.items() if kept.keep != Keep()}
+        return TopicSettings(
+            self.cleanup_delay, self.max_tables, usual if own == Keep() else own, keeps
+        )

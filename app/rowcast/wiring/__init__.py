@@ -1,1 +1,0 @@
-"""Wiring: the parts of the server, joined."""
