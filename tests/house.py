@@ -12,6 +12,7 @@ from rowcast.program.cli import COMMANDS
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
 PARTS = ("app", "bench", "docs", "resources", "scripts", "tests", ".ci")
+ROOMS = ("app/rowcast/", "app/rowcast_lake/")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}
 
@@ -23,19 +24,21 @@ FLOORS = {
     "auth": 1,
     "net": 1,
     "bus": 2,
-    "columns": 2,
     "store": 2,
     "kernel": 3,
     "features": 4,
-    "snapshots": 4,
-    "pipeline": 4,
     "doors": 5,
     "api": 5,
     "program": 6,
+    "lake.columns": 7,
+    "lake.snapshots": 8,
+    "lake.spark": 8,
+    "lake.commands": 9,
 }
-"""Each room of ``rowcast`` and its floor (app/README.md). ``api`` is a room of one module."""
+"""Each room and its floor (app/README.md). ``api`` is a room of one module; ``lake`` is the package
+``rowcast_lake``, programs beside the server."""
 
-NESTED = {"features", "doors"}
+NESTED = {"features", "doors", "lake"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
 
 PROGRAM = {"__main__", "program"}
@@ -45,14 +48,15 @@ STARTED_BY_NAME = {
     "rowcast.program.cli",
     "rowcast.__main__",
     "rowcast.api",
-    "rowcast.store.memory",
-} | {f"rowcast.program.commands.{place.module}" for place in COMMANDS.values()}
-"""Modules entered from outside: commands, the face that resources import, the tests' store."""
+} | {place.module for place in COMMANDS.values()}
+"""Modules entered from outside: commands, and the face that resources import."""
 
 
 def room_of(module: str) -> str:
-    """Return the room that a module of ``rowcast`` is in; empty for ``rowcast`` itself."""
+    """Return the room that a module is in; empty for ``rowcast`` itself and outside."""
     parts = module.split(".")
+    if parts[0] == "rowcast_lake":
+        return ".".join(["lake", *parts[1:2]])
     if len(parts) < 2:
         return ""
     if parts[1] in PROGRAM:
@@ -62,7 +66,7 @@ def room_of(module: str) -> str:
 
 def floor_of(room: str) -> int | None:
     """Return the floor of a room; None if no room is called so."""
-    return FLOORS.get(room.partition(".")[0])
+    return FLOORS.get(room, FLOORS.get(room.partition(".")[0]))
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,12 @@ class Source:
         """Return the room of ``rowcast`` that it is in; empty outside it."""
         if self.path == "app/rowcast/__init__.py":
             return "api"  # the face of the package, which gives the names of that room
-        return room_of(self.module) if self.path.startswith("app/rowcast/") else ""
+        return room_of(self.module) if self.path.startswith(ROOMS) else ""
 
     @property
     def floor(self) -> int:
         """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
-        if not self.path.startswith("app/rowcast/"):
+        if not self.path.startswith(ROOMS):
             return 9
         return floor_of(self.room) or 0
 
@@ -131,7 +135,8 @@ def sources(*parts: str) -> list[Source]:
     return [
         _source(path)
         for path in text_files()
-        if _is_python(path) and relative(path).startswith(tuple(f"{part}/" for part in parts))
+        if _is_python(path)
+        and relative(path).startswith(tuple(f"{part.rstrip('/')}/" for part in parts))
     ]
 
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from rowcast.core.events import MISSING, PUT, Event
 from rowcast.schema import parse_schema
-from rowcast.snapshots.export import Order, export
 from rowcast.store.sqlite import SqlStore
+from rowcast_lake.snapshots.export import Order, export
 
 SCHEMA = """
 type Owner { name: String, born: Date, balance: Decimal, tags: [String!], note: Any }
@@ -71,7 +71,8 @@ class World:
 
 
 def digest_by_hand(rows, columns):
-    """Compute a digest as ``app/rowcast/snapshots/digest.py`` says, value by value, of rows by key.
+    """Compute a digest as ``app/rowcast_lake/snapshots/digest.py`` says, value by value, of rows by
+    key.
 
     ``columns`` are name and type of each column of the content, types as DuckDB calls them.
     """

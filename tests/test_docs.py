@@ -168,7 +168,7 @@ def missing_place(text: str) -> str:
         return ""
     found = [
         place
-        for base in (APP, ROOT)
+        for base in (APP, ROOT, ROOT / "app")
         for place in (base / name, base / f"{name}.py")
         if place.exists()
     ]

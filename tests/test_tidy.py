@@ -343,7 +343,7 @@ def test_everywhere_no(rule):
 
 @pytest.mark.parametrize("rule", IN_APP, ids=_name)
 def test_app_has_no(rule):
-    expect_none(_complaints(rule, sources("app/rowcast", "app/rowcast_client")))
+    expect_none(_complaints(rule, sources("app/rowcast", "app/rowcast_client", "app/rowcast_lake")))
 
 
 @pytest.mark.parametrize("rule", IN_TESTS, ids=_name)

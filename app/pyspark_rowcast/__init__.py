@@ -1,5 +1,5 @@
 """Spark looks for sources in packages of such names: this makes the format ``rowcast`` known."""
 
-from rowcast.pipeline.format import RowcastSource
+from rowcast_lake.spark.format import RowcastSource
 
 DefaultSource = RowcastSource

@@ -8,6 +8,7 @@ import asyncio
 from concurrent.futures import Future
 from functools import partial
 
+from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.clock import HybridClock
@@ -46,7 +47,6 @@ from rowcast.mqtt.packets import (
     Unsubscribe,
 )  # fmt: skip
 from rowcast.mqtt.violations import Violation
-from rowcast.store.memory import MemoryStore
 
 VERSIONS = (3, 4, 5)
 EPOCH = "0badcafe"

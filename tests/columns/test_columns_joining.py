@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from rowcast.columns.joining import MOMENT, TEXT, converted, joined, joined_schema, shaped
+from rowcast_lake.columns.joining import MOMENT, TEXT, converted, joined, joined_schema, shaped
 
 I32, I64, REAL, FLAG, RAW = pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.binary()
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

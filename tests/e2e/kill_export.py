@@ -22,11 +22,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from rowcast.features.snapshots.catalogue import Catalogue
+from rowcast.features.snapshots.snapshot_directory import Shelf
 from rowcast.mqtt.packets import Puback, Publish
-from rowcast.snapshots.catalogue import Catalogue
-from rowcast.snapshots.fold import differences
-from rowcast.snapshots.shelf import Shelf
-from rowcast.snapshots.verify import verify
+from rowcast_lake.snapshots.fold import differences
+from rowcast_lake.snapshots.verify import verify
 from serving import PATIENCE_SECONDS, Server, rowcast
 from talking import Mqtt
 

@@ -24,8 +24,8 @@ ROWS = 400
 JOB = """
 import sys
 import pyarrow as pa
-from rowcast.pipeline.options import Options
-from rowcast.pipeline import sink
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark import sink
 url, number, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 sink.SINK_PART_ROWS = 100
 bringer = sink.Bringer(Options({"url": url, "table": "Hourly", "job": "hourly"}), replace=True)

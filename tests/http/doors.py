@@ -10,6 +10,7 @@ import httpx
 import uvicorn
 from websockets.asyncio.client import connect
 
+from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
@@ -22,7 +23,6 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
-from rowcast.store.memory import MemoryStore
 
 TABLES = (
     Table("Dog", "Dog"),

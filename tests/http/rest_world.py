@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller
@@ -23,7 +24,6 @@ from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.schema import load_schema
-from rowcast.store.memory import MemoryStore
 
 SCHEMA = '''
 """A dog."""

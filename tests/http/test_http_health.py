@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine.engine_room import Room
 
+from kernel.engine_room import Room
 from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import READY_PROBE_SECONDS
 from rowcast.doors.http.documents.health import ReadProbe, StoreProbe

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from concurrent.futures import Executor, Future
 
+from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
@@ -18,7 +19,6 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
-from rowcast.store.memory import MemoryStore
 
 NOW = 1_700_000_000.0
 KEY = Attribute("id", Type.ID, primary_key=True)

@@ -7,6 +7,7 @@ reader's own taking are separate steps, so every interleaving of them can be mad
 import asyncio
 from dataclasses import dataclass, field
 
+from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.core.events import (
     CURRENT,
@@ -29,7 +30,6 @@ from rowcast.kernel.watch import backfill as preludes
 from rowcast.kernel.watch import subscription
 from rowcast.kernel.watch import subscription_state as standing
 from rowcast.kernel.watch.subscription import Interest, Subscription
-from rowcast.store.memory import MemoryStore
 from rowcast.store.store import Keep
 
 

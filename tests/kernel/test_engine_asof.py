@@ -5,10 +5,10 @@ import random
 import pytest
 from engine_room import ANN, COUNTER, DOG, NOTE, Code, Room, refusal
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.features.history import asof as module
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 

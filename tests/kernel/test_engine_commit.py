@@ -6,11 +6,11 @@ import logging
 import pytest
 from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
 from rowcast.kernel import commit
 from rowcast.kernel.write import Condition, Group, Receipt, Write
-from rowcast.store.memory import MemoryStore
 from rowcast.store.store import Keep
 
 

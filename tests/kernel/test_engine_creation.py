@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 from engine_room import ANN, TABLES, Code, Room, refusal
 
+from memory_store import MemoryStore
 from rowcast.codecs import RAW
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.tables import Table
 from rowcast.kernel.resource import Resource
-from rowcast.store.memory import MemoryStore
 
 
 def create(room, topic="Dog", payload=b"{}", content_type=None):

@@ -6,12 +6,12 @@ from math import inf
 import pytest
 from engine_room import ANN, BEN, Room
 
+from memory_store import MemoryStore
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.idempotency.idempotency_keys import OWNER, Keys
 from rowcast.kernel.write import Receipt
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from engine_room import ANN, NOTE, NOW, Code, Room, refusal
 
+from memory_store import MemoryStore
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.clock import version_of
 from rowcast.core.topic_tables import Branch, TopicTable
@@ -12,7 +13,6 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.history import history as module
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from engine_room import ANN, BEN, Listener, Room, refusal
 
+from memory_store import MemoryStore
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -14,7 +15,6 @@ from rowcast.core.gateway_limits import (
     PRODUCERS_MAX,
 )
 from rowcast.features.idempotency.idempotent_writes import OWNER, put_mark
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 
 

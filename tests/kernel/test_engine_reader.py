@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from engine_room import ANN, COUNTER, DOG, KEY, NOTE, Room, turns
 
+from memory_store import MemoryStore
 from rowcast.codecs import CBOR, encode
 from rowcast.core.clock import version_of
 from rowcast.core.events import PATCH, Event
@@ -14,7 +15,6 @@ from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.cache import UNKNOWN
 from rowcast.kernel.reader import owner_of
-from rowcast.store.memory import MemoryStore
 
 NESTED = Table("Tail", "Dog/tail", (KEY,))
 ROOT = Table("Root", "", (KEY,))

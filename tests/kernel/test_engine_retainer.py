@@ -4,8 +4,8 @@ import pytest
 from engine_room import TABLES, Room
 from retainer_contract import RetainerContract
 
+from memory_store import MemoryStore
 from rowcast.features.retained.retainer import Retained
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 
 

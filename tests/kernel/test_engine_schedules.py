@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from engine_room import NOW, Code, Room, code_of, turns
 
+from memory_store import MemoryStore
 from rowcast import every, server
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 from rowcast.features.schedules.schedules import OWNER, Schedules
-from rowcast.store.memory import MemoryStore
 
 MINUTE = 60
 START = NOW // MINUTE * MINUTE + 10

@@ -5,13 +5,13 @@ import random
 import pytest
 from engine_room import ANN, DOG, NOW, Listener, Room, refusal
 
+from memory_store import MemoryStore
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOMBSTONE_DAYS
 from rowcast.features.late_writes.write_version import ORIGIN, put_stamp, stamp_of
 from rowcast.kernel.resource import Resource
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 
 THEN = version_of(int(NOW * 1000))

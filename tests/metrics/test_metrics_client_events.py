@@ -3,8 +3,7 @@
 import asyncio
 import json
 
-from engine.engine_room import Room
-
+from kernel.engine_room import Room
 from metrics.metrics_world import Loop
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.event_limits import (

@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from engine.engine_room import Room
 
+from kernel.engine_room import Room
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event

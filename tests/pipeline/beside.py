@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import duckdb
 
-from rowcast.pipeline.jobs import JOBS
-from rowcast.pipeline.jobs.job import Given, Reads
+from rowcast_lake.spark.jobs import JOBS
+from rowcast_lake.spark.jobs.job import Given, Reads
 
 
 def compute(source, name, table=None, **options):

@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A local session with two threads."""
-    from rowcast.pipeline.session import start_session
+    from rowcast_lake.spark.session import start_session
 
     place = tmp_path_factory.mktemp("spark")
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(place / "warehouse")}

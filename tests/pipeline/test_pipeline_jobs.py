@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="NO SPARK: the jobs are NOT tested here")
 
 from beside import compute, query, rows, same  # noqa: E402
 
-from rowcast.pipeline.inputs import Snapshots  # noqa: E402
+from rowcast_lake.spark.inputs import Snapshots  # noqa: E402
 
 DOG = [("id", pa.string()), ("name", pa.string()), ("age", pa.int32())]
 DOG_SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String!, age: Int }"

@@ -11,14 +11,14 @@ from lake import EPOCH, TIME
 
 from rowcast.core.errors import Error
 from rowcast.core.pipeline_limits import RESULTS_KEPT
-from rowcast.pipeline.chart import svg
-from rowcast.pipeline.plotting import plot
-from rowcast.pipeline.runner import said_of
+from rowcast_lake.spark.chart import svg
+from rowcast_lake.spark.plotting import plot
+from rowcast_lake.spark.runner import said_of
 
 pytest.importorskip("pyspark", reason="NO SPARK: results are NOT tested here")
 
-from rowcast.pipeline.jobs import JOBS
-from rowcast.pipeline.publication import publish
+from rowcast_lake.spark.jobs import JOBS
+from rowcast_lake.spark.publication import publish
 
 
 @pytest.mark.parametrize(

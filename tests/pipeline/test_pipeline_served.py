@@ -5,11 +5,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from rowcast.pipeline.log_rows import LogRows, events, history_path
-from rowcast.pipeline.places import Directory, Served
-from rowcast.pipeline.remote import Remote
-from rowcast.pipeline.source import Snapshot, read_part, spark_schema
-from rowcast.snapshots.digest import Digest
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.spark.log_rows import LogRows, events, history_path
+from rowcast_lake.spark.places import Directory, Served
+from rowcast_lake.spark.remote import Remote
+from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
 from serving import Server
 
 SCHEMA = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcast.core.errors import Code, Error
-from rowcast.pipeline.java import java_home, look, packaged_java
+from rowcast_lake.spark.java import java_home, look, packaged_java
 
 
 def fake_java(folder, version, whole=True):
@@ -64,7 +64,7 @@ def test_a_trimmed_java_gets_a_wrapper_that_leaves_the_module_out(tmp_path):
 
 
 def test_pyspark_missing_is_told_with_the_words_that_mend_it(monkeypatch):
-    from rowcast.pipeline.session import start_session
+    from rowcast_lake.spark.session import start_session
 
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(Error, match=r"PySpark: pip install 'rowcast\[spark\]'"):
@@ -78,7 +78,7 @@ def test_sessions_are_in_utc_and_compute(spark):
 
 
 ALONE = """
-from rowcast.pipeline.session import start_session
+from rowcast_lake.spark.session import start_session
 spark = start_session("alone", "local[1]")
 home = spark._jvm.java.lang.System.getProperty("java.home")
 print("HOME", home, spark.range(10).count())

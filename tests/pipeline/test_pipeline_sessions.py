@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="NO SPARK: sessions are NOT tested here")
 
 from beside import compute, query, rows, same  # noqa: E402
 
-from rowcast.pipeline.inputs import Snapshots  # noqa: E402
+from rowcast_lake.spark.inputs import Snapshots  # noqa: E402
 
 TABLE = "mqtt_sys_events"
 COLUMNS = pa.schema(

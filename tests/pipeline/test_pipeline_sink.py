@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from rowcast.core.errors import Error
-from rowcast.pipeline.options import Options
-from rowcast.pipeline.sink import Bringer, plain, query_of
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.sink import Bringer, plain, query_of
 from serving import Server, application
 
 SCHEMA = """

@@ -6,11 +6,11 @@ import pytest
 from by_hand import SCHEMA, dog, write_snapshot
 
 from rowcast.core.errors import Code, Error
-from rowcast.pipeline.log_rows import LogRows, explained
-from rowcast.pipeline.options import Options
-from rowcast.pipeline.places import Directory
-from rowcast.pipeline.source import Snapshot, read_part, spark_schema
 from rowcast.schema import parse_schema
+from rowcast_lake.spark.log_rows import LogRows, explained
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.places import Directory
+from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
 from serving import Server
 
 EPOCH = "0123abcd"

@@ -14,9 +14,9 @@ pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
 
 from beside import query  # noqa: E402
 
-from rowcast.pipeline.inputs import Files  # noqa: E402
-from rowcast.pipeline.jobs import JOBS  # noqa: E402
-from rowcast.pipeline.runner import Order, Target, follow, run  # noqa: E402
+from rowcast_lake.spark.inputs import Files  # noqa: E402
+from rowcast_lake.spark.jobs import JOBS  # noqa: E402
+from rowcast_lake.spark.runner import Order, Target, follow, run  # noqa: E402
 
 READING = pa.schema([("sensor", pa.string()), ("at", TIME), ("c", pa.float64())])
 

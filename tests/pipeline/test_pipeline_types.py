@@ -132,7 +132,7 @@ def test_a_job_reads_files_of_two_ages(spark, tmp_path):
     from beside import compute
     from lake import Lake, event
 
-    from rowcast.pipeline.inputs import Snapshots
+    from rowcast_lake.spark.inputs import Snapshots
 
     def lake(price, shut, n):
         fields = [("id", pa.string()), ("price", price), ("shut", pa.struct(shut)), ("n", n)]

@@ -6,10 +6,10 @@ compared with.
 
 import re
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED
 from rowcast.core.tables import Table
-from rowcast.store.memory import MemoryStore
 from rowcast.store.records import logged
 
 NUMBER = re.compile(rb'\bn"?[:=] ?(\d+)')

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.snapshots.catalogue import Catalogue
-from rowcast.snapshots.changes import export_changes
-from rowcast.snapshots.export import Order, export
-from rowcast.snapshots.fold import differences
+from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.store.store import Keep
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.export import Order, export
+from rowcast_lake.snapshots.fold import differences
 from serving import application
 
 ANN = Caller("ann", ALL, "http")

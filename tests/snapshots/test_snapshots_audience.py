@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rowcast.core.errors import Error
-from rowcast.snapshots.verify import verify
+from rowcast_lake.snapshots.verify import verify
 from snapshot_world import World
 
 SCHEMA = """

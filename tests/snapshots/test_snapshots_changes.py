@@ -8,9 +8,9 @@ from change_world import World, rows_of
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
-from rowcast.snapshots.changes import page_name
-from rowcast.snapshots.fold import chain
-from rowcast.snapshots.manifest import read_manifest
+from rowcast_lake.snapshots.changes import page_name
+from rowcast_lake.snapshots.fold import chain
+from rowcast_lake.snapshots.manifest import read_manifest
 
 QUIET = {"mqtt.sys_interval": 0}
 

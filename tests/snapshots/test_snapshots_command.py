@@ -22,7 +22,7 @@ type Home @sealed { street: String }
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    monkeypatch.setattr("rowcast.program.commands.snapshots.os.nice", lambda _by: None)
+    monkeypatch.setattr("rowcast_lake.commands.snapshots.os.nice", lambda _by: None)
     made = World(tmp_path, OLD)
     yield made
     made.close()
@@ -97,7 +97,7 @@ def test_a_snapshot_is_not_proved_by_itself(world):
 
 def test_without_pyarrow_it_says_what_to_install(world, monkeypatch):
     """S1: the server needs no pyarrow, and neither does any other command."""
-    monkeypatch.setattr("rowcast.program.commands.snapshots.find_spec", lambda _name: None)
+    monkeypatch.setattr("rowcast_lake.commands.snapshots.find_spec", lambda _name: None)
     with pytest.raises(Error, match=r"pip install 'rowcast\[parquet\]'"):
         run(world, "export")
 

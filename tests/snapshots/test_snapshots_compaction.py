@@ -3,9 +3,9 @@
 import pytest
 from change_world import World, rows_of
 
-from rowcast.snapshots import compaction
-from rowcast.snapshots.catalogue import Catalogue
-from rowcast.snapshots.compaction import compact, forget, widest
+from rowcast.features.snapshots.catalogue import Catalogue
+from rowcast_lake.snapshots import compaction
+from rowcast_lake.snapshots.compaction import compact, forget, widest
 
 pytestmark = pytest.mark.slow
 

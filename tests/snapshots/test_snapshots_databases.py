@@ -4,14 +4,14 @@ import json
 
 import pytest
 
+from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.schema import parse_schema
-from rowcast.snapshots.catalogue import Catalogue
-from rowcast.snapshots.changes import export_changes
-from rowcast.snapshots.export import Order
-from rowcast.snapshots.fold import differences
-from rowcast.snapshots.importing import Importer, files_of
-from rowcast.snapshots.manifest import read_manifest
-from rowcast.snapshots.verify import verify
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.export import Order
+from rowcast_lake.snapshots.fold import differences
+from rowcast_lake.snapshots.importing import Importer, files_of
+from rowcast_lake.snapshots.manifest import read_manifest
+from rowcast_lake.snapshots.verify import verify
 from snapshot_world import World
 
 SCHEMA = """

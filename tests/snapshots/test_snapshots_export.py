@@ -12,10 +12,10 @@ import pytest
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch, TopicTable
-from rowcast.snapshots.fold import differences
-from rowcast.snapshots.manifest import read_manifest
-from rowcast.snapshots.shelf import Shelf
-from rowcast.snapshots.verify import verify
+from rowcast.features.snapshots.snapshot_directory import Shelf
+from rowcast_lake.snapshots.fold import differences
+from rowcast_lake.snapshots.manifest import read_manifest
+from rowcast_lake.snapshots.verify import verify
 from snapshot_world import SCHEMA, World
 
 

@@ -9,7 +9,7 @@ from exports_world import World, until
 from shelves import EPOCH, name_of, put_snapshot
 
 from rowcast.core.export_limits import EXPORT_JOBS_WAITING_MAX
-from rowcast.snapshots.jobs import Order, without_places
+from rowcast.features.snapshots.jobs import Order, without_places
 
 
 @pytest.fixture

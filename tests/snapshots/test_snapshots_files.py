@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Error
 from rowcast.features.hooks.hook import Hook
-from rowcast.snapshots.shelf import Shelf
+from rowcast.features.snapshots.snapshot_directory import Shelf
 
 CONTENT = bytes(range(256)) * 4_096
 """Several pieces."""

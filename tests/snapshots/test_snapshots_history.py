@@ -6,8 +6,8 @@ import pytest
 
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
-from rowcast.snapshots.verify import verify
 from rowcast.store.store import Keep
+from rowcast_lake.snapshots.verify import verify
 from snapshot_world import World
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, n: Int, secret: Int @hidden }\n"

@@ -9,10 +9,10 @@ import pytest
 from change_world import World
 
 from rowcast.core.errors import Code, Error
-from rowcast.program.commands.importing import import_table
 from rowcast.schema import parse_schema
-from rowcast.snapshots.importing import Importer, files_of
-from rowcast.snapshots.manifest import read_manifest
+from rowcast_lake.commands.importing import import_table
+from rowcast_lake.snapshots.importing import Importer, files_of
+from rowcast_lake.snapshots.manifest import read_manifest
 
 SCHEMA = """
 type Point { x: Float!, at: Date }

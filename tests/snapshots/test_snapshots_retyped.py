@@ -8,15 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from rowcast.codecs import JSON, encode
+from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.kernel.compiled_table import Shape
 from rowcast.program.cli import command
-from rowcast.snapshots import compaction
-from rowcast.snapshots.catalogue import Catalogue
-from rowcast.snapshots.changes import export_changes
-from rowcast.snapshots.compaction import compact, widest
-from rowcast.snapshots.comparison import same_values
-from rowcast.snapshots.export import Order
-from rowcast.snapshots.fold import differences
+from rowcast_lake.snapshots import compaction
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.compaction import compact, widest
+from rowcast_lake.snapshots.comparison import same_values
+from rowcast_lake.snapshots.export import Order
+from rowcast_lake.snapshots.fold import differences
 from snapshot_world import World
 
 EXACT = "Decimal @decimal(precision: 6, scale: 2)"
@@ -151,7 +151,7 @@ def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatc
 
     monkeypatch.setattr(compaction, "joined_schema", fail)
     monkeypatch.setattr(compaction, "PAGES_TOGETHER", 2)
-    monkeypatch.setattr("rowcast.program.commands.snapshots.os.nice", lambda _by: None)
+    monkeypatch.setattr("rowcast_lake.commands.snapshots.os.nice", lambda _by: None)
     told.put("3", 7)
     (told.world.path / "schema.graphql").write_text(told.world.schema)
     words = ["export", "--changes", "--data", str(told.world.path)]

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rowcast.core.topics import TopicFilter
-from rowcast.snapshots.digest import Digest
-from rowcast.snapshots.sheets import TableSheet
 from rowcast.store.read_transaction import open_cut
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.table_writer import TableSheet
 from snapshot_world import World
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -12,9 +12,9 @@ import pytest
 
 from rowcast.core.errors import Error
 from rowcast.schema import parse_schema
-from rowcast.snapshots.digest import Digest
-from rowcast.snapshots.manifest import read_manifest
-from rowcast.snapshots.verify import verify
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.manifest import read_manifest
+from rowcast_lake.snapshots.verify import verify
 from snapshot_world import World, digest_by_hand
 
 PARTED = """
@@ -119,10 +119,10 @@ def parted(tmp_path):
 
 def test_a_table_is_split_by_day(parted, monkeypatch):
     """S7: by a declared Date or the write; the digest is that of the rows, not of their places."""
-    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_GROUP_ROWS", 16)
-    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_PARTED_ROWS", 40)
-    monkeypatch.setattr("rowcast.snapshots.partitions.SNAPSHOT_OPEN_FILES_MAX", 2)
-    monkeypatch.setattr("rowcast.snapshots.reading.SNAPSHOT_MERGE_ROWS", 8)
+    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_GROUP_ROWS", 16)
+    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_PARTED_ROWS", 40)
+    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_OPEN_FILES_MAX", 2)
+    monkeypatch.setattr("rowcast_lake.snapshots.reading.SNAPSHOT_MERGE_ROWS", 8)
     chance, rows = random.Random(5), {}
     for number in range(200):
         at = datetime(1969, 12, 30, tzinfo=UTC) + timedelta(hours=chance.randrange(150))

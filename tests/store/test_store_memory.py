@@ -4,9 +4,9 @@ import pytest
 from conformance import Conformance
 from store_cases import TABLES
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
-from rowcast.store.memory import MemoryStore
 
 
 class Place:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from store_cases import DOG, NUMBER, OPEN, ROOT, TABLES, Writer, all_seen
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
 from rowcast.core.queries import Condition, Group, Operator, Query, Sort
 from rowcast.core.topics import TopicFilter
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
 

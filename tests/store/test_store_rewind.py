@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine.engine_room import COUNTER, DOG, NOW, TABLES, Room
 
+from kernel.engine_room import COUNTER, DOG, NOW, TABLES, Room
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event

@@ -8,11 +8,11 @@ import pytest
 from conformance_topic_tables import ALL, HOME, SINGLE, YARD, seqs
 from store_cases import DOG, TABLES, Writer, all_seen
 
+from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.topic_tables import Branch, TopicTable
 from rowcast.store import sql_parts
-from rowcast.store.memory import MemoryStore
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 

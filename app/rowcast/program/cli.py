@@ -32,26 +32,43 @@ class Place(NamedTuple):
     """Its line in ``rowcast --help``."""
 
 
+HERE: Final = "rowcast.program.commands."
+LAKE: Final = "rowcast_lake.commands."
+
 COMMANDS: Final = {
-    "serve": Place("serving", "serve", "Start the server; Ctrl-C stops it."),
-    "check": Place("serving", "check", "Check settings and schema without starting anything."),
-    "get": Place("records", "get", "Print a record, a table, or the answer to a query."),
-    "put": Place("records", "put", "Write a record."),
-    "delete": Place("records", "delete", "Remove a record."),
-    "pub": Place("records", "pub", "Send a message to everyone who watches a topic."),
-    "sub": Place("watching", "sub", "Write current records, then every event, for programs."),
-    "tail": Place("watching", "tail", "Print every new event on a line, for people."),
-    "history": Place("looks", "history", "Print what happened at a topic."),
-    "sessions": Place("looks", "sessions", "List the sessions of MQTT clients, or end one."),
-    "dead-letters": Place("looks", "letters", "List, replay and remove what bridges gave up on."),
-    "user": Place("users", "user", "Add, remove and list those who may sign in."),
-    "policy": Place("policy", "policy", "Ask who may do what, and which rule decides."),
-    "import": Place("importing", "import_table", "Write the rows of Parquet files as records."),
-    "export": Place("snapshots", "export", "Write all tables, as of one moment, to Parquet."),
-    "snapshots": Place("snapshots", "snapshots", "List, verify and remove snapshots."),
-    "backup": Place("backups", "backup", "Copy all that must survive, while the server runs."),
-    "restore": Place("backups", "restore", "Make a data directory of a back-up."),
-    "pipeline": Place("pipeline", "pipeline", "Work with Spark on snapshots and the live log."),
+    "serve": Place(HERE + "serving", "serve", "Start the server; Ctrl-C stops it."),
+    "check": Place(
+        HERE + "serving", "check", "Check settings and schema without starting anything."
+    ),
+    "get": Place(HERE + "records", "get", "Print a record, a table, or the answer to a query."),
+    "put": Place(HERE + "records", "put", "Write a record."),
+    "delete": Place(HERE + "records", "delete", "Remove a record."),
+    "pub": Place(HERE + "records", "pub", "Send a message to everyone who watches a topic."),
+    "sub": Place(
+        HERE + "watching", "sub", "Write current records, then every event, for programs."
+    ),
+    "tail": Place(HERE + "watching", "tail", "Print every new event on a line, for people."),
+    "history": Place(HERE + "looks", "history", "Print what happened at a topic."),
+    "sessions": Place(HERE + "looks", "sessions", "List the sessions of MQTT clients, or end one."),
+    "dead-letters": Place(
+        HERE + "looks", "letters", "List, replay and remove what bridges gave up on."
+    ),
+    "user": Place(HERE + "users", "user", "Add, remove and list those who may sign in."),
+    "policy": Place(HERE + "policy", "policy", "Ask who may do what, and which rule decides."),
+    "import": Place(
+        LAKE + "importing", "import_table", "Write the rows of Parquet files as records."
+    ),
+    "export": Place(
+        LAKE + "snapshots", "export", "Write all tables, as of one moment, to Parquet."
+    ),
+    "snapshots": Place(LAKE + "snapshots", "snapshots", "List, verify and remove snapshots."),
+    "backup": Place(
+        HERE + "backups", "backup", "Copy all that must survive, while the server runs."
+    ),
+    "restore": Place(HERE + "backups", "restore", "Make a data directory of a back-up."),
+    "pipeline": Place(
+        LAKE + "pipeline", "pipeline", "Work with Spark on snapshots and the live log."
+    ),
 }
 """Each command, in the order of ``rowcast --help``; its module is one of
 ``rowcast.program.commands``."""
@@ -74,7 +91,7 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """Import a command of ``COMMANDS``."""
     place = COMMANDS[name]
-    found = getattr(import_module(f"rowcast.program.commands.{place.module}"), place.name)
+    found = getattr(import_module(place.module), place.name)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
         found.command(name)(function)

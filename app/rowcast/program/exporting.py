@@ -4,10 +4,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rowcast.features.snapshots.exports import Exports
+from rowcast.features.snapshots.jobs import Order
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import seconds_of
-from rowcast.snapshots.exports import Exports
-from rowcast.snapshots.jobs import Order
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine

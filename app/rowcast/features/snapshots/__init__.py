@@ -1,0 +1,1 @@
+"""Snapshots as the server shows them: which there are, and the jobs that make them."""

@@ -1,0 +1,180 @@
+"""The catalogue: which complete snapshots and increments there are, as a reader finds them.
+
+It reads names and manifests, never a part: whatever is under construction has a name that begins
+with a dot, and what has its own name is complete and never changes. So a manifest is read once.
+All of it blocks, and is for a thread.
+"""
+
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
+from rowcast.features.snapshots.snapshot_directory import MAKING, Shelf, refusing
+
+CHANGES: Final = "changes"
+MANIFEST: Final = "manifest.json"
+_CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
+_PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One snapshot, or one increment: its name below the directory, and what its manifest says."""
+
+    name: str
+    manifest: Mapping[str, Any]
+    problem: str = ""
+    """Why the manifest cannot be read."""
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the manifest says of each file, by its path."""
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is an increment: a part of the log."""
+        return self.name.startswith(f"{CHANGES}/")
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event that it holds."""
+        return int(self.name[-18:] if self.is_page else self.name[:18])
+
+    @property
+    def from_seq(self) -> int:
+        """The number from which on an increment has every event."""
+        return int(self.name.rpartition("=")[2][:18])
+
+    @property
+    def rows(self) -> int:
+        """How many rows its tables have."""
+        return sum(int(table["rows"]) for table in self.manifest.get("tables", {}).values())
+
+    @property
+    def size_bytes(self) -> int:
+        """How large its files are."""
+        return sum(int(file["bytes"]) for file in self.files.values())
+
+
+class Catalogue:
+    """The directory of snapshots; it need not be there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._shelf = Shelf(directory)
+        self._known: dict[str, Item] = {}
+
+    def items(self) -> list[Item]:
+        """Return all that is complete: increments and snapshots, each in the order of the log."""
+        found = {}
+        for name in self._names():
+            found[name] = self._known.get(name) or self._read(name)
+        self._known = {name: item for name, item in found.items() if not item.problem}
+        return list(found.values())
+
+    def _names(self) -> Iterator[str]:
+        pages = (path.name for path in _inside(self.directory / CHANGES))
+        yield from sorted(f"{CHANGES}/{name}" for name in pages if _PAGE.fullmatch(name))
+        yield from sorted(
+            (path.name for path in _inside(self.directory) if _CUT.fullmatch(path.name)),
+            key=_order,
+        )
+
+    def newest(self) -> str:
+        """Return the name of the newest snapshot; empty when there is none."""
+        return self._shelf.newest() or ""
+
+    def _read(self, name: str) -> Item:
+        try:
+            manifest = read_manifest(self.directory / name)
+            files = {
+                str(file["path"]): file
+                for table in manifest["tables"].values()
+                for file in table["files"]
+            }
+            return Item(name, manifest, files=files)
+        except Error as error:
+            return Item(name, {}, error.message)
+        except KeyError as error:
+            return Item(name, {}, f"the {MANIFEST} lacks what each has: {error}")
+        except (TypeError, AttributeError):  # what it holds instead is not told
+            return Item(name, {}, f"the {MANIFEST} is not made as each is")
+
+    def open(self, item: Item, path: str) -> BinaryIO:
+        """Open a file that the manifest names, or the manifest; raises NOT_FOUND."""
+        if path != MANIFEST and path not in item.files:
+            raise Error(
+                Code.NOT_FOUND,
+                f"{item.name} has no file {path[:200]!r}; its {MANIFEST} names those it has",
+            )
+        try:
+            return (self.directory / item.name / path).open("rb")
+        except OSError as error:
+            raise Error(
+                Code.NOT_FOUND, f"{item.name}/{path} cannot be opened: {error.strerror}"
+            ) from error
+
+    def pin(self, item: Item) -> IO[bytes]:
+        """Hold a snapshot or increment until what is returned is closed; raises NOT_FOUND."""
+        held = self.open(item, MANIFEST)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        return held
+
+    def free(self, item: Item) -> bool:
+        """Tell whether nobody holds a snapshot or increment."""
+        with self.open(item, MANIFEST) as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    def remove(self, item: Item) -> None:
+        """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
+        if not item.is_page:
+            self._shelf.remove(item.name)
+            return
+        gone = self.directory / f"{MAKING}{item.name.rpartition('=')[2]}"
+        with refusing(self.directory):
+            (self.directory / item.name).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def read_manifest(place: Path) -> dict[str, Any]:
+    """Return the manifest of a snapshot or increment; raises INVALID with what is wrong."""
+    file = place / MANIFEST
+    try:
+        if file.stat().st_size > SNAPSHOT_MANIFEST_BYTES_MAX:
+            raise _damaged(file, "is larger than any")
+        manifest = json.loads(file.read_bytes())
+    except OSError as error:
+        raise _damaged(file, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, "is no JSON") from error
+    if not isinstance(manifest, dict):
+        raise _damaged(file, "is no manifest: it holds no object")
+    return manifest
+
+
+def _damaged(file: Path, words: str) -> Error:
+    """Return what is told of a manifest: neither what it holds, nor where on this machine it is."""
+    error = Error(Code.INVALID, f"the {MANIFEST} {words}")
+    error.place = str(file)
+    return error
+
+
+def _order(name: str) -> tuple[int, int]:
+    seq, _, again = name.partition("-")
+    return int(seq), int(again or 0)
+
+
+def _inside(directory: Path) -> list[Path]:
+    try:
+        return list(directory.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,1 @@
+"""Commands of ``rowcast`` that work on snapshots and with Spark."""

@@ -1,0 +1,134 @@
+"""The command ``rowcast import``: Parquet files as records of a running server's table.
+
+The rows go through the server like any writes, batch by batch, each in one transaction: who watches
+sees them come, and what the table refuses is refused.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowcast.codecs.messagepack import array_header
+from rowcast.codecs.registry import MSGPACK, encode
+from rowcast.core.errors import Code, Error
+from rowcast.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
+from rowcast.core.places import check_local
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.program.commands.server import UrlOption, client_of
+from rowcast.program.config import load_config
+from rowcast.schema import parse_schema
+from rowcast_client import SyncRowcast
+from rowcast_client.calls import topic_path
+from rowcast_lake.commands.snapshots import need_pyarrow, schema_text
+
+if TYPE_CHECKING:
+    from rowcast_lake.snapshots.importing import Record
+
+
+def import_table(
+    table: Annotated[str, typer.Argument(help="The table, as the schema calls it.")],
+    place: Annotated[
+        Path, typer.Argument(help="A Parquet file, a directory of them, or a snapshot.")
+    ],
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="The server's schema [default: schema.graphql].")
+    ] = None,
+    url: UrlOption = None,
+) -> None:
+    """Write the rows of Parquet files as records: each replaces what is at its id.
+
+    All rows are checked before the first is written; then they go in batches, each of which is
+    written whole or not at all.
+
+    Example: rowcast import Dog data/snapshots/newest
+    """
+    need_pyarrow()
+    check_local(str(place), "the files")
+    from rowcast_lake.snapshots.importing import Importer, files_of  # noqa: PLC0415
+
+    config = load_config(None, None, {} if schema is None else {"schema": schema})
+    shape = _table(table, schema_text(config.schema_file), str(config.schema_file))
+    importer, files = Importer(shape), files_of(place, shape)
+    count = importer.check(files)
+    with client_of(url) as client:
+        sender = _Sender(client, shape)
+        for file in files:
+            sender.send(importer.records(file))
+            print(f"{sender.rows:,} of {count:,} rows written", file=sys.stderr)
+    print(sender.rows)
+
+
+def _table(name: str, text: str, file: str) -> Table:
+    tables = {table.name: table for table in parse_schema(text, file).tables}
+    found = tables.get(name)
+    if found is None:
+        raise Error(Code.NOT_FOUND, f"{file} has no table {name}{did_you_mean(name, tables)}")
+    if found.path is None:
+        raise Error(
+            Code.NOT_ALLOWED, f"{name} is not exported, so nobody can write it; add @export"
+        )
+    return found
+
+
+class _Sender:
+    """Sends rows in batches of bounded size."""
+
+    def __init__(self, client: SyncRowcast, table: Table) -> None:
+        self._client = client
+        self._table = table
+        self._id = table.primary_key.name if table.primary_key else "id"
+        self._waiting: list[Record] = []
+        self._bodies: list[bytes] = []
+        self._bytes = 0
+        self.rows = 0
+
+    def send(self, records: "Iterable[Record]") -> None:
+        """Write all of these."""
+        for record in records:
+            if record.payload is not None:
+                self._flush()
+                self._put(record, record.payload)
+                continue
+            value = record.value if isinstance(record.value, dict) else {}
+            self._waiting.append(record)
+            self._bodies.append(encode(value | {self._id: self._key(record)}, MSGPACK))
+            self._bytes += len(self._bodies[-1])
+            if self._bytes >= IMPORT_BATCH_BYTES or len(self._bodies) >= IMPORT_BATCH_ROWS:
+                self._flush()
+        self._flush()
+
+    def _key(self, record: "Record") -> object:
+        value = record.value
+        known = value.get(self._id) if isinstance(value, dict) else None
+        return record.id if known is None else known
+
+    def _put(self, record: "Record", payload: bytes) -> None:
+        """Write one whose content is kept as it came."""
+        path = topic_path(self._table.topic(record.id))
+        headers = {"Content-Type": record.content_type or MSGPACK}
+        try:
+            self._client.request("PUT", path, payload, headers)
+        except Error as error:
+            raise Error(error.code, f"{record.where}: {error.message}") from error
+        self.rows += 1
+
+    def _flush(self) -> None:
+        if not self._bodies:
+            return
+        body = array_header(len(self._bodies)) + b"".join(self._bodies)
+        path = topic_path(self._table.topic("")) + "?atomic=true"
+        try:
+            self._client.request("PUT", path, body, {"Content-Type": MSGPACK})
+        except Error as error:
+            first, last = self._waiting[0], self._waiting[-1]
+            raise Error(
+                error.code,
+                f"{first.where} to row {last.row}: {error.message}; the {self.rows} rows before "
+                "are written",
+            ) from error
+        self.rows += len(self._bodies)
+        self._waiting, self._bodies, self._bytes = [], [], 0

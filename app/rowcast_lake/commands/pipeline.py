@@ -1,0 +1,38 @@
+"""``rowcast pipeline``: what is done with Spark, beside the server."""
+
+from typing import Annotated, Final
+
+import typer
+
+from rowcast_lake.commands.jobs import list_jobs, plot_result, run
+from rowcast_lake.spark.session import LOCAL_MASTER, start_session
+
+pipeline = typer.Typer(
+    name="pipeline",
+    help="Work with Spark on snapshots and on the live log.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+pipeline.add_typer(run)
+pipeline.command("list")(list_jobs)
+pipeline.command("plot")(plot_result)
+
+MasterOption = Annotated[
+    str, typer.Option("--master", help="Where Spark runs: local[*], spark://…, yarn, sc://…")
+]
+ROWS: Final = 1000
+
+
+@pipeline.command()
+def check(master: MasterOption = LOCAL_MASTER) -> None:
+    """Start Spark, let it count, and say which it is.
+
+    Example: rowcast pipeline check --master local[2]
+    """
+    session = start_session("rowcast check", master)
+    try:
+        counted = session.range(ROWS).count()
+        print(f"Spark {session.version} on {master} works: counted {counted} rows")
+    finally:
+        session.stop()

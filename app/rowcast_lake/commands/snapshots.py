@@ -1,0 +1,359 @@
+"""The commands ``rowcast export`` and ``rowcast snapshots``: Parquet of all tables at one cut.
+
+They read the data directory themselves, beside a running server or without one.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowcast.auth.users_file import read_users
+from rowcast.core.errors import Code, Error
+from rowcast.core.places import check_local
+from rowcast.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
+from rowcast.program.commands.options import (
+    ConfigOption,
+    DataOption,
+    JsonOption,
+    SchemaOption,
+    SetOption,
+    join_settings,
+    print_row,
+)
+from rowcast.program.config import Config
+from rowcast.program.settings.snapshots import seconds_of
+
+if TYPE_CHECKING:
+    from rowcast_lake.snapshots.export import Order, Snapshot
+    from rowcast_lake.snapshots.manifest import Manifest
+
+snapshots = typer.Typer(
+    name="snapshots",
+    help="List, verify and remove snapshots.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", help="Directory of snapshots [default: snapshots in the data]."),
+]
+
+
+def export(
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+    tables: Annotated[
+        str, typer.Option("--tables", help="Only these, with commas between [default: all].")
+    ] = "",
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Write only what happened since the last export.")
+    ] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also the past of each declared table.")
+    ] = False,
+    audience: Annotated[
+        str,
+        typer.Option(
+            "--audience", metavar="ROLE", help="Only what this role may see; needs --out."
+        ),
+    ] = "",
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
+    ] = 0,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
+    ] = False,
+    settings: SetOption = None,
+) -> None:
+    """Write all tables, as they are at this moment, to Parquet files.
+
+    Prints where the snapshot is. The server may run meanwhile. With --changes it writes a part of
+    the log instead: all that happened since the last part, or since the newest snapshot.
+
+    Example: rowcast export --data data
+    """
+    chosen = join_settings(config, {"data": data, "schema": schema}, settings)
+    need_pyarrow()
+    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast_lake.snapshots.export import Order  # noqa: PLC0415
+    from rowcast_lake.snapshots.export import export as make  # noqa: PLC0415
+
+    os.nice(SNAPSHOT_NICENESS)
+    order = Order(
+        chosen.database_url,
+        _directory(chosen, out),
+        schema_text(chosen.schema_file),
+        str(chosen.schema_file),
+        tuple(name.strip() for name in tables.split(",") if name.strip()),
+        history,
+        audience,
+        _roles(chosen.users_file) if audience else (),
+    )
+    _check_audience(order, out)
+    teller = _teller() if json_lines else None
+    if changes:
+        _export_changes(order, seconds_of(chosen.snapshots.keep_changes), teller)
+        return
+    made = make(order, teller)
+    keep_seconds = seconds_of(chosen.snapshots.keep_for)
+    if keep or keep_seconds:
+        Shelf(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
+    _tell_made(made, as_json=json_lines)
+
+
+def _check_audience(order: "Order", out: Path | None) -> None:
+    """Refuse what would put a role's snapshot among those for administrators."""
+    if order.audience and out is None:
+        raise Error(
+            Code.INVALID,
+            "name a directory of their own for these snapshots: --audience needs --out",
+        )
+    if order.audience and order.history:
+        raise Error(Code.INVALID, "an audience sees no past yet; leave out --history")
+
+
+def _roles(file: Path) -> frozenset[str]:
+    """Return the roles that are declared, and those that users have."""
+    if not file.exists():
+        return frozenset()
+    known = read_users(file)
+    return frozenset(known.roles).union(*(one.roles for one in known.users.values()))
+
+
+def _facts(name: str, manifest: "Manifest") -> dict[str, object]:
+    return {
+        "snapshot": name,
+        "cut": manifest.cut,
+        "rows": manifest.rows,
+        "bytes": manifest.bytes,
+    }
+
+
+def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
+    manifest = made.manifest
+    if as_json:
+        print(json.dumps(_facts(made.place.name, manifest) | {"new": made.new}), flush=True)
+        return
+    print(made.place)
+    if made.new:
+        count = f"{manifest.rows:,} rows of {len(manifest.tables)} tables"
+        print(f"{count}, {manifest.bytes:,} bytes, cut {manifest.cut}", file=sys.stderr)
+    else:
+        print(f"nothing was written since this snapshot, cut {manifest.cut}", file=sys.stderr)
+
+
+def _export_changes(
+    order: "Order", keep_seconds: float, teller: Callable[[str, int, int], None] | None
+) -> None:
+    """Write a page of changes, and tell of it."""
+    from rowcast_lake.snapshots.changes import export_changes  # noqa: PLC0415
+    from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
+    from rowcast_lake.snapshots.compaction import forget  # noqa: PLC0415
+
+    if order.tables:
+        raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
+    try:
+        page = export_changes(order, teller)
+    except Error as error:
+        if teller is not None:  # whether a fresh snapshot would help is for the server to know
+            print(json.dumps({"code": error.code}), flush=True)
+        raise
+    put_together(order.directory, tell=_complain)
+    if keep_seconds:
+        forget(order.directory, keep_seconds)
+    if teller is not None:
+        facts: dict[str, object] = {"new": page is not None}
+        if page is not None:
+            facts |= {"page": page.place.name, "cut": page.manifest.cut}
+            facts |= {"rows": page.manifest.rows, "bytes": page.manifest.bytes}
+        print(json.dumps(facts), flush=True)
+    elif page is None:
+        print("nothing was written since the last changes", file=sys.stderr)
+    else:
+        print(page.place)
+        count = f"{page.manifest.rows:,} events of {len(page.manifest.tables)} tables"
+        print(f"{count}, {page.manifest.bytes:,} bytes, cut {page.manifest.cut}", file=sys.stderr)
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _teller() -> Callable[[str, int, int], None]:
+    """Return what tells of progress, at most some times a second."""
+    said_at = -math.inf
+
+    def tell(table: str, rows: int, total: int) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= SNAPSHOT_PROGRESS_SECONDS:
+            said_at = now
+            print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
+
+    return tell
+
+
+def _directory(chosen: Config, out: Path | None) -> Path:
+    if out is not None:
+        check_local(str(out), "--out")
+    return (out or chosen.snapshots.place(chosen.data)).absolute()
+
+
+def schema_text(path: Path) -> str:
+    """Return the text of a schema; raises INVALID with how to name another."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Error(
+            Code.INVALID,
+            f"{path}: cannot be read ({error.strerror}); name the server's schema with --schema",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise Error(
+            Code.INVALID, f"{path}: is not UTF-8 text (at byte {error.start}); save it as UTF-8"
+        ) from None
+
+
+def need_pyarrow() -> None:
+    """Say what to install where it is missing."""
+    if find_spec("pyarrow") is None:
+        raise Error(
+            Code.UNSUPPORTED,
+            "snapshots need pyarrow, which is not installed: pip install 'rowcast[parquet]'",
+        )
+
+
+@snapshots.command(name="list")
+def list_snapshots(
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print each snapshot: name, when it was made, rows, bytes, tables.
+
+    Example: rowcast snapshots list
+    """
+    need_pyarrow()
+    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
+
+    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
+    newest = shelf.newest()
+    for name in shelf.names():
+        found = read_manifest(shelf.directory / name)
+        if as_json:
+            more = {"created": found.created, "tables": list(found.tables)}
+            print_row(_facts(name, found) | more | {"newest": name == newest})
+            continue
+        mark = "*" if name == newest else " "
+        size = f"{found.rows:>12,} rows {found.bytes:>15,} bytes"
+        print(f"{mark} {name}  {found.created}  {size}  {', '.join(found.tables)}")
+    if newest is None:
+        print("no snapshot yet; make one with `rowcast export`", file=sys.stderr)
+
+
+@snapshots.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Snapshots, or `newest` [default: all].")
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Check that snapshots are what their manifests say: names, sums, rows, digests.
+
+    Prints the first difference, with exit code 1.
+
+    Example: rowcast snapshots verify newest
+    """
+    need_pyarrow()
+    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
+
+    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
+    for name in names or shelf.names():
+        with shelf.pin(name) as place:
+            found = check(place)
+        count = f"{found.rows:,} rows of {len(found.tables)} tables"
+        print(f"{place.name} is whole: {count}, cut {found.cut}")
+
+
+@snapshots.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")],
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Remove a snapshot and its files.
+
+    Example: rowcast snapshots remove 000000000000001042
+    """
+    need_pyarrow()
+    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+
+    Shelf(_directory(join_settings(config, {"data": data}), out)).remove(name)
+
+
+@snapshots.command()
+def prove(
+    first: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")],
+    last: Annotated[str, typer.Argument(help="A later one.")] = "newest",
+    config: ConfigOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+) -> None:
+    """Bring a snapshot forward with the changes after it, and compare it with a later one.
+
+    Example: rowcast snapshots prove 000000000000001042
+    """
+    need_pyarrow()
+    from rowcast.features.snapshots.catalogue import Catalogue  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
+
+    directory = _directory(join_settings(config, {"data": data}), out)
+    places = [Shelf(directory).place(name).name for name in (first, last)]
+    if places[0] == places[1]:
+        print(
+            f"there is nothing to prove: {places[0]} is compared with itself; make a later "
+            "snapshot with rowcast export, or name an earlier one",
+            file=sys.stderr,
+        )
+        return
+    found = differences(directory, Catalogue(directory).items(), *places)
+    if found:
+        said = "\n".join(f"{table}: {why}" for table, why in found.items())
+        raise Error(Code.CONFLICT, f"{places[0]} and its changes are not {places[1]}\n{said}")
+    print(f"{places[0]} and its changes are {places[1]}")
+
+
+@snapshots.command()
+def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption = None) -> None:
+    """Put all changes together to the fewest files, of about 128 MB; `export --changes` does some.
+
+    The small ones go ten minutes later, with the next `export --changes` or `compact`.
+
+    Example: rowcast snapshots compact
+    """
+    need_pyarrow()
+    from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
+
+    directory, apart = _directory(join_settings(config, {"data": data}), out), list[str]()
+    for page in put_together(directory, everything=True, tell=apart.append):
+        print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")
+    if apart:
+        raise Error(Code.CONFLICT, "\n".join(apart))

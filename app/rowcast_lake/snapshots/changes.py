@@ -1,0 +1,155 @@
+"""Changes: the log after the newest snapshot as pages of Parquet, each complete and immutable.
+
+    changes/seq=000000000000001043-000000000000002000/     all that happened from 1043 to 2000
+
+A page begins where the last one ended, so there is never a gap and nothing is twice: the number
+that it begins with is taken from the names that are there, under the lock of the shelf. Where the
+log no longer has what comes next, that is told; with a fresh snapshot the pages go on from its cut,
+and the hole between is seen in their names. Where pages overlap the widest counts: small ones are
+put together later (``compaction``). ``fold`` brings a snapshot forward with them.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from rowcast.core.errors import Code, Error
+from rowcast.features.snapshots.catalogue import CHANGES, Catalogue, Item
+from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast.schema import parse_schema
+from rowcast.store.private import make_directory
+from rowcast.store.read_transaction import Cut, open_cut
+from rowcast.store.read_transaction_log import CutLog
+from rowcast_lake.snapshots.change_writer import (
+    ChangeSheet,
+    MessageChanges,
+    RetainedChanges,
+    TableChanges,
+)
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.export import Order, Progress, seqs_of
+from rowcast_lake.snapshots.files import TableFiles
+from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
+from rowcast_lake.snapshots.shapes import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of changes that is there."""
+
+    place: Path
+    manifest: Manifest
+
+
+def page_name(first: int, last: int) -> str:
+    """Return what a page is called."""
+    return f"seq={first:018d}-{last:018d}"
+
+
+def export_changes(order: Order, progress: Progress | None = None) -> Page | None:
+    """Write what the log has since the last page, or since the newest snapshot; None: nothing.
+
+    Raises NOT_FOUND without any snapshot, GONE when the log no longer has what comes next.
+    """
+    tables = parse_schema(order.schema, order.schema_name).tables
+    shelf = Shelf(order.directory)
+    with open_cut(order.database) as cut, shelf.making() as making:
+        for table in tables:
+            cut.declared(table)  # is it as the schema says?
+        log = cut.log(tables)
+        after = _begin(Catalogue(order.directory).items(), cut, log)
+        if after >= cut.seq:
+            return None
+        branches = cut.topic_tables()
+        sheets: list[ChangeSheet] = [
+            *(TableChanges(table, cut.epoch) for table in tables),
+            *(MessageChanges(branch, cut.epoch) for branch in branches),
+            RetainedChanges([branch.table.branch for branch in branches], cut.epoch),
+        ]
+        facts = {}
+        for sheet in sheets:
+            batches = _told(sheet.batches(log, after, cut.seq), sheet.name, progress)
+            free = order.free_bytes_min
+            found = write_table(making, sheet.name, sheet.schema, batches, free)
+            if found is not None:
+                facts[sheet.name] = found
+        created = time_text(time.time())
+        manifest = Manifest(cut.epoch, cut.seq, created, order.schema, facts, after + 1)
+        return publish(making, order.directory, manifest)
+
+
+def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
+    """Let a page be seen, complete."""
+    making.write(FILE_NAME, manifest.text)
+    name = page_name(manifest.from_seq or 0, manifest.seq)
+    place = directory / CHANGES / name
+    make_directory(place.parent)
+    making.settle(place)
+    return Page(place, manifest)
+
+
+def _begin(items: list[Item], cut: Cut, log: CutLog) -> int:
+    """Return the number after which the next page begins."""
+    own = [item for item in items if item.manifest.get("epoch") == cut.epoch]
+    pages = [item.seq for item in own if item.is_page]
+    snapshots = [item.seq for item in own if not item.is_page]
+    known = [max(some) for some in (pages, snapshots) if some]
+    if not known:
+        raise Error(
+            Code.NOT_FOUND, "there is no snapshot yet that changes could go on from; make one first"
+        )
+    for after in known:
+        if log.gone(after) is None:
+            return after
+    name, upto = log.gone(max(known)) or ("", 0)
+    raise Error(
+        Code.GONE,
+        f"the log no longer has all that came after {max(known)}: {name} is gone up to {upto}; "
+        "make a fresh snapshot, from which changes go on, and keep the log longer than the time "
+        "between two exports",
+    )
+
+
+def write_table(
+    making: Making, name: str, schema: pa.Schema, batches: Iterable[Batch], free_bytes_min: int
+) -> TableFacts | None:
+    """Write what happened to one table; None when nothing did."""
+    files = TableFiles(making.place, name, schema, free_bytes_min)
+    content = tuple(schema.names)
+    digest = Digest(content)
+    seqs: list[int] = []
+    try:
+        for batch in batches:
+            digest.update(batch)
+            seqs += seqs_of(batch)
+            files.write(batch)
+        if not digest.rows:
+            return None
+        files.close()
+    except BaseException:
+        files.abandon()
+        raise
+    return TableFacts(
+        digest.rows,
+        min(seqs),
+        max(seqs),
+        str(digest),
+        "_seq",
+        content,
+        columns_of(schema),
+        None,
+        tuple(files.files),
+    )
+
+
+def _told(batches: Iterable[Batch], name: str, progress: Progress | None) -> Iterator[Batch]:
+    """Tell of progress with each batch."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        if progress is not None:
+            progress(name, rows, rows)
+        yield batch

@@ -1,0 +1,176 @@
+"""Compaction: small pages of changes put together to larger ones (FEATURES S6).
+
+The larger page comes first, in one step, and the small ones stay for a while: who lists the pages
+sees all events at any moment, and takes the widest where they overlap, so none twice. Then the
+small ones go, from sight before from the disk.
+
+Only neighbours of one size are put together, sixteen of them, so an event is written again three
+times and not with each new page; ``everything`` leaves the fewest files that there can be.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowcast.core.errors import Error
+from rowcast.core.export_limits import (
+    PAGE_BYTES,
+    PAGE_BYTES_SMALL,
+    PAGES_COVERED_SECONDS,
+    PAGES_TOGETHER,
+)
+from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
+from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
+from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast_lake.columns.joining import joined_schema, shaped
+from rowcast_lake.snapshots.changes import Page, publish, write_table
+from rowcast_lake.snapshots.manifest import Manifest
+from rowcast_lake.snapshots.shapes import Batch
+
+log = logging.getLogger("rowcast_lake.snapshots")
+
+
+def compact(
+    directory: Path,
+    *,
+    everything: bool = False,
+    covered_seconds: float = PAGES_COVERED_SECONDS,
+    now: Callable[[], float] = time.time,
+    tell: Callable[[str], None] = log.warning,
+) -> list[Page]:
+    """Put pages together where it is time to; remove those that long have been. Return the new.
+
+    Pages that cannot be put together stay as they are, and ``tell`` is told why: nothing is lost
+    by that, and what was exported is there.
+    """
+    catalogue, shelf = Catalogue(directory), Shelf(directory)
+    made: list[Page] = []
+    apart = set[str]()
+    while together := _due(widest(catalogue.items()), apart, everything=everything):
+        try:
+            with shelf.making() as making:
+                made.append(_merge(making, directory, together))
+        except (Error, pa.ArrowException, OSError) as error:
+            apart.update(page.name for page in together)
+            tell(
+                f"the changes {together[0].name} to {together[-1].name} stay apart, as they are: "
+                f"{error}; they can be read one by one"
+            )
+    items = catalogue.items()
+    counting = widest(items)
+    for item in items:
+        if item.is_page and item not in counting:
+            wide = next(page for page in counting if _covers(page, item))
+            if now() - (directory / wide.name / MANIFEST).stat().st_mtime >= covered_seconds:
+                catalogue.remove(item)
+    return made
+
+
+def forget(directory: Path, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
+    """Remove the oldest pages, of events before so many seconds; what is being read stays.
+
+    Only a beginning goes, so what is left has no hole. Returns what is gone.
+    """
+    catalogue, gone = Catalogue(directory), list[str]()
+    for item in sorted(catalogue.items(), key=lambda item: item.seq):
+        if not item.is_page or item.problem:
+            continue
+        made = datetime.fromisoformat(str(item.manifest["created"])).timestamp()
+        if now() - made < seconds or not catalogue.free(item):
+            break
+        catalogue.remove(item)
+        gone.append(item.name)
+    return gone
+
+
+def widest(items: Sequence[Item]) -> list[Item]:
+    """Return the pages that count, in the order of the log: those that no wider one covers."""
+    pages = [item for item in items if item.is_page and not item.problem]
+    found: list[Item] = []
+    for page in sorted(pages, key=lambda page: (page.from_seq, -page.seq)):
+        if not (found and _covers(found[-1], page)):
+            found.append(page)
+    return found
+
+
+def _covers(wide: Item, page: Item) -> bool:
+    same = wide.manifest["epoch"] == page.manifest["epoch"]
+    return same and wide.from_seq <= page.from_seq and page.seq <= wide.seq
+
+
+def _due(pages: Sequence[Item], apart: Container[str], *, everything: bool) -> list[Item]:
+    """Return neighbours that are to be put together now, none of them ``apart``; none: nothing."""
+    run: list[Item] = []
+    size_bytes = 0
+    for page in pages:
+        size_bytes += page.size_bytes
+        alike = everything or (run and _size(run[-1]) == _size(page))
+        fits = size_bytes <= PAGE_BYTES and page.name not in apart
+        if run and not (fits and alike and _follows(run[-1], page)):
+            if _enough(run, everything=everything):
+                return run
+            run, size_bytes = [], page.size_bytes
+        if page.name in apart:
+            size_bytes = 0
+            continue
+        run.append(page)
+        if not everything and len(run) == PAGES_TOGETHER:
+            return run
+    return run if _enough(run, everything=everything) else []
+
+
+def _enough(run: Sequence[Item], *, everything: bool) -> bool:
+    return len(run) > 1 if everything else len(run) >= PAGES_TOGETHER
+
+
+def _follows(page: Item, other: Item) -> bool:
+    same = page.manifest["epoch"] == other.manifest["epoch"]
+    return same and other.from_seq == page.seq + 1
+
+
+def _size(page: Item) -> int:
+    """Return a page's size, of few: 0 is small, each next one is sixteen times as large."""
+    size, bound = 0, PAGE_BYTES_SMALL
+    while page.size_bytes >= bound:
+        size, bound = size + 1, bound * PAGES_TOGETHER
+    return size
+
+
+def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
+    """Write neighbours as one page."""
+    facts = {}
+    for name in dict.fromkeys(name for page in pages for name in page.manifest["tables"]):
+        files = [
+            directory / page.name / file["path"]
+            for page in pages
+            for file in page.manifest["tables"].get(name, {"files": ()})["files"]
+        ]
+        schema = joined_schema(map(pq.read_schema, files))
+        batches = _batches(files, schema)
+        found = write_table(making, name, schema, batches, SNAPSHOT_FREE_BYTES_MIN)
+        if found is not None:
+            facts[name] = found
+    last = pages[-1].manifest
+    manifest = Manifest(
+        last["epoch"],
+        last["seq"],
+        last["created"],
+        last["schema"],
+        facts,
+        pages[0].from_seq,
+        format=min(page.manifest["format"] for page in pages),
+    )
+    return publish(making, directory, manifest)
+
+
+def _batches(files: Sequence[Path], schema: pa.Schema) -> Iterator[Batch]:
+    """Return the rows of files, one after the other, with the columns of all."""
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield shaped(batch, schema)

@@ -1,0 +1,209 @@
+"""Export: every table of a database at one cut, written as a snapshot.
+
+    export(Order(database, directory, schema_text), progress)  ->  Snapshot
+
+It runs in a process of its own, beside a server or without one: it only reads the database, in one
+transaction, and only writes below the directory of snapshots. The tables go one after the other;
+memory is that of a row group.
+"""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow.compute as pc
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast.schema import parse_schema
+from rowcast.store.read_transaction import Cut, open_cut
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.files import TableFiles
+from rowcast_lake.snapshots.history import SUFFIX, HistorySheet
+from rowcast_lake.snapshots.manifest import (
+    FILE_NAME,
+    FORMAT,
+    Manifest,
+    TableFacts,
+    columns_of,
+    read_manifest,
+    time_text,
+)
+from rowcast_lake.snapshots.partitions import DAY, PartedFiles
+from rowcast_lake.snapshots.role_view import Audience
+from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.system_writer import system_sheets
+from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, Sheet, TableSheet
+
+Progress = Callable[[str, int, int], None]
+"""Is told a table's name, how many rows of it are written, and how many it has, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to export, and where to."""
+
+    database: str | Path
+    directory: Path
+    schema: str
+    """The text of the schema that the data is of."""
+    schema_name: str = "schema.graphql"
+    tables: tuple[str, ...] = ()
+    """Only these; none means all."""
+    history: bool = False
+    """Whether the past of each declared table is a table, too."""
+    audience: str = ""
+    """The role whose members may see the snapshot; empty for administrators."""
+    roles: Collection[str] = ()
+    """The roles that users have or that were declared: an audience is one of them, or of a rule."""
+    free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot that is there."""
+
+    place: Path
+    manifest: Manifest
+    new: bool
+    """Whether it was made now; nothing has changed since one that was there already."""
+
+
+def export(order: Order, progress: Progress | None = None) -> Snapshot:
+    """Make a snapshot, or return the newest if it is of this very moment."""
+    tables = parse_schema(order.schema, order.schema_name).tables
+    shelf = Shelf(order.directory)
+    with open_cut(order.database) as cut:
+        every: list[Sheet] = [
+            *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),
+            *(MessageSheet(branch, cut.epoch) for branch in cut.topic_tables()),
+            RetainedSheet(cut.epoch),
+            *system_sheets(),
+        ]
+        sheets = _chosen(every, order.tables)
+        if order.history:
+            sheets += _histories(cut, tables, sheets)
+        if order.audience:
+            audience = Audience(order.audience, tables, cut, order.roles)
+            sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
+        with shelf.making() as making:
+            there = _same(shelf, cut, order, sheets)
+            if there is not None:
+                return there
+            tell = progress or _tell_nobody
+            facts = {sheet.name: _write(making, cut, sheet, order, tell) for sheet in sheets}
+            created = time_text(time.time())
+            schema = "" if order.audience else order.schema
+            manifest = Manifest(
+                cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None
+            )
+            making.write(FILE_NAME, manifest.text)
+            place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
+            return Snapshot(place, manifest, new=True)
+
+
+def _tell_nobody(table: str, rows: int, total: int) -> None:
+    """Progress that nobody wants to know of."""
+
+
+def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
+    known = {sheet.name: sheet for sheet in sheets}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise Error(Code.NOT_FOUND, f"there is no table {name} to export{hint}")
+    return [sheet for sheet in sheets if not names or sheet.name in names]
+
+
+def _histories(cut: Cut, tables: Sequence[Table], sheets: Sequence[Sheet]) -> list[Sheet]:
+    """Return the past of the declared tables among these sheets."""
+    names = {sheet.name for sheet in sheets}
+    found: list[Sheet] = [HistorySheet(table, cut.epoch) for table in tables if table.name in names]
+    for sheet in found:
+        if sheet.name in names:
+            raise Error(
+                Code.CONFLICT,
+                f"the past of {sheet.name.removesuffix(SUFFIX)} would be {sheet.name}, which is a"
+                " table of its own; export these tables without --history",
+            )
+    return found
+
+
+def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
+    """Tell whether some tables are all that the newest snapshot has: who reads it misses none."""
+    newest = shelf.newest()
+    if newest is None:
+        return True
+    try:
+        return set(read_manifest(shelf.directory / newest).tables) <= set(tables)
+    except Error:
+        return True
+
+
+def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snapshot | None:
+    """Return the newest snapshot if it is of this cut, this schema and these tables."""
+    newest = shelf.newest()
+    if newest is None:
+        return None
+    with suppress(Error):
+        manifest = read_manifest(shelf.directory / newest)
+        same_moment = (manifest.epoch, manifest.seq) == (cut.epoch, cut.seq)
+        names = {sheet.name for sheet in sheets}
+        same_sight = (manifest.audience or "") == order.audience
+        same_schema = manifest.schema == order.schema and not order.audience
+        same_schema = same_schema and manifest.format == FORMAT
+        if same_moment and same_sight and same_schema and names == set(manifest.tables):
+            return Snapshot(shelf.directory / newest, manifest, new=False)
+    return None
+
+
+def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress) -> TableFacts:
+    """Write one table, and return what the manifest says of it."""
+    files = _files(making, sheet, order)
+    digest = Digest(sheet.content)
+    seqs: list[int] = []
+    try:
+        for batch in sheet.batches(cut):
+            digest.update(batch)
+            seqs += seqs_of(batch)
+            files.write(batch)
+            tell(sheet.name, digest.rows, sheet.rows)
+        files.close()
+    except BaseException:
+        files.abandon()
+        raise
+    return TableFacts(
+        digest.rows,
+        min(seqs, default=None),
+        max(seqs, default=None),
+        str(digest),
+        sheet.key,
+        sheet.content,
+        columns_of(sheet.schema),
+        DAY if sheet.day else None,
+        tuple(files.files),
+    )
+
+
+def _files(making: Making, sheet: Sheet, order: Order) -> TableFiles | PartedFiles:
+    free, schema = order.free_bytes_min, sheet.schema
+    if sheet.day is None:
+        return TableFiles(making.place, sheet.name, schema, free)
+    return PartedFiles(making.place, sheet.name, schema, sheet.day, free)
+
+
+def seqs_of(batch: Batch) -> tuple[int, ...]:
+    """Return the least and the greatest number of some rows, if they have any."""
+    if _SEQ not in batch.schema.names:
+        return ()
+    found = pc.min_max(batch.column(batch.schema.get_field_index(_SEQ))).as_py()
+    return found["min"], found["max"]
+
+
+_SEQ: Final = "_seq"

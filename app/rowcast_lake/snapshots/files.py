@@ -1,0 +1,177 @@
+"""Files: one table's rows written as Parquet, row group by row group.
+
+A file is hashed and flushed as it is written, so that neither costs another look at it, and the
+disk is never asked to swallow all of it at once while the server waits to commit.
+"""
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowcast.core.snapshot_limits import (
+    SNAPSHOT_COMPRESSION_LEVEL,
+    SNAPSHOT_FILE_BYTES,
+    SNAPSHOT_FREE_BYTES_MIN,
+    SNAPSHOT_GROUP_BYTES_MAX,
+    SNAPSHOT_GROUP_ROWS,
+    SNAPSHOT_SYNC_BYTES,
+)
+from rowcast.features.snapshots.snapshot_directory import full
+from rowcast.store.private import make_directory, open_new
+from rowcast_lake.snapshots.manifest import FileFacts
+from rowcast_lake.snapshots.shapes import Batch
+
+FREE_BYTES: Final = SNAPSHOT_FREE_BYTES_MIN
+
+
+class _Sink:
+    """A file that is only appended to: counted, hashed, and flushed now and then."""
+
+    def __init__(self, path: Path, free_bytes_min: int) -> None:
+        self._file: IO[bytes] = open_new(path)
+        self._path = path
+        self._free_bytes_min = free_bytes_min
+        self._hash = hashlib.sha256()
+        self._unflushed = 0
+        self.bytes = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Append; to a file that was given up, nothing."""
+        size = len(data)
+        if self.closed:
+            return size
+        self._file.write(data)
+        self._hash.update(data)
+        self.bytes += size
+        self._unflushed += size
+        if self._unflushed >= SNAPSHOT_SYNC_BYTES:
+            self.flush()
+            if shutil.disk_usage(self._path.parent).free < self._free_bytes_min:
+                raise full(self._path.parent)
+        return size
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Wait until the disk has it."""
+        self._file.flush()
+        os.fdatasync(self._file.fileno())
+        self._unflushed = 0
+
+    def close(self) -> None:
+        """End the file."""
+        if not self.closed:
+            self.closed = True
+            self.flush()
+            self._file.close()
+
+    def give_up(self) -> None:
+        """End the file as it is: its writer may still want to end it well."""
+        self.closed = True
+        with suppress(OSError):
+            self._file.close()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all that was written."""
+        return self._hash.hexdigest()
+
+
+class TableFiles:
+    """The files of one table, or of one of its partitions, in one directory."""
+
+    def __init__(
+        self, root: Path, directory: str, schema: pa.Schema, free_bytes_min: int = FREE_BYTES
+    ) -> None:
+        self._root = root
+        self._directory = directory
+        self._schema = schema
+        self._free_bytes_min = free_bytes_min
+        self._waiting: list[Batch] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: _Sink | None = None
+        self._rows = 0
+        self.files: list[FileFacts] = []
+
+    def write(self, batch: Batch) -> None:
+        """Take rows; they are written when they are enough for a row group."""
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if (
+            self._waiting_rows >= SNAPSHOT_GROUP_ROWS
+            or self._waiting_bytes >= SNAPSHOT_GROUP_BYTES_MAX
+        ):
+            self._write_group()
+
+    def drain(self) -> None:
+        """Write all that waits."""
+        while self._waiting:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        """Write what waits as a row group; what is too much for one waits for the next."""
+        if not self._waiting:
+            return
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        group, rest = table.slice(0, SNAPSHOT_GROUP_ROWS), table.slice(SNAPSHOT_GROUP_ROWS)
+        self._waiting = rest.to_batches()
+        self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
+        self._open().write_table(group, SNAPSHOT_GROUP_ROWS)
+        self._rows += group.num_rows
+        if self._sink is not None and self._sink.bytes >= SNAPSHOT_FILE_BYTES:
+            self._end_file()
+
+    def close(self) -> None:
+        """Write the rest; a table without rows has a file, too, which tells its columns."""
+        self.drain()
+        if not self.files:
+            self._open()
+        self._end_file()
+
+    def abandon(self) -> None:
+        """Let go of an unfinished file."""
+        if self._sink is not None:
+            self._sink.give_up()
+            self._sink = self._writer = None
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory}/part-{len(self.files):05d}.parquet"
+
+    def _open(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            path = self._root / self._path
+            make_directory(path.parent)
+            self._sink = _Sink(path, self._free_bytes_min)
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._sink, "w"),
+                self._schema,
+                compression="zstd",
+                compression_level=SNAPSHOT_COMPRESSION_LEVEL,
+                version="2.6",
+                store_schema=False,
+                write_statistics=True,
+            )
+        return self._writer
+
+    def _end_file(self) -> None:
+        if self._writer is None or self._sink is None:
+            return
+        self._writer.close()
+        self._sink.close()
+        facts = FileFacts(self._path, self._rows, self._sink.bytes, self._sink.sha256)
+        self.files.append(facts)
+        self._writer = self._sink = None
+        self._rows = 0

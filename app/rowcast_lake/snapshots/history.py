@@ -1,0 +1,56 @@
+"""History: what a table's records were, and from when to when (FEATURES S8).
+
+``Dog_history`` has a row for each value that a record of ``Dog`` had, as far back as the log goes:
+the table's columns, and
+
+    valid_from, valid_to   since when it was so, and until when; no end: it is so at the cut
+    _op, _client           put or patch, and by whom
+    _seq, _version         of the event that made it so
+
+A deletion ends a row and begins none, so at any time a record has one row or none:
+``valid_from <= t AND (valid_to IS NULL OR t < valid_to)``. The rows are in the order of the log.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from rowcast.core.events import DELETE
+from rowcast.core.tables import Table
+from rowcast.store.read_transaction import Cut
+from rowcast_lake.snapshots.change_writer import TableChanges
+from rowcast_lake.snapshots.shapes import MOMENT, Batch
+
+SUFFIX: Final = "_history"
+_LEFT_OUT: Final = frozenset({"_ts", "_origin"})
+_OF_WRITES: Final = frozenset({"_topic", "_seq", "_version"})
+
+
+class HistorySheet:
+    """The past of one declared table, as intervals."""
+
+    key = "_seq"
+    day: str | None = None
+    rows = 0
+
+    def __init__(self, table: Table, epoch: str) -> None:
+        self.name = f"{table.name}{SUFFIX}"
+        self._table = table
+        self._changes = TableChanges(table, epoch)
+        kept = [item for item in self._changes.schema if item.name not in _LEFT_OUT]
+        ends = [pa.field("valid_from", MOMENT), pa.field("valid_to", MOMENT)]
+        self.schema = pa.schema([*kept, *ends])
+        self.content = tuple(name for name in self.schema.names if name not in _OF_WRITES)
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of the log."""
+        for found in cut.log([self._table]).intervals(self._table):
+            made = [(event, ended) for event, ended in found if event.kind != DELETE]
+            if not made:
+                continue
+            batch = self._changes.batch([event for event, _ in made])
+            arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+            arrays["valid_from"] = arrays["_ts"]
+            arrays["valid_to"] = pa.array([ended for _, ended in made], pa.int64()).cast(MOMENT)
+            yield pa.record_batch([arrays[name] for name in self.schema.names], self.schema)

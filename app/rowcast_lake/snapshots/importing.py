@@ -1,0 +1,227 @@
+"""Importing: Parquet files as records of a declared table (FEATURES S19).
+
+Files of a snapshot come back as they were: of the columns that begin with an underscore ``_extra``
+has undeclared attributes, ``_id`` the id of a table without a key, ``_payload`` content as it came;
+the others tell of the write, and a new one has its own. Any other file is read by the names of its
+columns. A null is an attribute that is absent.
+
+All rows are checked with the words of the table before the first is written; who writes them is
+for the caller.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowcast.codecs import JSON
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT
+from rowcast.core.export_limits import IMPORT_BATCH_ROWS
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.values import Checker, id_text, parse_id
+from rowcast_lake.columns.joining import joined, shaped
+from rowcast_lake.snapshots.shapes import MOMENT, REST, loads
+from rowcast_lake.snapshots.table_writer import ID
+
+_OP: Final = "_op"
+_PAST: Final = "valid_from"
+Convert = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row: its file and number (from 1), its id, and its value or its bytes."""
+
+    file: Path
+    row: int
+    id: str
+    value: object
+    payload: bytes | None = None
+    content_type: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The row, for people."""
+        return f"{self.file}, row {self.row}"
+
+
+def files_of(place: Path, table: Table) -> list[Path]:
+    """Return the files of a place: a file, a table's directory, or a whole snapshot's."""
+    if place.is_dir() and (place / table.name).is_dir():
+        place = place / table.name
+    found = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    if not found:
+        raise Error(Code.NOT_FOUND, f"there is no Parquet file at {place}")
+    return found
+
+
+class Importer:
+    """Reads files as records of one table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._checker = Checker(table)
+        key = table.primary_key
+        self._key = key.name if key is not None else None
+        stored = [item for item in table.attributes if item.stored]
+        self._texts = {item.name: _WIDER[item.type] for item in stored if item.type in _WIDER}
+        self._converts = {item.name: found for item in stored if (found := _convert(item))}
+
+    def check(self, files: list[Path]) -> int:
+        """Check every row; return how many there are, raise for the first that is wrong."""
+        count = 0
+        for file in files:
+            for record in self.records(file):
+                count += 1
+                if record.payload is None:
+                    try:
+                        self._checker.check(record.value)
+                    except Error as error:
+                        raise Error(error.code, f"{record.where}: {error.message}") from None
+        return count
+
+    def records(self, file: Path) -> Iterator[Record]:
+        """Return the rows of a file."""
+        number = 0
+        try:
+            with pq.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(IMPORT_BATCH_ROWS):
+                    for row in _plain(self._widened(batch)).to_pylist():
+                        number += 1
+                        yield self._record(file, number, row)
+        except (OSError, pa.ArrowException) as error:
+            raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
+
+    def _widened(self, batch: Any) -> Any:
+        """Return rows whose columns of another age have the type of now, where that is wider."""
+        fields = [
+            pa.field(item.name, joined(item.type, pa.string()))
+            if self._texts.get(item.name, _never)(item.type)
+            else item
+            for item in batch.schema
+        ]
+        return shaped(batch, pa.schema(fields))
+
+    def _record(self, file: Path, number: int, row: dict[str, Any]) -> Record:
+        found = row.get(self._key or ID, row.get("id"))
+        where = f"{file}, row {number}"
+        if row.get(_OP) not in {None, PUT} or _PAST in row:
+            raise Error(
+                Code.INVALID,
+                f"{where}: it holds changes, not records; import the files of a snapshot",
+            )
+        if found is None:
+            wanted = self._key or f"{ID} or id"
+            raise Error(Code.UNPROCESSABLE, f"{where}: it has no {wanted}, which is its id")
+        record_id = id_text(found)
+        try:
+            parse_id(self._table, record_id)
+        except Error as error:
+            raise Error(error.code, f"{where}: {error.message}") from None
+        content = self._content(row)
+        if content is not None:
+            return Record(file, number, record_id, None, content, row.get("_content_type") or JSON)
+        return Record(file, number, record_id, self._value(row))
+
+    def _content(self, row: dict[str, Any]) -> bytes | None:
+        """Return content that is no value of the table, as it came."""
+        payload = row.get("_payload")
+        if payload is not None:
+            return cast("bytes", payload)
+        rest = row.get(REST)
+        return rest.encode() if self._table.open and isinstance(rest, str) else None
+
+    def _value(self, row: dict[str, Any]) -> dict[str, object]:
+        value: dict[str, object] = {}
+        for name, item in row.items():
+            if item is None or name.startswith("_") or (name == "id" and self._key is None):
+                continue
+            convert = self._converts.get(name)
+            value[name] = item if convert is None else convert(item)
+        return value | _rest(row)
+
+
+def _never(_kind: pa.DataType) -> bool:
+    return False
+
+
+def _becomes_text(kind: pa.DataType) -> bool:
+    """Tell whether values are text for a String: not bytes, which may be text already."""
+    return not (
+        pa.types.is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    )
+
+
+_WIDER: Final = {Type.STRING: _becomes_text, Type.ANY: pa.types.is_nested}
+"""Types that columns of an older declaration are brought to
+(``rowcast_lake/columns/joining.py``)."""
+
+
+def _rest(row: dict[str, Any]) -> dict[str, object]:
+    """Return undeclared attributes."""
+    text = row.get(REST)
+    found = loads(text) if isinstance(text, str) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _convert(attribute: Attribute) -> Convert | None:
+    """Return how values of a column become an attribute's; None: they are."""
+    match attribute.type:
+        case Type.ANY:
+            return _anything
+        case Type.OBJECT:
+            return _of_object(attribute)
+        case Type.LIST:
+            each = _convert(attribute.items) if attribute.items else _anything
+            return None if each is None else _of_list(each)
+        case _:
+            return None
+
+
+def _anything(item: object) -> object:
+    """Return what JSON text stands for; text that is none is itself."""
+    if not isinstance(item, str):
+        return item
+    try:
+        return loads(item)
+    except Error:
+        return item
+
+
+def _of_list(each: Convert) -> Convert:
+    return lambda items: [None if item is None else each(item) for item in items]
+
+
+def _of_object(attribute: Attribute) -> Convert:
+    converts = {item.name: found for item in attribute.fields if (found := _convert(item))}
+
+    def convert(item: Any) -> object:
+        value = {
+            name: converts[name](inner) if name in converts else inner
+            for name, inner in item.items()
+            if inner is not None and name != REST
+        }
+        return value | _rest(item)
+
+    return convert
+
+
+def _plain(batch: Any) -> Any:
+    """Return rows whose times are all in microseconds, UTC, at any depth of lists and structs."""
+    wanted = pa.schema([pa.field(item.name, _plain_type(item.type)) for item in batch.schema])
+    return batch if wanted == batch.schema else pa.Table.from_batches([batch]).cast(wanted, False)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return MOMENT
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", _plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([pa.field(item.name, _plain_type(item.type)) for item in fields])
+    return kind

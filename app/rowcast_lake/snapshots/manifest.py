@@ -1,0 +1,160 @@
+"""The manifest: what a snapshot says of itself, enough to check it without the server.
+
+``manifest.json`` is written last, so a directory that has one is complete. A reader needs no more
+than ``tables.<name>.files``; whoever doubts computes ``digest``
+(``rowcast_lake/snapshots/digest.py``).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pyarrow as pa
+
+from rowcast import __version__
+from rowcast.core.cursors import Cursor
+from rowcast.core.errors import Code, Error
+
+FORMAT: Final = 2
+"""Of what is written. In format 1 an explicit null was absence; the digest is computed alike."""
+READ: Final = frozenset({1, FORMAT})
+"""Formats that are read."""
+FILE_NAME: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One Parquet file: its path below the snapshot, and what must be in it."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """One column as declared."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """One table: how much, from where to where in the log, and the digest of its content."""
+
+    rows: int
+    seq_min: int | None
+    seq_max: int | None
+    digest: str
+    key: str
+    content: tuple[str, ...]
+    """The columns that the digest is of."""
+    columns: tuple[ColumnFacts, ...]
+    partition: str | None
+    files: tuple[FileFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A snapshot, or a range of changes, where ``from_seq`` says its first number."""
+
+    epoch: str
+    seq: int
+    created: str
+    schema: str
+    tables: Mapping[str, TableFacts]
+    from_seq: int | None = None
+    audience: str | None = None
+    """The role that it was made for; none: whoever may see everything but hidden attributes."""
+    server: str = field(default=f"rowcast {__version__}")
+    format: int = FORMAT
+
+    @property
+    def cut(self) -> str:
+        """The cursor from which the log goes on."""
+        return str(Cursor(self.epoch, self.seq))
+
+    @property
+    def rows(self) -> int:
+        """How many rows all tables have."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def bytes(self) -> int:
+        """How large all files are."""
+        return sum(item.bytes for table in self.tables.values() for item in table.files)
+
+    @property
+    def text(self) -> str:
+        """The manifest as JSON."""
+        facts = {
+            "format": self.format,
+            "cut": self.cut,
+            "epoch": self.epoch,
+            "seq": self.seq,
+            "from_seq": self.from_seq,
+            "created": self.created,
+            "server": self.server,
+            "audience": self.audience,
+            "schema": self.schema,
+            "tables": {name: asdict(table) for name, table in self.tables.items()},
+        }
+        return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+
+
+def columns_of(schema: pa.Schema) -> tuple[ColumnFacts, ...]:
+    """Return the columns of a file."""
+    return tuple(ColumnFacts(item.name, str(item.type), item.nullable) for item in schema)
+
+
+def time_text(now_seconds: float) -> str:
+    """Return a time as manifests have it: UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(now_seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Return the manifest of a snapshot; raises Error when there is none that can be read."""
+    path = directory / FILE_NAME
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known["format"] not in READ:
+            raise Error(
+                Code.INVALID,
+                f"{path} is of format {known['format']}; this version reads formats "
+                f"{' and '.join(map(str, sorted(READ)))}",
+            )
+        tables = {name: _table(facts) for name, facts in known["tables"].items()}
+        return Manifest(
+            known["epoch"],
+            known["seq"],
+            known["created"],
+            known["schema"],
+            tables,
+            known["from_seq"],
+            known.get("audience"),
+            known["server"],
+            known["format"],
+        )
+    except FileNotFoundError:
+        raise Error(Code.NOT_FOUND, f"{directory} is no snapshot: it has no {FILE_NAME}") from None
+    except OSError as error:
+        raise Error(Code.BUSY, f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Error(
+            Code.INVALID, f"{path} is damaged ({error}); take the snapshot again"
+        ) from error
+
+
+def _table(facts: dict[str, Any]) -> TableFacts:
+    known = dict(facts)
+    known["content"] = tuple(cast("list[str]", known["content"]))
+    known["columns"] = tuple(ColumnFacts(**item) for item in known["columns"])
+    known["files"] = tuple(FileFacts(**item) for item in known["files"])
+    return TableFacts(**known)

@@ -1,0 +1,79 @@
+"""Reading: the rows of a snapshot's table, in the order of their keys, a few at a time.
+
+A table that is not partitioned has its files in that order; the files of partitions are merged.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowcast.core.snapshot_limits import SNAPSHOT_MERGE_ROWS, SNAPSHOT_READ_ROWS
+from rowcast_lake.snapshots.manifest import TableFacts
+from rowcast_lake.snapshots.shapes import Batch
+
+
+def rows_of(directory: Path, facts: TableFacts) -> Iterator[Batch]:
+    """Return the rows of a table of the snapshot that is at ``directory``, by key."""
+    paths = [directory / item.path for item in facts.files if item.rows]
+    if facts.partition is None:
+        for path in paths:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(SNAPSHOT_READ_ROWS)
+        return
+    with ExitStack() as files:
+        opened = [files.enter_context(pq.ParquetFile(path)) for path in paths]
+        size = max(SNAPSHOT_MERGE_ROWS // max(1, len(opened)), 64)
+        yield from merged([file.iter_batches(size) for file in opened], facts.key)
+
+
+def merged(streams: list[Iterator[Batch]], key: str) -> Iterator[Batch]:
+    """Merge streams of rows, each in the order of a key, into one.
+
+    What is not greater than the least of the last keys in hand is all there can be up to it.
+    """
+    hands = [_Hand(stream, key) for stream in streams]
+    hands = [hand for hand in hands if hand.batch is not None]
+    while hands:
+        bound = pc.min(pa.array([hand.last for hand in hands], hands[0].keys.type))
+        taken = pa.Table.from_batches([batch for hand in hands for batch in hand.upto(bound)])
+        order = pc.sort_indices(taken.column(key))
+        yield from taken.take(order).combine_chunks().to_batches()
+        hands = [hand for hand in hands if hand.batch is not None]
+
+
+class _Hand:
+    """The rows of one stream that are at hand."""
+
+    def __init__(self, stream: Iterator[Batch], key: str) -> None:
+        self._stream = stream
+        self._key = key
+        self.batch: Batch | None = None
+        self.keys: Any = None
+        self.last: object = None
+        self._next()
+
+    def _next(self) -> None:
+        self._take(next((batch for batch in self._stream if batch.num_rows), None))
+
+    def _take(self, batch: Batch | None) -> None:
+        self.batch = batch
+        if batch is not None:
+            self.keys = batch.column(self._key)
+            self.last = self.keys[-1].as_py()
+
+    def upto(self, bound: object) -> list[Batch]:
+        """Take the rows whose key is not greater."""
+        count = pc.sum(pc.less_equal(self.keys, bound)).as_py()
+        if self.batch is None or not count:
+            return []
+        taken, rest = self.batch.slice(0, count), self.batch.slice(count)
+        if rest.num_rows:
+            self._take(rest)
+        else:
+            self._next()
+        return [taken]

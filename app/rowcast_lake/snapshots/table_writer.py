@@ -1,0 +1,405 @@
+"""Sheets: a table as columns of Parquet, and its rows of a cut as batches of them.
+
+A declared table has its visible attributes, in the order of the schema, then
+
+    _extra         JSON: undeclared attributes, and values that do not fit the declared type; of an
+                   open table the whole value. A sealed table has it only where rows have such,
+                   or may have: of lists, nested types, @decimal
+    _content_type, _payload   content that is no value of the table: an open table's, as it came.
+                   Without ``_payload`` the content is the JSON in ``_extra``
+    _payload_text   that content as text, where it is text
+    _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
+    _op, _origin, _client   of that write, too (``written``)
+
+and ``_id`` before all, if it declares no key. Rows come in the order of their keys: integers by
+value, text by its UTF-8 bytes.
+
+A conversion looks at columns, not at rows, but for those few rows that have more than their table
+declares.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Protocol, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowcast.core.events import DELETE, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topic_tables import message_id
+from rowcast.store.read_transaction import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
+from rowcast.store.records import Layout
+from rowcast.store.sql_rows import TYPED, Cell, TableRows
+from rowcast.store.sql_tables import FORM, quoted, value_attributes
+from rowcast_lake.columns.payloads import texts_of
+from rowcast_lake.snapshots.shapes import (
+    MOMENT,
+    REST,
+    Batch,
+    Column,
+    column_of,
+    plain_column,
+    visible,
+)
+from rowcast_lake.snapshots.written import FIELDS, client_column, written
+
+ID: Final = "_id"
+"""The key of a table that declares none."""
+PAYLOAD_TEXT: Final = "payload_text"
+"""The column that has a payload as text, where it is text; with an underscore of a declared table.
+"""
+_NAN: Final = {"$float": "NaN"}
+
+CellRow = tuple[Cell, ...]
+
+
+class Sheet(Protocol):
+    """One table of a snapshot."""
+
+    name: str
+    key: str
+    """The column whose order the rows have."""
+    content: tuple[str, ...]
+    """The columns that are the table's content, which its digest is of."""
+    day: str | None
+    """The column that says which day a row is of, in a table that is partitioned."""
+    rows: int
+    """How many rows to expect: to tell of progress."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their keys."""
+
+
+class TableSheet:
+    """A declared table."""
+
+    def __init__(self, table: Table, epoch: str, *, mixed: bool = False, rest: bool = True) -> None:
+        self.table = table
+        self._epoch = epoch
+        self.name = table.name
+        self.day = table.partition or None
+        self.rows = 0
+        self._key = table.primary_key
+        self.key = ID if self._key is None else self._key.name
+        self._prefix = Layout(table).prefix
+        shown = visible(table.attributes)
+        self._shown = [item for item in shown if not item.primary_key]
+        self._columns = [column_of(item) for item in self._shown]
+        self._rest = _Rest(table, self._shown)
+        kept = self._kept = mixed or table.open
+        fields = [] if self._key is not None else [pa.field(ID, pa.string())]
+        key_at = {self.key: pa.field(self.key, self._key_type())}
+        types = {column.name: pa.field(column.name, column.type) for column in self._columns}
+        declared = [item.name for item in table.attributes if item.name in key_at | types]
+        fields += [(types | key_at)[name] for name in declared]
+        self._narrow = tuple(
+            place
+            for place, item in enumerate(self._shown)
+            if item.digits is not None or item.type in _NESTED
+        )
+        if rest or kept or self._narrow:
+            fields.append(pa.field(REST, pa.string()))
+        if kept:
+            fields += [pa.field("_content_type", pa.string()), pa.field("_payload", pa.binary())]
+        self.content = tuple(field.name for field in fields)
+        self.schema = pa.schema([
+            *fields,
+            *([pa.field(f"_{PAYLOAD_TEXT}", pa.string())] if kept else ()),
+            pa.field("_topic", pa.string()),
+            pa.field("_seq", pa.int64()),
+            pa.field("_ts", MOMENT),
+            pa.field("_version", pa.int64()),
+            *FIELDS,
+        ])  # fmt: skip
+
+    @classmethod
+    def of(cls, found: CutTable, epoch: str) -> "TableSheet":
+        """Return the sheet of a table as a cut has it."""
+        sheet = cls(found.table, epoch, mixed=found.mixed, rest=found.rest)
+        sheet.rows = found.records
+        return sheet
+
+    def _key_type(self) -> pa.DataType:
+        kind = None if self._key is None else self._key.type
+        return {Type.INT: pa.int32(), Type.LONG: pa.int64()}.get(cast("Type", kind), pa.string())
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their keys."""
+        names = [item.name for item in self._shown]
+        for rows in cut.rows(self.table, [*names, *self._system]):
+            yield self.of_cells(rows)
+
+    def of_events(self, events: Sequence[Event]) -> Batch:
+        """Return the rows that events of the table make, whose values are decoded and checked."""
+        return self.of_cells([self._cells(event) for event in events])
+
+    def _cells(self, event: Event) -> CellRow:
+        """Return an event as a row of SQL; of a deletion, and where no key is, there is little."""
+        key = self._sql_rows.layout.key_or_none(event.topic)
+        if event.kind == DELETE:
+            cells = self._nothing(event)
+        else:
+            cells = self._sql_rows.row("" if key is None else key, event)
+            cells += self._tail[len(cells) :]
+        found = [cells[at] for at in self._places[1:]]
+        return (key, *(int(cell) if isinstance(cell, bool) else cell for cell in found))
+
+    def _nothing(self, event: Event) -> CellRow:
+        """Return a row without content."""
+        names, columns = self._sql_rows.names, self._sql_rows.columns
+        facts = {names.seq: event.seq, names.version: event.version, FORM: TYPED}
+        known = {quoted(name): fact for name, fact in facts.items()}
+        return tuple(known.get(column) for column in columns)
+
+    @property
+    def _system(self) -> tuple[str, ...]:
+        """The columns that follow the attributes, when it is read."""
+        return (*SYSTEM_COLUMNS, *(CONTENT_COLUMNS if self._kept else ()))
+
+    @cached_property
+    def _sql_rows(self) -> TableRows:
+        return TableRows(Layout(self.table))
+
+    @cached_property
+    def _tail(self) -> CellRow:
+        width = len(self._sql_rows.columns)
+        return (*(None,) * (width - 4), TYPED, None, None, None)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        columns = self._sql_rows.columns
+        names = (*(item.name for item in self._shown), *self._system)
+        return [0, *(columns.index(quoted(name)) for name in names)]
+
+    def of_cells(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as SQL has them: key, attributes, and what follows these."""
+        columns: list[Sequence[Cell]] = list(zip(*rows, strict=True))
+        end = 1 + len(self._columns)
+        attributes: Sequence[Sequence[Cell]] = columns[1:end]
+        extra, seqs, versions, clients, properties, *content = columns[end:]
+        if extra.count(None) != len(rows):
+            forms = content[0] if content else (TYPED,) * len(rows)
+            attributes, extra = self._rest.parted(attributes, forms, extra)
+        keys = pa.array(columns[0], self._key_type())
+        version = pa.array(versions, pa.int64())
+        try:
+            arrays = self._arrays(attributes)
+        except _MISFITS:
+            attributes, extra = self._without_misfits(attributes, extra)
+            arrays = self._arrays(attributes)
+        arrays |= {
+            self.key: keys,
+            REST: pa.array(extra, pa.string()),
+            "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
+            "_seq": pa.array(seqs, pa.int64()),
+            "_ts": version.cast(MOMENT),
+            "_version": version,
+            **written(self._epoch, clients, properties),
+        }
+        if content:
+            arrays[f"_{PAYLOAD_TEXT}"] = texts_of(content[1], content[2])
+            arrays["_payload"] = pa.array(content[1], pa.binary())
+            arrays["_content_type"] = pa.array(content[2], pa.string())
+        return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
+
+    def _arrays(self, attributes: Sequence[Sequence[Cell]]) -> dict[str, pa.Array]:
+        """Return the columns of the attributes."""
+        return {
+            column.name: column.of_cells(cells)
+            for column, cells in zip(self._columns, attributes, strict=True)
+        }
+
+    def _without_misfits(
+        self, attributes: Sequence[Sequence[Cell]], extra: Sequence[Cell]
+    ) -> tuple[list[list[Cell]], list[Cell]]:
+        """Move values of another time, which the types of now cannot hold, to the rest."""
+        cells, rest = [list(column) for column in attributes], list(extra)
+        for place in self._narrow:
+            column, kind = self._columns[place], self._shown[place].type
+            for row, text in enumerate(cells[place]):
+                if isinstance(text, str) and not _holds(column, text):
+                    cells[place][row] = None
+                    left = orjson.loads(cast("str", rest[row] or "{}"))
+                    value = {"$decimal": text} if kind is Type.DECIMAL else orjson.loads(text)
+                    left[column.name] = value
+                    rest[row] = orjson.dumps(left).decode()
+        return cells, rest
+
+
+def _holds(column: Column, cell: str) -> bool:
+    """Tell whether a column's type can hold what is in a cell."""
+    try:
+        column.of_cells([cell])
+    except _MISFITS:
+        return False
+    return True
+
+
+_MISFITS: Final = (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError)
+"""What is raised for a value whose attribute was declared as something else when it came."""
+_NESTED: Final = frozenset({Type.OBJECT, Type.LIST})
+
+
+class _Rest:
+    """What rows have in ``_extra``: parted into what columns can have, and what they cannot."""
+
+    def __init__(self, table: Table, shown: Sequence[Attribute]) -> None:
+        stored = value_attributes(table)
+        self._at = {item.name: (place, item.type) for place, item in enumerate(shown)}
+        self._hidden = frozenset(item.name for item in stored if item.hidden)
+        names = "|".join(re.escape(item.name) for item in stored)
+        self._suspect = re.compile(f'"(?:{names})":' if names else "(?!)").search
+
+    def parted(
+        self,
+        attributes: Sequence[Sequence[Cell]],
+        forms: Sequence[Cell],
+        extra: Sequence[Cell],
+    ) -> tuple[list[list[Cell]], list[Cell]]:
+        """Return the cells of the attributes and of the rest."""
+        cells, rest = [list(column) for column in attributes], list(extra)
+        for row, text in enumerate(extra):
+            if text is None or forms[row] != TYPED or not self._suspect(cast("str", text)):
+                continue
+            left = self._left(cells, row, orjson.loads(cast("str", text)))
+            rest[row] = orjson.dumps(left).decode() if left else None
+        return cells, rest
+
+    def _left(
+        self, cells: list[list[Cell]], row: int, value: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Put what belongs to columns there, and return what is left.
+
+        A null is one in the column, as absence is, so it is here, too; NaN is none in SQL, but is
+        in Parquet. First come undeclared attributes as they were given, then those of columns in
+        their order: values of SQL and of the log are arranged differently.
+        """
+        left: dict[str, object] = {}
+        own: dict[str, object] = {}
+        for name, item in value.items():
+            if name in self._hidden:
+                continue
+            place, kind = self._at.get(name, (0, None))
+            if kind is None:
+                left[name] = item
+            elif item == _NAN and kind is Type.FLOAT:
+                cells[place][row] = float("nan")
+            elif item == _NAN and kind is Type.ANY:
+                cells[place][row] = orjson.dumps(item).decode()
+            else:
+                own[name] = item
+        return left | {name: own[name] for name in self._at if name in own}
+
+
+class MessageSheet:
+    """A topic table: a part of the log, in its order, with the columns of the source."""
+
+    key = "_seq"
+    day: str | None = None
+
+    def __init__(self, branch: CutBranch, epoch: str) -> None:
+        self._branch = branch
+        self._epoch = epoch
+        self.name = branch.table.name
+        self.rows = branch.events
+        columns = [
+            plain_column("id", pa.string()),
+            plain_column("topic", pa.string()),
+            plain_column("payload", pa.binary()),
+            plain_column("qos", pa.int32()),
+            plain_column("retain", pa.bool_()),
+            plain_column("timestamp", MOMENT),
+            plain_column("client_id", pa.string()),
+            plain_column("_seq", pa.int64()),
+            plain_column("_content_type", pa.string()),
+        ]
+        self.content = tuple(column.name for column in columns)
+        fields = [pa.field(column.name, column.type) for column in columns]
+        fields.append(pa.field(PAYLOAD_TEXT, pa.string()))
+        self.schema = pa.schema([*fields, pa.field("_ts", MOMENT), *FIELDS])
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of the log."""
+        return map(self.of_rows, cut.messages(self._branch))
+
+    def of_rows(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as ``store/read_transaction.py:MESSAGE_COLUMNS``."""
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        seqs, versions, topics, payloads, qos, retain, clients, types, kinds, told = columns
+        times = pa.array(versions, pa.int64()).cast(MOMENT)
+        ids = list(map(message_id, versions, seqs))
+        arrays = [
+            pa.array(ids, pa.string()),
+            pa.array(topics, pa.string()),
+            pa.array(payloads, pa.binary()),
+            pa.array(qos, pa.int32()),
+            pa.array(retain, pa.int8()).cast(pa.bool_()),
+            times,
+            client_column(clients),
+            pa.array(seqs, pa.int64()),
+            pa.array(types, pa.string()),
+            texts_of(payloads, types),
+            times,
+            *written(self._epoch, clients, told, kinds).values(),
+        ]
+        return pa.record_batch(arrays, self.schema)
+
+
+class RetainedSheet:
+    """The retained messages of topics that nobody declared."""
+
+    name = "_retained"
+    key = "topic"
+    day: str | None = None
+    rows = 0
+    schema = pa.schema([
+        ("topic", pa.string()),
+        ("payload", pa.binary()),
+        ("qos", pa.int32()),
+        ("client_id", pa.string()),
+        ("properties", pa.string()),
+        ("expires", MOMENT),
+        ("_content_type", pa.string()),
+        ("_seq", pa.int64()),
+        ("_ts", MOMENT),
+        ("_version", pa.int64()),
+        (PAYLOAD_TEXT, pa.string()),
+        *FIELDS,
+    ])  # fmt: skip
+    content = tuple(schema.names[:7])
+
+    def __init__(self, epoch: str) -> None:
+        self._epoch = epoch
+
+    def batches(self, cut: Cut) -> Iterator[Batch]:
+        """Return the rows that a cut has, in the order of their topics."""
+        return map(self.of_rows, cut.retained())
+
+    def of_rows(self, rows: Sequence[CellRow]) -> Batch:
+        """Return rows as ``store/read_transaction.py:RETAINED_COLUMNS``."""
+        columns: list[Any] = list(zip(*rows, strict=True))
+        topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
+        version = pa.array(versions, pa.int64())
+        ends = [None if end is None else round(end * 1_000_000) for end in expires]
+        arrays = [
+            pa.array(topics, pa.string()),
+            pa.array(payloads, pa.binary()),
+            pa.array(qos, pa.int32()),
+            client_column(clients),
+            pa.array(properties, pa.string()),
+            pa.array(ends, pa.int64()).cast(MOMENT),
+            pa.array(types, pa.string()),
+            pa.array(seqs, pa.int64()),
+            version.cast(MOMENT),
+            version,
+            texts_of(payloads, types),
+            *written(self._epoch, clients, properties).values(),
+        ]
+        return pa.record_batch(arrays, self.schema)

@@ -1,0 +1,82 @@
+"""Verify: whether a snapshot is what its manifest says, byte by byte and by content (FEATURES S10).
+
+The sums of the files find what a disk or a hand has changed; the digests, computed anew from the
+rows, find a manifest that tells of other rows. The first difference is named.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from rowcast.core.errors import Code, Error
+from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.manifest import (
+    FILE_NAME,
+    FileFacts,
+    Manifest,
+    TableFacts,
+    read_manifest,
+)
+from rowcast_lake.snapshots.reading import rows_of
+
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+def verify(directory: Path) -> Manifest:
+    """Return the manifest of a snapshot that is what it says; raises INVALID if it is not."""
+    manifest = read_manifest(directory)
+    _check_names(directory, manifest)
+    for name, facts in manifest.tables.items():
+        for item in facts.files:
+            _check_file(directory, item)
+        _check_content(directory, name, facts)
+    return manifest
+
+
+def _check_names(directory: Path, manifest: Manifest) -> None:
+    told = {item.path for facts in manifest.tables.values() for item in facts.files}
+    found = {
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if not path.is_dir() and path.name != FILE_NAME
+    }
+    for path in sorted(told - found):
+        raise _different(directory, f"{path} is missing")
+    for path in sorted(found - told):
+        raise _different(directory, f"{path} is there, and the manifest does not tell of it")
+
+
+def _check_file(directory: Path, item: FileFacts) -> None:
+    path = directory / item.path
+    size = path.stat().st_size
+    if size != item.bytes:
+        raise _different(directory, f"{item.path} has {size} bytes, it should have {item.bytes}")
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            found.update(piece)
+    if found.hexdigest() != item.sha256:
+        raise _different(
+            directory, f"{item.path} has the SHA-256 {found.hexdigest()}, not {item.sha256}"
+        )
+
+
+def _check_content(directory: Path, name: str, facts: TableFacts) -> None:
+    digest = Digest(facts.content)
+    try:
+        for batch in rows_of(directory, facts):
+            digest.update(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise _different(directory, f"{name} cannot be read as Parquet: {error}") from error
+    if digest.rows != facts.rows:
+        raise _different(directory, f"{name} has {digest.rows} rows, it should have {facts.rows}")
+    if str(digest) != facts.digest:
+        raise _different(directory, f"{name} has the digest {digest}, not {facts.digest}")
+
+
+def _different(directory: Path, what: str) -> Error:
+    return Error(
+        Code.INVALID, f"{directory.name}: {what}; remove this snapshot and take another one"
+    )

@@ -1,0 +1,51 @@
+"""Written: what the columns ``_op``, ``_origin`` and ``_client`` say of the writes of some rows.
+
+_op       put, patch (the whole record after it), delete, or message, which changes no record;
+          a record of a snapshot is ``put``, for it is a whole value, as on every door
+_origin   where it was first written: this log's epoch, or what its stamp says
+_client   who wrote it
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from rowcast.core.events import PUT
+from rowcast.features.late_writes.write_version import ORIGIN
+from rowcast_lake.snapshots.shapes import loads
+
+WRITTEN: Final = ("_op", "_origin", "_client")
+FIELDS: Final = [pa.field(name, pa.string()) for name in WRITTEN]
+
+
+def written(
+    epoch: str,
+    clients: Sequence[object],
+    properties: Sequence[object],
+    kinds: Sequence[object] | None = None,
+) -> dict[str, pa.Array]:
+    """Return these columns; properties are JSON as SQL has it, no kinds are records."""
+    count = len(clients)
+    if properties.count(None) == count:
+        origins = pa.repeat(pa.scalar(epoch), count)
+    else:
+        origins = pa.array([_origin(epoch, text) for text in properties], pa.string())
+    return {
+        "_op": pa.repeat(pa.scalar(PUT), count) if kinds is None else pa.array(kinds, pa.string()),
+        "_origin": origins,
+        "_client": client_column(clients),
+    }
+
+
+def client_column(clients: Sequence[object]) -> pa.Array:
+    """Return who wrote; null where nobody is named."""
+    named = [client or None for client in clients] if "" in clients else clients
+    return pa.array(named, pa.string())
+
+
+def _origin(epoch: str, text: object) -> str:
+    if not isinstance(text, str) or ORIGIN not in text:
+        return epoch
+    known = loads(text)
+    return str((known.get(ORIGIN) if isinstance(known, dict) else None) or epoch)

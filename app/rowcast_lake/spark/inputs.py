@@ -1,0 +1,383 @@
+"""Inputs: where a job's frames come from. Snapshots on a disk, a server, or any Parquet files.
+
+A directory of snapshots has cuts (all records as of one position) and pages of the log after them.
+From both together comes what happened: each event once, and where the log is no longer known, the
+records that are left of it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol, cast
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT
+from rowcast.core.suggestions import did_you_mean
+from rowcast_lake.spark.jobs.columns import OP, SEQ, TOLD
+from rowcast_lake.spark.jobs.job import Reads
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.places import MANIFEST, NEWEST
+from rowcast_lake.spark.tail import EARLIEST
+from rowcast_lake.spark.unions import union
+
+FORMAT: Final = "rowcast"
+CHANGES: Final = "changes"
+CUT: Final = re.compile(r"(\d{18})(-\d{1,3})?")
+PAGE: Final = re.compile(r"seq=(\d{18})-(\d{18})")
+PAYLOAD: Final = "payload"
+VALUE: Final = "value"
+
+Facts = Mapping[str, Any]
+Moment = int | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A snapshot, or a page of the log: the positions that it is of, and what its manifest says."""
+
+    place: Path
+    first: int
+    last: int
+    facts: Facts
+
+    def has(self, table: str) -> bool:
+        """Tell whether there are files of a table."""
+        return bool(self.facts["tables"].get(table, {}).get("files"))
+
+    def columns(self, table: str) -> object:
+        """Return what the manifest says of a table's columns."""
+        return self.facts["tables"][table].get("columns")
+
+
+class Input(Protocol):
+    """Something that gives frames, and says of when they are."""
+
+    @property
+    def cut(self) -> str:
+        """The cursor that the frames hold at; empty for files that nobody knows more of."""
+
+    @property
+    def until(self) -> datetime:
+        """When that was."""
+
+    @property
+    def schema(self) -> str:
+        """What the tables were declared as; empty if unknown."""
+
+    def frame(self, what: Reads, at: Moment = None) -> DataFrame:
+        """Return a frame; ``at`` says that nothing after it is needed."""
+
+    def stream(self) -> DataFrame:
+        """Return events as they come, for ever."""
+
+
+class Snapshots:
+    """One table in a directory of snapshots."""
+
+    def __init__(self, spark: SparkSession, directory: Path, table: str) -> None:
+        directory = directory.absolute()  # Java has a directory of its own
+        self._spark, self._directory, self._table = spark, directory, table
+        self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
+        self._pages = _chain(
+            [part for part in _parts(directory / CHANGES, PAGE, of_log=True) if part.facts]
+        )
+        if not self._cuts and not self._pages:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no snapshot in {directory}; make one with rowcast export, or name "
+                "another place with --snapshots, --parquet or --url",
+            )
+        parts = [*self._cuts, *self._pages]
+        if not any(part.has(table) for part in parts):
+            names = sorted({name for part in parts for name in part.facts["tables"]})
+            raise Error(
+                Code.NOT_FOUND,
+                f"{directory} has no table {table}{did_you_mean(table, names)}; it has "
+                f"{', '.join(names)}",
+            )
+        self._newest = max(parts, key=lambda part: part.last)
+
+    @property
+    def cut(self) -> str:
+        """The cursor of the newest part."""
+        return str(self._newest.facts["cut"])
+
+    @property
+    def until(self) -> datetime:
+        """When the newest part was made."""
+        return _created(self._newest)
+
+    @property
+    def schema(self) -> str:
+        """What the tables were declared as then."""
+        return str(self._newest.facts.get("schema") or "")
+
+    def frame(self, what: Reads, at: Moment = None) -> DataFrame:
+        """Return a frame of the table."""
+        if what is Reads.EVENTS:
+            return self._events()
+        base = self._base(at)
+        state = self._read([base] if base else [])
+        pages = [page for page in self._pages if base is None or page.last > base.last]
+        if base is not None and pages and pages[0].first > base.last + 1:
+            raise Error(
+                Code.GONE,
+                f"the snapshot ends at {base.last} and the pages of the log begin at "
+                f"{pages[0].first}: what is between is gone; make a new snapshot with "
+                "rowcast export",
+            )
+        changes = self._read(pages)
+        if changes is not None and base is not None:
+            changes = changes.where(F.col(SEQ) > base.last)
+        if what is Reads.CHANGES:
+            return changes if changes is not None else _nothing(cast("DataFrame", state))
+        if state is None:
+            return cast("DataFrame", changes).drop(*TOLD).where(F.lit(False))
+        return state.drop(*TOLD)
+
+    def stream(self) -> DataFrame:
+        """Refuse: pages are put together later, and a stream would see their events again."""
+        raise Error(
+            Code.UNSUPPORTED,
+            "a stream needs the server, --url http://127.0.0.1:9926, or a directory of Parquet "
+            "files that only grows, --parquet DIR",
+        )
+
+    def _base(self, at: Moment) -> Part | None:
+        """Return the newest snapshot from which the state at a moment can be made."""
+        if not self._cuts:
+            return None
+        if at is None:
+            return self._cuts[-1]
+        known = [cut for cut in self._cuts if _reached(cut, at)]
+        if known:
+            return known[-1]
+        if self._pages and self._pages[0].first <= 1:
+            return None
+        raise Error(
+            Code.GONE,
+            f"--at {at}: the oldest snapshot is of {self._cuts[0].last}, "
+            f"{_created(self._cuts[0]).isoformat()}; what was before it is not known here",
+        )
+
+    def _events(self) -> DataFrame:
+        pages = self._read(self._pages)
+        if pages is None:
+            return _as_events(cast("DataFrame", self._read(self._cuts[-1:])))
+        first, last = self._pages[0].first, self._pages[-1].last
+        before = self._read([cut for cut in self._cuts if cut.last >= first - 1][:1])
+        after = self._read([cut for cut in self._cuts[-1:] if cut.last > last])
+        rows = [pages]
+        if before is not None and first > 1:
+            rows.append(_as_events(before.where(F.col(SEQ) < first)))
+        if after is not None:
+            rows.append(_as_events(after.where(F.col(SEQ) > last)))
+        return reduce(union, rows)
+
+    def _read(self, parts: Iterable[Part]) -> DataFrame | None:
+        """Read the table's files of these parts; None when they have none."""
+        found = [part for part in parts if part.has(self._table)]
+        if not found:
+            return None
+        alike = all(part.columns(self._table) == found[0].columns(self._table) for part in found)
+        split = any(part.facts["tables"][self._table].get("partition") for part in found)
+        places = [str(part.place / self._table) for part in found]
+        if alike and not split:
+            return _parquet(self._spark, places)
+        # Other columns, or directories of their own: each part by itself, put together by name.
+        return reduce(union, (_parquet(self._spark, [place]) for place in places))
+
+
+class Files:
+    """Any Parquet files: nothing is known of them but what they say."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark, self._path = spark, absolute(path)
+        self._frame = _parquet(spark, [self._path])
+
+    schema = ""
+
+    @property
+    def cut(self) -> str:
+        """The time: files have no position, so each run is of another state of them."""
+        return f"files:{self.until.isoformat(timespec='milliseconds')}"
+
+    @cached_property
+    def until(self) -> datetime:
+        """Now: files do not say of when they are."""
+        return datetime.now(UTC)
+
+    def frame(self, what: Reads, at: Moment = None) -> DataFrame:
+        """Return what is in the files; changes are known of snapshots only."""
+        if what is Reads.CHANGES or at is not None:
+            raise Error(
+                Code.UNPROCESSABLE,
+                f"{self._path} is only files: this job needs snapshots and the log after them, "
+                "--snapshots DIR --table NAME, or a server, --url",
+            )
+        return self._frame
+
+    def stream(self) -> DataFrame:
+        """Return what is in the files, and in those that come into the directory later."""
+        return self._spark.readStream.schema(self._frame.schema).parquet(self._path)
+
+
+class Server:
+    """One table of a server: its newest snapshot, and the log as the server has it."""
+
+    def __init__(self, spark: SparkSession, server: Mapping[str, str], table: str) -> None:
+        self._spark = spark
+        self._options = {**server, "table": table}
+        self._facts = Options.of(self._options).place.manifest(NEWEST)
+        self._now = datetime.now(UTC)
+        self._stage: TemporaryDirectory[str] | None = None
+
+    @property
+    def cut(self) -> str:
+        """The cursor of the newest snapshot."""
+        return str(self._facts["cut"])
+
+    @property
+    def until(self) -> datetime:
+        """Now: the log is read to its end."""
+        return self._now
+
+    @property
+    def schema(self) -> str:
+        """What the tables were declared as when the snapshot was made."""
+        return str(self._facts.get("schema") or "")
+
+    def frame(self, what: Reads, at: Moment = None) -> DataFrame:
+        """Return a frame of the table."""
+        if what is Reads.STATE:
+            return _opened(self._spark.read.format(FORMAT).options(**self._options).load()).drop(
+                *TOLD
+            )
+        if at is not None:
+            raise Error(
+                Code.UNPROCESSABLE,
+                "--at needs a directory of snapshots, of which it takes the right one: --snapshots",
+            )
+        log = self._log()
+        if what is Reads.CHANGES:
+            return log.where(F.col(SEQ) > int(cast("int", self._facts["seq"])))
+        return log
+
+    def stream(self) -> DataFrame:
+        """Return the records, then events as they come."""
+        return _opened(self._spark.readStream.format(FORMAT).options(**self._options).load())
+
+    def _log(self) -> DataFrame:
+        """Return the whole log of the table: it is brought here once, by a stream that ends."""
+        if self._stage is None:
+            self._stage = TemporaryDirectory(prefix="rowcast-log-")
+            place = self._stage.name
+            whole = {**self._options, "startingCursor": EARLIEST}
+            stream = _opened(self._spark.readStream.format(FORMAT).options(**whole).load())
+            writer = stream.writeStream.format("parquet").trigger(availableNow=True)
+            writer.option("checkpointLocation", f"{place}/checkpoint").start(
+                f"{place}/log"
+            ).awaitTermination()
+        return self._spark.read.parquet(f"{self._stage.name}/log")
+
+
+def open_input(
+    spark: SparkSession,
+    table: str,
+    snapshots: Path,
+    parquet: str = "",
+    server: Mapping[str, str] | None = None,
+) -> Input:
+    """Return what was asked for: files, else a server, else a directory of snapshots."""
+    if parquet:
+        return Files(spark, parquet)
+    if server is not None:
+        return Server(spark, server, table)
+    return Snapshots(spark, snapshots, table)
+
+
+def absolute(path: str) -> str:
+    """Return a path that is the same for Java, which has a directory of its own; a URL as it is."""
+    return path if ":/" in path else str(Path(path).absolute())
+
+
+def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:
+    try:
+        return _opened(spark.read.parquet(*places))
+    except AnalysisException as error:
+        words = str(error).splitlines()[0]
+        raise Error(
+            Code.NOT_FOUND, f"{', '.join(places)} cannot be read as Parquet: {words}"
+        ) from error
+
+
+def _parts(directory: Path, pattern: re.Pattern[str], *, of_log: bool) -> list[Part]:
+    """Return the complete parts in a directory, in the order of their positions."""
+    parts = []
+    for place in sorted(directory.iterdir()) if directory.is_dir() else []:
+        match = pattern.fullmatch(place.name)
+        if match is not None:
+            first, last = (int(match[1]), int(match[2])) if of_log else (0, int(match[1]))
+            parts.append(Part(place, first, last, _facts(place)))
+    return parts
+
+
+def _facts(place: Path) -> Facts:
+    """Return a manifest; nothing for a part that was removed meanwhile."""
+    try:
+        return cast("Facts", json.loads((place / MANIFEST).read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Error(
+            Code.INVALID, f"{place / MANIFEST} is damaged ({error}); take the snapshot again"
+        ) from error
+
+
+def _chain(pages: list[Part]) -> list[Part]:
+    """Return the newest pages that follow each other without a gap, and none twice.
+
+    While small pages are put together to larger ones, both may be there: the larger one counts.
+    """
+    chosen: list[Part] = []
+    for page in sorted(pages, key=lambda page: (page.first, -page.last)):
+        if chosen and page.last <= chosen[-1].last:
+            continue
+        if chosen and page.first > chosen[-1].last + 1:
+            chosen = []
+        chosen.append(page)
+    return chosen
+
+
+def _created(part: Part) -> datetime:
+    return datetime.fromisoformat(str(part.facts["created"]))
+
+
+def _reached(cut: Part, at: int | datetime) -> bool:
+    return cut.last <= at if isinstance(at, int) else _created(cut) <= at
+
+
+def _opened(frame: DataFrame) -> DataFrame:
+    """Give messages of undeclared topics a column of numbers: payloads that are the text of one."""
+    kinds = dict(frame.dtypes)
+    if kinds.get(PAYLOAD) != "binary" or VALUE in kinds:
+        return frame
+    return frame.withColumn(VALUE, F.col(PAYLOAD).cast("string").try_cast("double"))
+
+
+def _as_events(state: DataFrame) -> DataFrame:
+    """Return records as the events that made them."""
+    return state.withColumn(OP, F.lit(PUT))
+
+
+def _nothing(state: DataFrame) -> DataFrame:
+    return state.withColumn(OP, F.lit(PUT)).where(F.lit(False))

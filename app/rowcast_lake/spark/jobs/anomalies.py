@@ -1,0 +1,149 @@
+"""Anomalies: readings far from what is usual for their series at that season.
+
+Usual is the median of the readings of the same series, measure, season (hour of the day, or of the
+week) and span of days; far is told by the median of the distances from it (a robust z-score after
+Iglewicz and Hoaglin, 1993), which one wild reading does not spoil. Where more than half of the
+readings are equal that median is 0, and the mean distance stands for it.
+
+On a stream the baseline is made of what is there when it begins, and each reading is judged as it
+comes, alone: nothing waits, nothing is late.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from rowcast_lake.spark.jobs.columns import (
+    column,
+    identifier,
+    instant,
+    keys,
+    measures,
+    number,
+    readings,
+    series,
+    steady,
+    time_column,
+)
+from rowcast_lake.spark.jobs.job import Given, Job, Option, Reads
+from rowcast_lake.spark.jobs.kinds import DURATION_KIND, NAMES, NUMBER, TEXT, WHOLE, one_of
+
+OF_MEDIAN: Final = 0.6745
+"""The median distance of a normal distribution from its median, in standard deviations."""
+OF_MEAN: Final = 0.7979
+"""The mean distance."""
+SEASONS: Final[dict[str, Callable[[Column], Column]]] = {
+    "none": lambda _: F.lit(0),
+    "day": F.hour,
+    "week": lambda time: F.weekday(time) * 24 + F.hour(time),
+}
+TAKEN: Final = (
+    "id", "measure", "at", "value", "expected", "score", "season", "span", "pair", "scale",
+)  # fmt: skip
+
+
+def compute(given: Given) -> DataFrame:
+    """Return the readings that are unusual, with what was expected."""
+    live = given.events
+    time = time_column(given, live)
+    named = measures(given, live, without=keys(given, live))
+    live, by = series(given, live, TAKEN)
+    if given.known is None:
+        long = _long(live, given, time, by, named)
+        return _judged(long, _baseline(long, by, given), by, given)
+    known, _ = series(given, given.known, TAKEN)
+    known = _long(known, given, time, by, named).withColumn("span", F.lit(0))
+    judged = _long(live, given, time, by, named).withColumn("span", F.lit(0))
+    return _judged(judged, _baseline(known, by, given), by, given)
+
+
+def _long(frame: DataFrame, given: Given, time: str, by: list[str], named: list[str]) -> DataFrame:
+    """Return one row for each number, with the group of readings that it belongs to."""
+    span = given.options["span"]
+    at = column(time)
+    pairs = F.array(
+        *(F.struct(F.lit(name).alias("measure"), number(name).alias("value")) for name in named)
+    )
+    return (
+        readings(frame, time)
+        .select(
+            *map(column, by),
+            at.alias("at"),
+            SEASONS[given.options["season"]](at).alias("season"),
+            (F.floor(F.unix_seconds(at) / span) if span else F.lit(0)).alias("span"),
+            F.explode(pairs).alias("pair"),
+        )
+        .select("*", "pair.measure", "pair.value")
+        .drop("pair")
+        .where(F.col("value").isNotNull())
+    )
+
+
+def _group(by: list[str]) -> list[str]:
+    return [*by, "measure", "season", "span"]
+
+
+def _same(left: DataFrame, right: DataFrame, by: list[str]) -> Column:
+    """Return that rows are of one group; a series may be the one without a name (null)."""
+    return reduce(
+        Column.__and__,
+        (left[f"`{name}`"].eqNullSafe(right[f"`{name}`"]) for name in _group(by)),
+    )
+
+
+def _baseline(long: DataFrame, by: list[str], given: Given) -> DataFrame:
+    """Return for each group what is usual, and how far from it readings usually are."""
+    group = [column(name) for name in _group(by)]
+    middle = long.groupBy(*group).agg(
+        F.median("value").alias("expected"), F.count("value").alias("count")
+    )
+    middle = middle.where(F.col("count") >= given.options["least"]).alias("middle")
+    long = long.alias("long")
+    distances = long.join(middle, _same(long, middle, by)).select(
+        "middle.*", F.abs(F.col("value") - F.col("expected")).alias("distance")
+    )
+    spread = distances.groupBy(*group, "expected").agg(
+        F.median("distance").alias("_median"), steady(F.avg("distance")).alias("_mean")
+    )
+    scale = F.when(F.col("_median") > 0, F.col("_median") / OF_MEDIAN).when(
+        F.col("_mean") > 0, F.col("_mean") / OF_MEAN
+    )
+    return spread.withColumn("scale", scale).drop("_median", "_mean")
+
+
+def _judged(long: DataFrame, baseline: DataFrame, by: list[str], given: Given) -> DataFrame:
+    long, baseline = long.alias("long"), F.broadcast(baseline).alias("baseline")
+    score = (F.col("value") - F.col("expected")) / F.col("scale")
+    return (
+        long.join(baseline, _same(long, baseline, by))
+        .select("long.*", "expected", steady(score).alias("score"))
+        .where(F.abs("score") >= given.options["score"])
+        .select(
+            identifier(*map(column, by), F.col("measure"), instant(F.col("at"))).alias("id"),
+            *map(column, by),
+            *("measure", "at", "value", "expected", "score"),
+        )
+    )
+
+
+JOB: Final = Job(
+    name="anomalies",
+    summary="Readings far from what is usual for their series at that time of day.",
+    reads=(Reads.EVENTS,),
+    writes="id, the columns of --by, measure, at, value, expected, score",
+    compute=compute,
+    options=(
+        Option("score", NUMBER, "6", "How far is far, in robust standard deviations."),
+        Option("season", one_of(*SEASONS), "day", "What is compared with what: none, day, week."),
+        Option("span", DURATION_KIND, "30d", "Readings of how long are compared; 0: all."),
+        Option("least", WHOLE, "10", "A smaller group of readings judges nothing."),
+        Option("by", NAMES, "", "Columns that tell series apart [default: the table's key]."),
+        Option("values", NAMES, "", "Columns of numbers [default: all]."),
+        Option("time", TEXT, "", "Column of the time [default: when it was written]."),
+    ),
+    streams=True,
+    example="rowcast pipeline run anomalies --table Weather --time time_hour --values temp",
+)

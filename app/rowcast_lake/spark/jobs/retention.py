@@ -1,0 +1,58 @@
+"""Retention: what is kept of events or of a result, by age and by number.
+
+The rest goes when the result takes the place of the one before: published beside it, then swapped.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from rowcast.core.errors import Code, Error
+from rowcast_lake.spark.jobs.columns import SEQ, column, keys, time_column
+from rowcast_lake.spark.jobs.job import Given, Job, Option, Reads
+from rowcast_lake.spark.jobs.kinds import DURATION_KIND, MOMENT, NAMES, TEXT, WHOLE
+
+
+def compute(given: Given) -> DataFrame:
+    """Return the rows that are young enough, and of each series only the last ones."""
+    keep, last, at = (given.options[name] for name in ("keep", "last", "at"))
+    if not (keep or last):
+        raise Error(Code.UNPROCESSABLE, "say what to keep: --keep 30d, or --last 100")
+    if isinstance(at, int):
+        raise Error(Code.UNPROCESSABLE, f"--at {at}: age is counted from a time, not a position")
+    frame = given.events
+    time = time_column(given, frame)
+    if keep:
+        end = at if isinstance(at, datetime) else given.until
+        since = F.lit(end) - F.make_dt_interval(secs=F.lit(keep))
+        frame = frame.where(column(time) >= since)
+    if not last:
+        return frame
+    # Of readings at the same time the one that was written last is the newer one.
+    order = [column(time).desc_nulls_last()]
+    order += [F.col(SEQ).desc()] if SEQ in frame.columns else []
+    series = Window.partitionBy(*map(column, keys(given, frame))).orderBy(*order)
+    return (
+        frame.withColumn("_number", F.row_number().over(series))
+        .where(F.col("_number") <= last)
+        .drop("_number")
+    )
+
+
+JOB: Final = Job(
+    name="retention",
+    summary="Only what is young enough, and of each series only the last rows.",
+    reads=(Reads.EVENTS,),
+    writes="the columns that it read",
+    compute=compute,
+    options=(
+        Option("keep", DURATION_KIND, "0", "Keep so long, such as 30d; 0 is for ever."),
+        Option("last", WHOLE, "0", "Keep so many rows of each series; 0 is all."),
+        Option("at", MOMENT, "", "Count age from this time [default: the cut]."),
+        Option("by", NAMES, "", "Columns that tell series apart [default: the table's key]."),
+        Option("time", TEXT, "", "Column of the time [default: when it was written]."),
+    ),
+    example="rowcast pipeline run retention --table Weather --keep 30d --out data/kept",
+)

@@ -1,0 +1,191 @@
+"""Sessions and uptime: when each client was connected, from what ``$SYS/events`` tells.
+
+A connection begins with ``connected`` and ends with ``disconnected`` or ``taken_over``, or with
+the next ``connected`` of the same client id, for there is only one, or with the server. A server
+that was killed said nothing of its end, so its connections end with the last thing that it told;
+whoever is connected at the cut is still.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from rowcast_lake.spark.jobs.columns import SEQ, identifier, instant, require
+from rowcast_lake.spark.jobs.job import Given, Job, Option, Reads
+from rowcast_lake.spark.jobs.kinds import DURATIONS
+
+TABLE: Final = "mqtt_sys_events"
+"""Where snapshots have what is told at ``$SYS/events/<client id>``."""
+SERVER: Final = "$SYS/events/server/process"
+PREFIX: Final = "$SYS/events/"
+FACTS: Final = (
+    "event string, client_id string, user string, peer string, door string, at timestamp, "
+    "reason string, code int"
+)
+BEGIN: Final = "connected"
+ENDS: Final = ("disconnected", "taken_over")
+TAKEN_OVER: Final = 142
+"""MQTT's reason code for it (MQTT 5, 3.14.2.1)."""
+NAME_CHARS_MAX: Final = 2**31 - 1
+"""To the end, in Spark's words."""
+
+
+def told(events: DataFrame) -> DataFrame:
+    """Return what was told, in columns, with the number of the server's run that it was told in."""
+    require(events, ("topic", "payload", SEQ))
+    facts = F.from_json(F.col("payload").cast("string"), FACTS)
+    rows = (
+        events.select("topic", SEQ, facts.alias("facts"))
+        .select("topic", SEQ, "facts.*")
+        .where(F.col("at").isNotNull())
+    )
+    started = (F.col("topic") == SERVER) & (F.col("event") == "started")
+    # Starts are few: as one sorted list, beside every row, they need no order over all rows.
+    starts = rows.where(started).agg(F.sort_array(F.collect_list(SEQ)).alias("starts"))
+    before = F.filter("starts", lambda start: start <= F.col(SEQ))
+    return rows.crossJoin(F.broadcast(starts)).withColumn("run", F.size(before)).drop("starts")
+
+
+def sessions(given: Given) -> DataFrame:
+    """Return every connection, from when to when, and what ended it."""
+    rows = told(given.events)
+    stopped = F.when((F.col("topic") == SERVER) & (F.col("event") == "stopped"), F.col("at"))
+    runs = rows.groupBy("run").agg(F.max("at").alias("alive"), F.max(stopped).alias("stopped"))
+    newest = runs.agg(F.max("run").alias("newest"))
+    # Who is taken over is told so first; that it was then disconnected as well ends nothing more.
+    twice = (F.col("event") == "disconnected") & F.col("code").eqNullSafe(F.lit(TAKEN_OVER))
+    marks = rows.where((F.col("topic") != SERVER) & F.col("event").isin(BEGIN, *ENDS) & ~twice)
+    named = F.col("client_id").isNotNull()
+    opened = _single(marks.where(named)).unionByName(_many(marks.where(~named)))
+    killed = F.col("run") < F.col("newest")
+    how = (
+        F.when(F.col("next_event") == BEGIN, "taken_over")
+        .when(F.col("next_event").isNotNull(), F.col("next_event"))
+        .when(F.col("stopped").isNotNull(), "server_stopped")
+        .when(killed, "server_killed")
+        .otherwise("open")
+    )
+    end = F.coalesce("next_at", "stopped", F.when(killed, F.col("alive")))
+    last = F.greatest(F.coalesce("disconnected", F.lit(given.until)), F.col("connected"))
+    return (
+        opened.join(F.broadcast(runs), "run")
+        .crossJoin(F.broadcast(newest))
+        .withColumn("client", F.substring(F.col("topic"), len(PREFIX) + 1, NAME_CHARS_MAX))
+        .withColumns({"connected": F.col("at"), "disconnected": end, "how": how})
+        .withColumn("seconds", F.timestamp_diff("MILLISECOND", F.col("connected"), last) / 1000)
+        .select(
+            identifier(F.col("client"), instant(F.col("connected")), F.col(SEQ)).alias("id"),
+            *("client", "user", "door", "peer", "connected", "disconnected", "seconds", "how"),
+            F.when(F.col("next_event").isin(*ENDS), F.col("next_reason")).alias("reason"),
+        )
+    )
+
+
+def _single(marks: DataFrame) -> DataFrame:
+    """Return connections of client ids: one at a time, so what is told next ends it."""
+    order = Window.partitionBy("topic", "run").orderBy("at", SEQ)
+    following = {f"next_{name}": F.lead(name).over(order) for name in ("at", "event", "reason")}
+    return marks.withColumns(following).where(F.col("event") == BEGIN)
+
+
+def _many(marks: DataFrame) -> DataFrame:
+    """Return connections of a user's streams, of which there are many at once.
+
+    Nothing says which of them an end is of: the first one ended is taken for the first one begun,
+    so that how many there were, and when there was one, is right at each moment.
+    """
+    begun = F.col("event") == BEGIN
+    order = Window.partitionBy("topic", "run", begun).orderBy("at", SEQ)
+    numbered = marks.withColumn("number", F.row_number().over(order))
+    ends = numbered.where(~begun).select(
+        *("topic", "run", "number"),
+        *(F.col(name).alias(f"next_{name}") for name in ("at", "event", "reason")),
+    )
+    return numbered.where(begun).join(ends, ["topic", "run", "number"], "left").drop("number")
+
+
+def uptime(given: Given) -> DataFrame:
+    """Return for each client and stretch of time how long it was connected."""
+    parts = given.options["every"]
+    spans = _merged(sessions(given), given)
+    first = F.broadcast(told(given.events).agg(F.min("at").alias("first")))
+    frame = spans.crossJoin(first)
+    result = _by_stretch(frame, given, *parts[0])
+    for label, length in parts[1:]:
+        result = result.unionByName(_by_stretch(frame, given, label, length))
+    return result
+
+
+def _merged(connections: DataFrame, given: Given) -> DataFrame:
+    """Return stretches of each client without overlap: a user may have many streams at once."""
+    order = Window.partitionBy("client").orderBy("connected", "until")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.coalesce(F.col("connected") > F.max("until").over(before), F.lit(True))
+    return (
+        connections.withColumn("until", F.coalesce("disconnected", F.lit(given.until)))
+        .withColumn("island", F.when(begins, 1).otherwise(0))
+        .withColumn("island", F.sum("island").over(order))
+        .groupBy("client", "island")
+        .agg(
+            F.min("connected").alias("connected"),
+            F.max("until").alias("until"),
+            F.collect_list("connected").alias("begun"),
+        )
+    )
+
+
+def _by_stretch(frame: DataFrame, given: Given, label: str, length: int) -> DataFrame:
+    number = F.explode(
+        F.sequence(
+            F.floor(F.unix_seconds("connected") / length), F.floor(F.unix_seconds("until") / length)
+        )
+    )
+    start = F.timestamp_seconds(F.col("number") * length)
+    stretch = frame.withColumn("number", number).withColumns(
+        {"start": start, "end": F.timestamp_seconds((F.col("number") + 1) * length)}
+    )
+    inside = F.timestamp_diff(
+        "MILLISECOND", F.greatest("connected", "start"), F.least("until", "end")
+    )
+    # What was before the first event or is after the cut is not known: it is in no share.
+    known = F.timestamp_diff(
+        "MILLISECOND", F.greatest("first", "start"), F.least(F.lit(given.until), "end")
+    )
+    begun = F.filter("begun", lambda at: (at >= F.col("start")) & (at < F.col("end")))
+    return (
+        stretch.groupBy("client", "start", "end")
+        .agg(
+            (F.sum(inside) / 1000).alias("seconds"),
+            F.first(known).alias("known"),
+            F.sum(F.size(begun)).alias("sessions"),
+        )
+        .select(
+            identifier(F.col("client"), F.lit(label), instant(F.col("start"))).alias("id"),
+            "client",
+            F.lit(label).alias("every"),
+            *("start", "end", "seconds", "sessions"),
+            F.least(F.lit(1.0), F.try_divide("seconds", F.col("known") / 1000)).alias("share"),
+        )
+    )
+
+
+SESSIONS: Final = Job(
+    name="sessions",
+    summary="When each client was connected, and what ended it.",
+    reads=(Reads.EVENTS,),
+    writes="id, client, user, door, peer, connected, disconnected (null: still), seconds, how, …",
+    compute=sessions,
+    table=TABLE,
+    example="rowcast pipeline run sessions",
+)
+UPTIME: Final = Job(
+    name="uptime",
+    summary="How long each client was connected, by stretches of time.",
+    reads=(Reads.EVENTS,),
+    writes="id, client, every, start, end, seconds, sessions (begun), share (of what is known)",
+    compute=uptime,
+    table=TABLE,
+    options=(Option("every", DURATIONS, "1d", "Lengths of the stretches, aligned to UTC."),),
+    example="rowcast pipeline run uptime --every 1h,1d",
+)

@@ -1,0 +1,92 @@
+"""What a reader or writer of the format ``rowcast`` may be told, and what is made of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.places import check_local
+from rowcast.core.suggestions import did_you_mean
+from rowcast_lake.spark.environment import server_url, variables
+from rowcast_lake.spark.places import NEWEST, Directory, Place, Served
+from rowcast_lake.spark.remote import Remote
+
+KNOWN: Final = frozenset({
+    "url", "path", "table", "user", "password", "token", "authority", "snapshot", "export",
+    "startingcursor", "maxeventsperbatch", "eventspertask", "pushdown",
+    "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
+})  # fmt: skip
+DEFAULT_URL: Final = "http://127.0.0.1:9926"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one reader or writer; names are told apart without regard to case."""
+
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "Options":
+        """Return options; raises INVALID for one that nobody knows: it would be ignored."""
+        plain = {name.lower(): value for name, value in given.items()}
+        for name in plain:
+            if name not in KNOWN and "." not in name:
+                raise Error(
+                    Code.INVALID,
+                    f"the format rowcast has no option {name!r}{did_you_mean(name, sorted(KNOWN))}",
+                )
+        return cls(plain)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return an option as it was written."""
+        return self.given.get(name) or default
+
+    def flag(self, name: str) -> bool:
+        """Return whether something is wished."""
+        text = self.text(name, "false").lower()
+        if text not in {"true", "false"}:
+            raise Error(Code.INVALID, f"{name}: {text!r} is neither true nor false")
+        return text == "true"
+
+    def number(self, name: str, default: int) -> int:
+        """Return a number of at least one."""
+        text = self.text(name, str(default))
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            raise Error(Code.INVALID, f"{name}: {text!r} is no number of at least 1")
+        return int(text)
+
+    @property
+    def table(self) -> str:
+        """The table that is read or written."""
+        name = self.text("table")
+        if not name:
+            raise Error(Code.INVALID, 'say which table with .option("table", "Dog")')
+        return name
+
+    @property
+    def snapshot(self) -> str:
+        """The snapshot that is read."""
+        name = self.text("snapshot", NEWEST)
+        cut = name.rpartition(":")[2]
+        return f"{int(cut):018d}" if cut.isascii() and cut.isdigit() else name
+
+    @property
+    def remote(self) -> Remote:
+        """The server: said by an option, else by the environment."""
+        environment = variables()
+        return Remote.of(
+            self.text("url") or server_url() or DEFAULT_URL,
+            self.text("user") or environment.get("ROWCAST_USER", ""),
+            self.text("password") or environment.get("ROWCAST_PASSWORD", ""),
+            self.text("token") or environment.get("ROWCAST_TOKEN", ""),
+            self.text("authority"),
+        )
+
+    @property
+    def place(self) -> Place:
+        """Where snapshots are: a directory if a path is named, else the server's."""
+        path = self.text("path")
+        if path:
+            check_local(path.removeprefix("file://"), "path")
+            return Directory(path.removeprefix("file://"))
+        return Served(self.remote, self.flag("export"))

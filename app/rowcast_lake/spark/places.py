@@ -1,0 +1,188 @@
+"""Where snapshots are: a directory of this machine, or a server that hands out their files.
+
+Both are laid out alike: a directory for each cut, with a manifest and the files that it names.
+"""
+
+import io
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, Self, cast
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import (
+    EXPORT_POLL_SECONDS,
+    EXPORT_SECONDS_MAX,
+    REMOTE_BLOCK_BYTES,
+)
+from rowcast_lake.spark.remote import Remote, path_of
+
+NEWEST: Final = "newest"
+MANIFEST: Final = "manifest.json"
+ROWS: Final = "$SYS/snapshots"
+"""Where a server shows its snapshots."""
+FORMATS: Final = frozenset({1, 2})
+DONE: Final = "done"
+"""The state of an export that has ended well."""
+Facts = Mapping[str, object]
+
+
+class Place(Protocol):
+    """Where the files of snapshots are."""
+
+    def resolve(self, snapshot: str) -> str:
+        """Return the directory of a snapshot: where ``newest`` leads may be another one later."""
+
+    def manifest(self, snapshot: str) -> Facts:
+        """Return the manifest of a snapshot, by its directory; raises NOT_FOUND."""
+
+    def open(self, snapshot: str, path: str) -> str | io.RawIOBase:
+        """Return a file, as a path or as what can be read at any place."""
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory of snapshots; one of them is taken for the only one that there is."""
+
+    path: str
+
+    def resolve(self, snapshot: str) -> str:
+        """Follow the link that ``newest`` is."""
+        link = Path(self.path) / snapshot
+        return link.readlink().name if link.is_symlink() else snapshot
+
+    def manifest(self, snapshot: str) -> Facts:
+        """Read a manifest."""
+        file = self._folder(snapshot) / MANIFEST
+        try:
+            return checked(json.loads(file.read_bytes()), str(file))
+        except FileNotFoundError:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no snapshot {snapshot} at {self.path} ({file} is not there); make one "
+                "with: rowcast export",
+            ) from None
+
+    def open(self, snapshot: str, path: str) -> str:
+        """Return the path of a file."""
+        return str(self._folder(snapshot) / path)
+
+    def _folder(self, snapshot: str) -> Path:
+        folder = Path(self.path)
+        return folder if (folder / MANIFEST).is_file() else folder / snapshot
+
+
+@dataclass(frozen=True)
+class Served:
+    """The snapshots of a server; with ``export``, a new one is made when none is there."""
+
+    remote: Remote
+    export: bool = False
+
+    def resolve(self, snapshot: str) -> str:
+        """Ask which one it is; makes a new one first, if that is wished."""
+        if self.export and snapshot == NEWEST:
+            self._make()
+        return str(self._get(snapshot, path_of(ROWS, snapshot))["id"])
+
+    def manifest(self, snapshot: str) -> Facts:
+        """Ask for a manifest."""
+        path = path_of(ROWS, snapshot, MANIFEST)
+        return checked(self._get(snapshot, path), self.remote.url + path)
+
+    def _get(self, snapshot: str, path: str) -> Facts:
+        try:
+            return cast("Facts", self.remote.get(path))
+        except Error as error:
+            if error.code is not Code.NOT_FOUND:
+                raise
+            raise Error(
+                Code.NOT_FOUND,
+                f"{self.remote.url} has no snapshot {snapshot}; make one with rowcast export, with "
+                f"POST /{ROWS}/, or by the option export=true",
+            ) from None
+
+    def open(self, snapshot: str, path: str) -> "ServedFile":
+        """Return a file that is read in parts."""
+        return ServedFile(self.remote, path_of(ROWS, snapshot, path))
+
+    def _make(self) -> None:
+        """Have a snapshot made, and wait until it is there."""
+        told = cast("Facts", self.remote.send("POST", f"/{ROWS}/", {}, again=False))
+        name, waited = str(told["id"]), 0.0
+        while waited < EXPORT_SECONDS_MAX:
+            row = cast("Facts", self.remote.get(path_of(ROWS, name)))
+            if row.get("error"):
+                raise Error(Code.BUSY, f"the snapshot was not made: {row['error']}")
+            if row.get("state") == DONE:
+                return
+            time.sleep(EXPORT_POLL_SECONDS)
+            waited += EXPORT_POLL_SECONDS
+        raise Error(Code.BUSY, f"the snapshot is not there after {EXPORT_SECONDS_MAX} seconds")
+
+
+def checked(manifest: Facts, where: str) -> Facts:
+    """Return a manifest, if it is one that is understood here."""
+    if manifest.get("format") not in FORMATS:
+        known = " and ".join(map(str, sorted(FORMATS)))
+        raise Error(
+            Code.UNSUPPORTED,
+            f"{where} has the format {manifest.get('format')!r}; this version reads {known}",
+        )
+    return manifest
+
+
+class ServedFile(io.RawIOBase):
+    """A file of a server, of which parts are asked for; the last one is kept."""
+
+    def __init__(self, remote: Remote, path: str) -> None:
+        super().__init__()
+        self._remote = remote
+        self._path = path
+        self._size = int(remote.head(path)["content-length"])
+        self._at = 0
+        self._block = b""
+        self._start = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be read anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        end = self._size if size < 0 else min(self._at + size, self._size)
+        if end <= self._at:
+            return b""
+        if not self._start <= self._at <= end <= self._start + len(self._block):
+            last = min(max(end, self._at + REMOTE_BLOCK_BYTES), self._size)
+            self._block = self._remote.part(self._path, self._at, last)
+            self._start = self._at
+        data = self._block[self._at - self._start : end - self._start]
+        self._at = end
+        return data
+
+    def readinto(self, buffer: object) -> int:
+        """Fill a buffer with the next bytes."""
+        view = memoryview(cast("bytearray", buffer))
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)

@@ -1,0 +1,231 @@
+"""Running a job: frames in, the job's function, the result out, and a word of what was done.
+
+A result is printed, published as Parquet, or written to a server's table, where subscribers see
+it live. A stream does the same with what comes, batch after batch, until it is stopped or, with
+``once``, until there is nothing more; a restart goes on from its checkpoint.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import STREAM_PAUSE_SECONDS
+from rowcast.core.tables import Table
+from rowcast_lake.spark.inputs import FORMAT, Input, absolute
+from rowcast_lake.spark.jobs.job import Given, Job, Reads
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.publication import publish
+from rowcast_lake.spark.session import start_session
+from rowcast_lake.spark.sink import query_of
+
+ERROR: Final = "rowcast.core.errors.Error: "
+"""How a sentence of ours begins in what a worker of Spark printed."""
+WORDS_MAX: Final = 500
+DROPPED: Final = "numRowsDroppedByWatermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a result goes: a directory, a table of a server, or the screen."""
+
+    out: Path | None = None
+    to: str = ""
+    """A table."""
+    server: Mapping[str, str] | None = None
+    """What the data source needs to find the server: ``url``, and as whom."""
+    replace: bool = False
+    """Whether what the same job wrote there before, and does not write any more, goes."""
+    show: int = 0
+    checkpoint: str = ""
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One run: which job, with which options, and where its result goes."""
+
+    job: Job
+    options: Mapping[str, str]
+    target: Target
+    table: Callable[[str], Table | None]
+    """Gives the declared table, when told the schema that the data was cut with."""
+    about: str = ""
+    """What is read, in a word: the same job of something else is another one."""
+
+    @property
+    def name(self) -> str:
+        """The name that the server knows the job by: the same for the same job on another cut."""
+        facts = json.dumps([self.about, self.target.to, sorted(self.options.items())])
+        return f"{self.job.name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+def _causes(error: Exception) -> list[str]:
+    """Return what Spark says went wrong: its first line, and of a worker's failure the Error."""
+    lines = str(error).splitlines()
+    return lines[:1] + [line for line in lines if line.startswith(ERROR)]
+
+
+@contextmanager
+def session(name: str, master: str) -> Iterator[SparkSession]:
+    """Give a session, and stop it in the end; one that was there before goes on."""
+    there = SparkSession.getActiveSession() is not None
+    found = start_session(name, master)
+    try:
+        yield found
+    except PySparkException as error:
+        words = next((line for line in reversed(_causes(error)) if line), "no reason given")
+        raise Error(Code.INVALID, f"Spark: {words[:WORDS_MAX]}") from error
+    finally:
+        if not there:
+            found.stop()
+
+
+def run(order: Order, source: Input) -> list[str]:
+    """Run a job to its end; return what was done, a line each."""
+    started = time.monotonic()
+    job, target = order.job, order.target
+    given = _given(order, source)
+    result = job.compute(given)
+    done = [f"{job.name}: read {source.cut}, of {given.until.isoformat()}"]
+    if target.out is not None:
+        facts = {"cut": source.cut, "options": dict(order.options)}
+        made = publish(result, target.out, job.name, facts)
+        done.append(f"published {made.place}: {made.rows} rows, {made.files} files, {made.bytes} B")
+    if target.to:
+        done.append(_sent(result, order, source.cut))
+    if target.show:
+        done += _shown(result, job.order, target.show)
+    done.append(f"{time.monotonic() - started:.1f} s")
+    return done
+
+
+def _given(order: Order, source: Input) -> Given:
+    options = order.job.read_options(order.options)
+    at = options.get("at") if Reads.CHANGES in order.job.reads else None
+    frames = {what: source.frame(what, at) for what in order.job.reads}
+    return Given(frames, options, source.until, order.table(source.schema))
+
+
+def _sent(result: DataFrame, order: Order, cut: str) -> str:
+    """Have the server take the rows: all or none, and once for each cut; return what it said."""
+    target = order.target
+    mode = "overwrite" if target.replace else "append"
+    with TemporaryDirectory(prefix="rowcast-") as place:
+        receipt = Path(place, "receipt")
+        facts = {"table": target.to, "job": order.name, "cut": cut, "receipt": str(receipt)}
+        writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
+        writer.mode(mode).save()
+        told = json.loads(receipt.read_bytes()) if receipt.exists() else {}
+    return said_of(told, f"{target.to} of {(target.server or {}).get('url')}", cut)
+
+
+def said_of(told: Mapping[str, object], place: str, cut: str) -> str:
+    """Return a server's receipt as a sentence."""
+    if told.get("repeat"):
+        return f"{place}: the result of {cut} is there already, {told.get('rows')} rows; no change"
+    words = ", ".join(f"{told.get(word)} {word}" for word in ("written", "unchanged", "removed"))
+    return f"{place}: {told.get('rows')} rows, {words}"
+
+
+def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:
+    """Return the first rows as lines of text."""
+    names = result.columns
+    known = [name for name in order if name in names]
+    first = (result.orderBy(*known) if known else result).limit(count)
+    rows = [[_text(row[name]) for name in names] for row in first.collect()]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (names, *rows)
+    ]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+
+def follow(order: Order, source: Input) -> list[str]:
+    """Run a job on what comes; with ``once``, on what is there and not yet done."""
+    job, target = order.job, order.target
+    if not job.streams:
+        raise Error(Code.UNPROCESSABLE, f"{job.name} is of whole data: run it without --stream")
+    if not target.checkpoint:
+        raise Error(
+            Code.UNPROCESSABLE,
+            "--stream needs --checkpoint DIR, which remembers how far it came; one for each run",
+        )
+    options = job.read_options(order.options)
+    frames = {Reads.EVENTS: source.stream()}
+    known = source.frame(Reads.EVENTS)
+    given = Given(frames, options, source.until, order.table(source.schema), known)
+    query = _started(job.compute(given), order)
+    late = Late()
+    try:
+        while not query.awaitTermination(STREAM_PAUSE_SECONDS):
+            late.look(query)
+    except KeyboardInterrupt:
+        query.stop()
+    late.look(query)
+    return [f"{job.name}: the stream is done; left out as too late: {late.dropped}"]
+
+
+class Late:
+    """Counts what came behind the watermark: a reading, once for each length of stretches."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._batch = -1
+
+    def look(self, query: StreamingQuery) -> None:
+        """Add up what was not yet counted."""
+        for progress in query.recentProgress:
+            if progress["batchId"] > self._batch:
+                self._batch = progress["batchId"]
+                self.dropped += sum(state[DROPPED] for state in progress["stateOperators"])
+
+
+def _sender(order: Order) -> Callable[[DataFrame, int], None]:
+    """Return what sends a batch: by its number, so that one that is repeated changes nothing."""
+    target = order.target
+    facts = {**(target.server or {}), "table": target.to, "job": order.name}
+
+    def send(batch: DataFrame, number: int) -> None:
+        query = query_of(Options({"checkpointlocation": absolute(target.checkpoint)}))
+        writer = batch.write.format(FORMAT).options(**facts, cut=f"{query}#{number}")
+        writer.mode("append").save()
+
+    return send
+
+
+def _started(result: DataFrame, order: Order) -> StreamingQuery:
+    target, name = order.target, order.job.name
+    writer = result.writeStream.queryName(name).option(
+        "checkpointLocation", absolute(target.checkpoint)
+    )
+    if target.once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{STREAM_PAUSE_SECONDS} seconds")
+    if target.to:
+        # Subscribers see a stretch grow: each batch brings the rows that have changed.
+        return writer.outputMode("update").foreachBatch(_sender(order)).start()
+    if target.out is None:
+        return writer.outputMode("update").format("console").start()
+    # A file cannot be changed: only what is complete goes there.
+    return writer.outputMode("append").format("parquet").start(absolute(str(target.out / name)))

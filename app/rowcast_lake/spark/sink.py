@@ -1,0 +1,217 @@
+"""A DataFrame as records: ``df.write.format("rowcast").option("table", "Hourly").mode("append")``.
+
+Each Spark task brings its rows to the server in parts; when all have, the server commits them as
+one transaction. A job that dies leaves nothing. ``append`` puts each row at its key; ``overwrite``
+also takes away what the same job wrote before and does not write any more. Rows that are as they
+were make no event, and the same (job, cut) again changes nothing (FEATURES M5, S14).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from rowcast.codecs import json_text
+from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import SINK_PART_BYTES, SINK_PART_ROWS
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.remote import path_of
+
+RESULTS: Final = "$SYS/results"
+KEY: Final = "_id"
+REST: Final = "_extra"
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Brought(WriterCommitMessage):
+    """What one task has brought."""
+
+    upload: str
+    parts: tuple[str, ...]
+    rows: int
+
+
+class Bringer:
+    """Brings rows to a server, and has them committed; goes to Spark's workers."""
+
+    def __init__(self, options: Options, *, replace: bool) -> None:
+        self._options = options
+        self._remote = options.remote
+        self._table = options.table
+        self._job = options.text("job") or f"write {self._table}"
+        self._replace = replace
+        self._upload = uuid4().hex
+
+    def bring(self, batches: Iterator[Any]) -> Brought:
+        """Bring the rows of one task."""
+        context = TaskContext.get()
+        task = context.taskAttemptId() if context is not None else 0
+        parts: list[str] = []
+        rows = 0
+        for some in _parts(batches):
+            parts.append(f"{task}-{len(parts)}")
+            path = path_of(RESULTS, self._upload, parts[-1])
+            self._remote.send("PUT", path, {"table": self._table, "rows": some})
+            rows += len(some)
+        return Brought(self._upload, tuple(parts), rows)
+
+    def check(self) -> None:
+        """Ask whether rows would be taken at all; raises in the server's words if not."""
+        place = path_of(RESULTS, self._upload, "0-0")
+        try:
+            self._remote.send("PUT", place, {"table": self._table, "rows": []})
+            self._remote.send("DELETE", path_of(RESULTS, self._upload), None)
+        except Error as error:
+            words = error.message.removeprefix(f"PUT {place}: ")
+            raise Error(error.code, f"--to {self._table}: {words}") from error
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
+        """Have all that was brought committed."""
+        brought = [cast("Brought", message) for message in messages if message is not None]
+        order = {
+            "upload": brought[0].upload if brought else self._upload,
+            "table": self._table,
+            "job": self._job,
+            "cut": cut,
+            "parts": [part for message in brought for part in message.parts],
+            "rows": sum(message.rows for message in brought),
+            "replace": self._replace,
+            "again": self._options.flag("again"),
+        }
+        receipt = self._remote.send("POST", f"/{RESULTS}/", order)
+        place = self._options.text("receipt")
+        if place:
+            Path(place).write_text(json.dumps(receipt), encoding="utf-8")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Have it forgotten; if nobody answers, the server forgets it by itself."""
+        known = {cast("Brought", item).upload for item in messages if item is not None}
+        for upload in known | {self._upload}:
+            try:
+                self._remote.send("DELETE", path_of(RESULTS, upload), None)
+            except Error:
+                continue
+
+
+class ResultWriter(DataSourceArrowWriter):
+    """Writes a DataFrame, all of it or nothing."""
+
+    def __init__(self, options: Options, *, overwrite: bool) -> None:
+        self._bringer = Bringer(options, replace=overwrite)
+        self._cut = options.text("cut")
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Bring the rows of one task."""
+        return self._bringer.bring(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Have all of it committed."""
+        self._bringer.commit(messages, self._cut)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Have it forgotten."""
+        self._bringer.abort(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes each micro-batch, all of it or nothing, and once: it is numbered within its query."""
+
+    def __init__(self, options: Options, *, overwrite: bool) -> None:
+        self._bringer = Bringer(options, replace=overwrite)
+        self._query = query_of(options)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Bring the rows of one task."""
+        return self._bringer.bring(iterator)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803
+    ) -> None:
+        """Have all of it committed."""
+        self._bringer.commit(messages, f"{self._query}#{batchId}")
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803, ARG002
+    ) -> None:
+        """Have it forgotten."""
+        self._bringer.abort(messages)
+
+
+def query_of(options: Options) -> str:
+    """Return what a stream is called for ever: the numbers of its batches begin with it.
+
+    Spark writes an identity beside its checkpoint; where that cannot be read (another file system)
+    the place itself is taken, so a checkpoint that is begun anew there needs another job name.
+    """
+    name = options.text("query")
+    place = options.text("checkpointlocation")
+    if name or not place:
+        if not name:
+            raise Error(
+                Code.INVALID,
+                "a stream into rowcast needs .option('checkpointLocation', ...), or .option("
+                "'query', ...): a name for the numbers of its batches",
+            )
+        return name
+    try:
+        facts = json.loads(Path(place.removeprefix("file://"), "metadata").read_text("utf-8"))
+        return str(facts["id"])
+    except (OSError, ValueError, KeyError):
+        return hashlib.sha256(place.encode()).hexdigest()[:16]
+
+
+def _parts(batches: Iterator[Any]) -> Iterator[list[Row]]:
+    """Give rows in parts that are small enough for one request."""
+    part: list[Row] = []
+    size = 0
+    for batch in batches:
+        for row in map(plain, batch.to_pylist(maps_as_pydicts="strict")):
+            length = len(json_text.encode(row))
+            if part and (size + length > SINK_PART_BYTES or len(part) == SINK_PART_ROWS):
+                yield part
+                part, size = [], 0
+            part.append(row)
+            size += length
+    if part:
+        yield part
+
+
+def plain(row: Row) -> Row:
+    """Return a row as a record: without nulls, and without what is of an event and not of it."""
+    rest = row.get(REST)
+    more = json_text.decode(str(rest).encode()) if rest is not None else {}
+    own = {
+        name: _value(item)
+        for name, item in row.items()
+        if item is not None and (name == KEY or not name.startswith("_"))
+    }
+    return {**(more if isinstance(more, dict) else {}), **own}
+
+
+def _value(value: object) -> object:
+    """Return a value of Arrow as one of a record."""
+    if isinstance(value, dict):
+        return {name: _value(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    return value

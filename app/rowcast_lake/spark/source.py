@@ -1,0 +1,193 @@
+"""A snapshot as a DataFrame: ``spark.read.format("rowcast").option("table", "Dog").load()``.
+
+Each Spark task reads one file of the snapshot, or a part of a large one, as Arrow batches; columns
+that are not asked for are not read, and neither are files and row groups that a filter rules out.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import ARROW_ROWS, PARTITION_ROWS
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.schema import parse_schema
+from rowcast_lake.columns.joining import converted
+from rowcast_lake.spark.filters import expression_of
+from rowcast_lake.spark.log_rows import OP
+from rowcast_lake.spark.places import Facts, Place
+
+SNAPSHOT: Final = "snapshot"
+"""What happened to a row that is there: it was, at the cut."""
+_HIVE: Final = re.compile(r"([^/=]+)=([^/]*)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(InputPartition):
+    """What one task reads: one of ``parts`` equal parts of a file."""
+
+    path: str
+    values: tuple[tuple[str, str], ...]
+    """What the directories say that the file is in, as ``day=2026-11-21``."""
+    part: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One table of one snapshot."""
+
+    place: Place
+    folder: str
+    """The directory of the snapshot, so that ``newest`` may move on meanwhile."""
+    manifest: Facts
+    name: str
+
+    @classmethod
+    def of(cls, place: Place, snapshot: str, name: str) -> "Snapshot":
+        """Find a table; raises NOT_FOUND when there is none of that name."""
+        folder = place.resolve(snapshot)
+        manifest = place.manifest(folder)
+        tables = cast("Facts", manifest["tables"])
+        if name not in tables:
+            raise Error(
+                Code.NOT_FOUND,
+                f"the snapshot {manifest['cut']} has no table {name!r}"
+                f"{did_you_mean(name, sorted(tables))}; it has {', '.join(sorted(tables))}",
+            )
+        return cls(place, folder, manifest, name)
+
+    @property
+    def cut(self) -> tuple[str, int]:
+        """The log and the position up to which it holds everything."""
+        return str(self.manifest["epoch"]), int(cast("int", self.manifest["seq"]))
+
+    @property
+    def files(self) -> Sequence[Facts]:
+        """The table's files, as the manifest has them."""
+        facts = cast("Facts", cast("Facts", self.manifest["tables"])[self.name])
+        return cast("Sequence[Facts]", facts["files"])
+
+    @property
+    def table(self) -> Table | None:
+        """The table as it was declared; None for one of undeclared topics."""
+        schema = parse_schema(str(self.manifest["schema"]), "schema of the snapshot")
+        return next((table for table in schema.tables if table.name == self.name), None)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of its files, what the directories say, and ``_op``."""
+        if not self.files:
+            raise Error(Code.NOT_FOUND, f"the snapshot has no file of {self.name}")
+        path = str(self.files[0]["path"])
+        found: pa.Schema = pq.read_schema(self.place.open(self.folder, path)).remove_metadata()
+        for name, value in _HIVE.findall(path):
+            found = found.append(pa.field(name, _typed(value).type))
+        place = found.get_field_index(OP)  # what made a row is told by the log only
+        found = found if place < 0 else found.remove(place)
+        return found.append(pa.field(OP, pa.string(), nullable=False))
+
+    def parts(self) -> list[Part]:
+        """Return what the tasks are to read."""
+        found = []
+        for file in self.files:
+            path = str(file["path"])
+            count = max(1, -(-int(cast("int", file["rows"])) // PARTITION_ROWS))
+            values = tuple(_HIVE.findall(path.partition("/")[2]))
+            found += [Part(path, values, part, count) for part in range(count)]
+        return found
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one table of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
+        self._snapshot = snapshot
+        self._schema = schema
+        self._filters: list[Filter] = []
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what the tasks read, without what the filters rule out as a whole."""
+        return [part for part in self._snapshot.parts() if self._wanted(part)]
+
+    def _wanted(self, part: Part) -> bool:
+        if not self._filters or not part.values:
+            return True
+        row = pa.table({name: pa.array([_typed(value)]) for name, value in part.values})
+        wanted = expression_of(self._filters, dict(part.values))
+        return wanted is None or row.filter(wanted).num_rows > 0
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Give the rows of one part."""
+        if not isinstance(partition, Part):  # Spark asks for one where there is none
+            return iter(())
+        return read_part(self._snapshot, partition, self._schema, self._filters)
+
+
+class FilteredReader(SnapshotReader):
+    """Does likewise, and is told the filters: Spark wants that only where it is switched on."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take all, and let Spark apply them once more: row groups are ruled out, not rows."""
+        self._filters = list(filters)
+        return filters
+
+
+def read_part(
+    snapshot: Snapshot, part: Part, wanted: StructType, filters: Sequence[Filter] = ()
+) -> Iterator[Any]:
+    """Give the rows of one part, with these columns."""
+    target = to_arrow_schema(wanted, timezone="UTC")
+    source = snapshot.place.open(snapshot.folder, part.path)
+    disk = fs.LocalFileSystem() if isinstance(source, str) else None
+    fragment = ds.ParquetFileFormat().make_fragment(source, disk)
+    if part.parts > 1:
+        groups = range(fragment.num_row_groups)[part.part :: part.parts]
+        fragment = fragment.subset(row_group_ids=list(groups))
+    names = [name for name in target.names if name in fragment.physical_schema.names]
+    where = expression_of(filters, fragment.physical_schema.names)
+    scanned = fragment.to_batches(columns=names, filter=where, batch_size=ARROW_ROWS)
+    constant = {name: _typed(value) for name, value in part.values} | {OP: pa.scalar(SNAPSHOT)}
+    for batch in scanned:
+        if batch.num_rows:
+            yield _shaped(batch, target, constant)
+
+
+def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
+    """Return a batch with exactly these columns; what an older snapshot has not is null."""
+    arrays = []
+    for field in target:
+        place = batch.schema.get_field_index(field.name)
+        if field.name in constant:
+            value = constant[field.name].cast(field.type)
+            arrays.append(pa.repeat(value, batch.num_rows))
+        elif place >= 0:
+            arrays.append(converted(batch.column(place), field.type))
+        else:
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _typed(value: str) -> Any:
+    """Return what a directory's name says: a day, else text."""
+    try:
+        return pa.scalar(date.fromisoformat(value))
+    except ValueError:
+        return pa.scalar(value)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return columns as Spark has them."""
+    return from_arrow_schema(schema)
