@@ -1,5 +1,7 @@
 """The cases of sessions, of reconnecting, and of what features cost."""
 
+from typing import Final
+
 from bench.case import NONE, PAYLOAD_BYTES, Case, Figure, flow, mqtt
 
 BESIDE_MOSQUITTO = {"mosquitto": NONE}
@@ -80,7 +82,7 @@ SESSIONS = (
     ),
 )
 
-FEATURES = (
+FEATURES: Final = (
     mqtt(
         "share-10-q0",
         "1 to 10 workers that share, QoS 0",

@@ -7,7 +7,7 @@ case. Servers are named by their settings; those with the same name are one proc
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 SCHEMA = """\
 type Plain @table @export { id: ID @primaryKey name: String weight: Float note: String }
@@ -121,7 +121,7 @@ def stored(topic: str = "Plain", **other: Any) -> Had:
 
 WRITTEN_BY_ROOT = stored("Masked", user="ann", writer="root")
 
-FEATURES = (
+FEATURES: Final = (
     Feature("bare", BARE, "", "plain", Had(version=4, qos=0)),
     Feature("mqtt5", "MQTT 5", "bare", "plain", Had(qos=0)),
     Feature("websocket", "MQTT over WebSocket", "mqtt5", "plain", SOCKET),

@@ -1,4 +1,4 @@
-"""Sessions that are away (FEATURES D28): what is published meanwhile, and how they get it.
+"""Sessions that are away (D28): what is published meanwhile, and how they get it.
 
 Each session has the same filter, QoS 1. What is measured, in this order: memory of a session that
 is away, the rate of publishing what all of them want, disk and memory that each of these messages

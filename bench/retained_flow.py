@@ -1,4 +1,4 @@
-"""One client that is given all retained messages, and what the others notice of it (FEATURES E21).
+"""One client that is given all retained messages, and what the others notice of it (E21).
 
 A publisher sends at a fixed rate to a subscriber; each message is timed from when it was due. That
 is measured alone, and again while a client in a process of its own subscribes to every retained

@@ -1,4 +1,4 @@
-"""A million retained messages: the walk over the topics beside what the source declined (E2, E32).
+"""A million retained messages: the walk over the topics beside two other designs (E2, E32).
 
 Three ways to keep them in the same database, with the same pragmas, filled with the same messages:
 

@@ -1,7 +1,7 @@
 """Exports, measured: a large table on disk, a server beside it, writers that wait for their PUBACK.
 
 The table is filled by SQL. Each round writes for a while without an export, then while one runs;
-the 99th percentiles of the two are compared (FEATURES S17). Rate and memory are the export's own.
+the 99th percentiles of the two are compared (S17). Rate and memory are the export's own.
 """
 
 import argparse

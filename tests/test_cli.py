@@ -1,4 +1,4 @@
-"""The command line: what it asks of a server, what it prints, how it fails (FEATURES O9)."""
+"""The command line: what it asks of a server, what it prints, how it fails (O9)."""
 
 import io
 import json
@@ -179,14 +179,14 @@ def test_put_sends_what_the_value_seems_to_be(server, value, content_type):
 
 
 def test_a_wildcard_reaches_the_server_which_refuses_it(server):
-    """Of 'Dog/#' a URL would keep 'Dog/', and the command do something else (FEATURES O9)."""
+    """Of 'Dog/#' a URL would keep 'Dog/', and the command do something else (O9)."""
     server.answers = [problem(400, "Malformed", "the topic 'Dog/#' holds a wildcard")]
     assert "holds a wildcard" in str(run("put", "Dog/#", "{}").exception)
     assert server.asked[0].url.raw_path == b"/Dog/%23"
 
 
 def test_what_a_batch_refuses_is_told(server):
-    """FEATURES O9."""
+    """O9."""
     rows = [
         {"id": "1", "status": 204, "position": CURSOR},
         {"id": "2", "status": 422, "error": {"detail": "name: is required"}},
@@ -313,7 +313,7 @@ def test_tail_lets_no_topic_drive_the_terminal(server):
     ids=["silence", "cut", "busy", "closed"],
 )
 def test_tail_goes_on_where_it_was_when_the_connection_is_lost(server, end):
-    """FEATURES C9."""
+    """C9."""
     server.answers = [event(7), end, event(8)]
     result = run("tail", "Dog/#", "-n", "2")
     assert ["3f9a1c2e:7", "3f9a1c2e:8"] == [line.split()[0] for line in result.stdout.splitlines()]
@@ -400,7 +400,7 @@ def test_check_tells_every_problem_with_its_place(server, tmp_path):
 
 
 def test_check_reads_certificates_too(server, tmp_path):
-    """FEATURES D2: what would be told at the start is told here."""
+    """D2: what would be told at the start is told here."""
     files = ServerFiles(tmp_path, Authority(tmp_path).issue("localhost", common_name="first"))
     (tmp_path / "rowcast.yaml").write_text(
         f"tls: {{certificate: {files.certificate}, privateKey: {files.key}}}"

@@ -1,4 +1,4 @@
-"""``rowcast user``: who may sign in, without a password on the command line (FEATURES L2)."""
+"""``rowcast user``: who may sign in, without a password on the command line (L2)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Settings: where they come from, which wins, and what is said when one is wrong (FEATURES O1)."""
+"""Settings: where they come from, which wins, and what is said when one is wrong (O1)."""
 
 from pathlib import Path
 
@@ -146,7 +146,7 @@ def test_a_wrong_value_is_told_with_what_is_right(key, value, said):
 
 
 def test_a_mistake_is_told_once(write):
-    """FEATURES O9: one sentence with what was given, and not what pydantic cannot do with it."""
+    """O9: one sentence with what was given, and not what pydantic cannot do with it."""
     given = "http.port should be a valid integer, not 'many'"
     assert problems(overrides={"http.port": "many"}) == [f"command line: {given}"]
     (line,) = problems(write(f"{BROKER}, out: [{{filter: a/#/b}}]}}]}}"))
@@ -339,11 +339,11 @@ def test_limits_of_mqtt_become_those_of_the_broker(write):
     assert (None, Reason.QUOTA_EXCEEDED) == (usual.sent_away, usual.full)
 
 
-# -- the seeds' and Harper's spellings -------------------------------------------------------------
+# -- other spellings, Harper's among them ----------------------------------------------------------
 
 
 def test_the_seed_s_file_is_understood(write):
-    """FEATURES O1: the block of seeds/3, as it stands there; without a certificate no TLS."""
+    """O1: a file that many have; without a certificate no TLS."""
     text = """
 mqtt:
   network:
@@ -371,7 +371,7 @@ mqtt:
     ],
 )
 def test_m_tls_is_a_switch_or_its_details(write, text, enabled, required, user):
-    """FEATURES L3."""
+    """L3."""
     mtls = load_config(write(text), {}).mqtt.mtls
     assert (enabled, required, user) == (mtls.enabled, mtls.required, mtls.user)
 
@@ -416,7 +416,7 @@ def test_topic_tables_are_set_by_name_in_all_three_places(write):
 
 
 def test_topics_have_limits_of_their_own(write):
-    """F25, F26, F32: also under the names of the source."""
+    """F25, F26, F32: also under the names of before."""
     text = "topics: {keep_events: 3, max_topic_tables: 7, cleanup_delay: 0}\nmqtt.undeclared: route"
     topics = load_config(write(text), {}).topics
     settings = topics.settings(Keep(seconds=9, events=9, bytes=9))

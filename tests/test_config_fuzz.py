@@ -1,4 +1,4 @@
-"""Settings that no person would write: a sentence, never a traceback (FEATURES O1)."""
+"""Settings that no person would write: a sentence, never a traceback (O1)."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -84,7 +84,7 @@ _KEYS = sorted(config_keys())
 @given(st.dictionaries(st.sampled_from([*_KEYS, "http", "mqtt.x", "", ".", "a..b"]), _ANYTHING))
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_set_is_taken_or_refused_with_its_place(given_settings):
-    """FEATURES O1: fuzzed configuration; a mistake is a sentence that names a setting."""
+    """O1: fuzzed configuration; a mistake is a sentence that names a setting."""
     try:
         config = load_config(None, {}, given_settings)
     except Error as error:

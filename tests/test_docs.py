@@ -329,7 +329,7 @@ def test_examples_in_json_yaml_python_and_graphql_are_right(manual, tmp_path):
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_file_and_symbol_named_is_there(name):
-    """FEATURES O18."""
+    """O18."""
     text = (ROOT / name).read_text(encoding="utf-8")
     expect_none([wrong for item in quoted(text) if (wrong := missing_place(item))])
 

@@ -1,4 +1,4 @@
-"""What is written to the log: structured, and the same sentence only so often (FEATURES O15)."""
+"""What is written to the log: structured, and the same sentence only so often (O15)."""
 
 import io
 import json

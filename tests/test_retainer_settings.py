@@ -1,4 +1,4 @@
-"""The settings of retained messages: the source's names, and the former ones (E12, E13, X17)."""
+"""The settings of retained messages: their names, and the former ones (E12, E13, X17)."""
 
 import pytest
 

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 get_table_name_for_topic = table_name_for_topic
-"""The source's name of it (FEATURES F5, F18)."""
+"""The same function under a longer name (F5, F18)."""
 
 log = logging.getLogger("rowcast.resources")
 
@@ -136,7 +136,7 @@ class _Added:
 
 
 class _Events:
-    """Takes the listeners of the file that is being loaded (FEATURES G17)."""
+    """Takes the listeners of the file that is being loaded (G17)."""
 
     @overload
     def on(self, name: str) -> Callable[[Listener], Listener]: ...

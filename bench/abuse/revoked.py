@@ -1,4 +1,4 @@
-"""10,000 live subscriptions whose right ends: how long until all of them are told (FEATURES L8).
+"""10,000 live subscriptions whose right ends: how long until all of them are told (L8).
 
 MQTT clients, WebSockets and event streams, all of one user; on each way of ending them a writer
 goes on all the time, and what is delivered after the change is counted.

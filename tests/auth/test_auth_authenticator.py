@@ -1,4 +1,4 @@
-"""Credentials become a Caller, or a refusal with a sentence (FEATURES L1, L2, L3)."""
+"""Credentials become a Caller, or a refusal with a sentence (L1, L2, L3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The user that a certificate names (FEATURES L3)."""
+"""The user that a certificate names (L3)."""
 
 import pytest
 

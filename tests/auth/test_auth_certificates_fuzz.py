@@ -1,4 +1,4 @@
-"""Certificates that a stranger could bring, or have signed, through real TLS (FEATURES L3)."""
+"""Certificates that a stranger could bring, or have signed, through real TLS (L3)."""
 
 import ssl
 from datetime import UTC, datetime, timedelta

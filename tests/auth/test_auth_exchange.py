@@ -1,4 +1,4 @@
-"""Signing in by SCRAM: known and unknown users are asked alike (FEATURES D44)."""
+"""Signing in by SCRAM: known and unknown users are asked alike (D44)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hashes of passwords: argon2id at the least that is recommended (FEATURES L2)."""
+"""Hashes of passwords: argon2id at the least that is recommended (L2)."""
 
 import pytest
 

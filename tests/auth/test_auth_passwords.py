@@ -1,4 +1,4 @@
-"""Plain passwords: same work for everybody, remembered, bounded (FEATURES L2, L11)."""
+"""Plain passwords: same work for everybody, remembered, bounded (L2, L11)."""
 
 import asyncio
 

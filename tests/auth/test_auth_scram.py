@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 on the server's side (RFC 5802, RFC 7677; FEATURES D44)."""
+"""SCRAM-SHA-256 on the server's side (RFC 5802, RFC 7677; D44)."""
 
 from base64 import b64decode, b64encode
 

@@ -1,4 +1,4 @@
-"""The setup code: shown to who starts the server, and to nobody else (FEATURES P3)."""
+"""The setup code: shown to who starts the server, and to nobody else (P3)."""
 
 import re
 

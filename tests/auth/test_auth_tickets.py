@@ -1,4 +1,4 @@
-"""Tickets: once, within seconds, bounded (FEATURES C27)."""
+"""Tickets: once, within seconds, bounded (C27)."""
 
 import pytest
 

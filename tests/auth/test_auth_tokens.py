@@ -1,4 +1,4 @@
-"""Tokens: our own, those of others, and everything that only looks like one (FEATURES L5)."""
+"""Tokens: our own, those of others, and everything that only looks like one (L5)."""
 
 import json
 from base64 import urlsafe_b64encode

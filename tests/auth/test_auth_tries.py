@@ -1,4 +1,4 @@
-"""Tries: guessing is slow, and whoever has the right password gets in (FEATURES L11, P3)."""
+"""Tries: guessing is slow, and whoever has the right password gets in (L11, P3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Turns: who waits for a password to be compared is dealt with fairly (FEATURES L11, P3)."""
+"""Turns: who waits for a password to be compared is dealt with fairly (L11, P3)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Users in a file: read again when it changes, replaced as a whole (FEATURES L2)."""
+"""Users in a file: read again when it changes, replaced as a whole (L2)."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What was sent = what came + what is told missing, for every subscription (FEATURES M4)."""
+"""What was sent = what came + what is told missing, for every subscription (M4)."""
 
 import pytest
 from accounting_world import Yard

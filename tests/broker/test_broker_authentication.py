@@ -1,4 +1,4 @@
-"""Who is it: CONNECT with a password, or a dialogue of AUTH packets (FEATURES D44, L1, L2, L9)."""
+"""Who is it: CONNECT with a password, or a dialogue of AUTH packets (D44, L1, L2, L9)."""
 
 import pytest
 from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback, World, payloads

@@ -1,4 +1,4 @@
-"""The bound on what waits for a session, and what happens to more (FEATURES D25)."""
+"""The bound on what waits for a session, and what happens to more (D25)."""
 
 import json
 

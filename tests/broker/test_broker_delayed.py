@@ -1,4 +1,4 @@
-"""$delayed over MQTT: acknowledged when on disk, sent on when due (FEATURES D52)."""
+"""$delayed over MQTT: acknowledged when on disk, sent on when due (D52)."""
 
 import pytest
 from broker_world import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics

@@ -140,7 +140,7 @@ async def test_a_stopped_reader_is_neither_written_to_nor_read(world):
 
 @pytest.mark.slow
 async def test_a_slow_reader_loses_nothing_that_is_logged(world):
-    """D22, DESIGN 1: its queue overflows, and it goes on from the log."""
+    """D22: its queue overflows, and it goes on from the log."""
     peer = await world.subscribed("Dog/#", qos=1)
     peer.client.pause_writing()
     await numbered(world, MANY)

@@ -1,4 +1,4 @@
-"""Exclusive subscriptions (FEATURES D53): who has a filter for itself, and until when."""
+"""Exclusive subscriptions (D53): who has a filter for itself, and until when."""
 
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
 

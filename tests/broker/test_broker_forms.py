@@ -43,7 +43,7 @@ async def test_accept_on_connect(world):
 
 
 async def test_before_five_a_declared_table_speaks_json(world):
-    """DESIGN 6."""
+    """X19, D47: MQTT 3 has no way to ask for a format."""
     peer = await world.subscribed("Dog/#", version=4)
     await world.put("Dog/1", cbor2.dumps(RECORD), CBOR)
     assert [RECORD] == [json.loads(payload) for payload in payloads(await peer.hear())]

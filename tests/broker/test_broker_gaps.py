@@ -1,4 +1,4 @@
-"""Gaps: what a client is not sent is told, in stream order, to whoever asked (FEATURES M4, C18)."""
+"""Gaps: what a client is not sent is told, in stream order, to whoever asked (M4, C18)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The guard: limits, rates, offences and bans (FEATURES D6, D56, D57), with a clock of the test."""
+"""The guard: limits, rates, offences and bans (D6, D56, D57), with a clock of the test."""
 
 import pytest
 

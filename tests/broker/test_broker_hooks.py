@@ -1,4 +1,4 @@
-"""Hooks and listeners at the MQTT door (FEATURES G2-G9, G17, G18, X2, D65)."""
+"""Hooks and listeners at the MQTT door (G2-G9, G17, G18, X2, D65)."""
 
 import asyncio
 from dataclasses import replace

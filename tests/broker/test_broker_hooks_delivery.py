@@ -1,4 +1,4 @@
-"""What hooks let readers have over MQTT, and the order of the whole flow (FEATURES G6-G10, D65)."""
+"""What hooks let readers have over MQTT, and the order of the whole flow (G6-G10, D65)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Those that are connected are judged anew when what they may do has changed (FEATURES L8)."""
+"""Those that are connected are judged anew when what they may do has changed (L8)."""
 
 from dataclasses import replace
 

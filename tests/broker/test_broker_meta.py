@@ -1,4 +1,4 @@
-"""Where a message is from, in MQTT 5, for those who ask (FEATURES A17)."""
+"""Where a message is from, in MQTT 5, for those who ask (A17)."""
 
 import pytest
 from broker_world import EPOCH, topics, user, users

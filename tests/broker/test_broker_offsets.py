@@ -1,4 +1,4 @@
-"""$stream/<filter>: a subscription that begins somewhere in the log (FEATURES D55)."""
+"""$stream/<filter>: a subscription that begins somewhere in the log (D55)."""
 
 import pytest
 from broker_world import (

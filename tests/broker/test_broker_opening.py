@@ -96,7 +96,7 @@ async def test_an_empty_identifier_is_refused(world, version, clean):
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_strangers_from_outside_are_refused(world, version):
-    """DESIGN 10; MQTT-3.1.4-2: 0x87, or return code 0x05 before MQTT 5."""
+    """MQTT-3.1.4-2: 0x87, or return code 0x05 before MQTT 5."""
     peer = world.peer(version, peer="192.0.2.7")
     connack = await peer.connect()
     assert (Reason.NOT_AUTHORIZED, True) == (connack.reason, peer.closed)

@@ -1,4 +1,4 @@
-"""Subscriptions that begin with the last events, or those since a time (FEATURES C24, E25)."""
+"""Subscriptions that begin with the last events, or those since a time (C24, E25)."""
 
 import random
 

@@ -215,7 +215,7 @@ async def test_a_refusal_names_the_rule(world, name):
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_a_refusal_before_five_is_acknowledged_and_counted(world, version):
-    """DESIGN 9: there is no reason in PUBACK, and the session goes on."""
+    """D43: there is no reason in PUBACK, and the session goes on."""
     peer = await world.connected(version=version)
     peer.publish("Dog/1", b"{", qos=1, retain=True)
     assert [ACKNOWLEDGED] == await peer.hear()

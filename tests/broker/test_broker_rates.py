@@ -1,4 +1,4 @@
-"""Token buckets and the meter of one client (FEATURES D57), with a clock in the test's hand."""
+"""Token buckets and the meter of one client (D57), with a clock in the test's hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Refusing connections with an answer (FEATURES D6): little is read or kept, and not for long."""
+"""Refusing connections with an answer (D6): little is read or kept, and not for long."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Sessions and retention: what the log is to keep, a session gets (FEATURES D27, decision 15)."""
+"""Sessions and retention: what the log is to keep, a session gets (D27, decision 15)."""
 
 import pytest
 from broker_world import (

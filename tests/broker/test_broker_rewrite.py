@@ -1,4 +1,4 @@
-"""Rules that rewrite topics, and what every client is subscribed to (FEATURES D54)."""
+"""Rules that rewrite topics, and what every client is subscribed to (D54)."""
 
 import pytest
 

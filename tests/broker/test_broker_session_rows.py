@@ -1,4 +1,4 @@
-"""$SYS/sessions: what every client and its session are, readable (FEATURES D10, D20, M11)."""
+"""$SYS/sessions: what every client and its session are, readable (D10, D20, M11)."""
 
 import pytest
 from broker_world import (
@@ -40,7 +40,7 @@ D10 = {
     "lastActivity": ("last_activity",),
     "session": ("created", "subscriptions", "subscription_count"),
 }
-"""The members of the source's client record, and where they are read."""
+"""What a session must show, and where it is read."""
 
 
 async def read(world, name="", query="", caller=OTHER):

@@ -1,4 +1,4 @@
-"""Hooks see shared subscriptions as any others (FEATURES G4, G6, G8, G18; X2)."""
+"""Hooks see shared subscriptions as any others (G4, G6, G8, G18; X2)."""
 
 import pytest
 from broker_world import World, payloads

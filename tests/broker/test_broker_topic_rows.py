@@ -1,4 +1,4 @@
-"""Rows of topic tables as MQTT clients get them, over connections and kills (FEATURES F3, D16)."""
+"""Rows of topic tables as MQTT clients get them, over connections and kills (F3, D16)."""
 
 import json
 

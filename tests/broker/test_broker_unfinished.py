@@ -1,4 +1,4 @@
-"""Packets that are not all there, while memory is short (FEATURES K9, L11)."""
+"""Packets that are not all there, while memory is short (K9, L11)."""
 
 import pytest
 from broker_world import VERSIONS, Disconnect, Publish, World

@@ -1,4 +1,4 @@
-"""What was refused, on the page of clients (FEATURES O8, P5)."""
+"""What was refused, on the page of clients (O8, P5)."""
 
 import pytest
 from pages import has, turn_to

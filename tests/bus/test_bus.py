@@ -1,4 +1,4 @@
-"""The trie and the bus: FEATURES D32-D35, C8; MQTT 5, section 4.7."""
+"""The trie and the bus: D32-D35, C8; MQTT 5, section 4.7."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What readers miss who are away (FEATURES M4)."""
+"""What readers miss who are away (M4)."""
 
 from rowcast.bus.bus import Bus
 from rowcast.bus.missed_while_offline import Absences

@@ -1,4 +1,4 @@
-"""The durable filters: counted, cached, and free where there are none (FEATURES D27)."""
+"""The durable filters: counted, cached, and free where there are none (D27)."""
 
 import random
 

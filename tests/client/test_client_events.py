@@ -1,4 +1,4 @@
-"""Frames of Server-Sent Events in pieces of any size, and topics as paths (FEATURES O10, A11)."""
+"""Frames of Server-Sent Events in pieces of any size, and topics as paths (O10, A11)."""
 
 import json
 from base64 import b64encode
@@ -58,5 +58,5 @@ def test_fields_are_json_or_base64_of_another_format():
     ],
 )
 def test_a_topic_is_spelt_as_a_path(topic, path):
-    """FEATURES A11."""
+    """A11."""
     assert path == topic_path(topic)

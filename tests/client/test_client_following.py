@@ -1,4 +1,4 @@
-"""What a subscription does when its connection ends, without any connection (FEATURES O10)."""
+"""What a subscription does when its connection ends, without any connection (O10)."""
 
 import json
 
@@ -75,7 +75,7 @@ def test_pauses_grow_have_a_random_part_and_a_bound():
 
 
 def test_the_server_may_say_how_long_to_wait():
-    """FEATURES O11: its own pause has a random part for each client."""
+    """O11: its own pause has a random part for each client."""
     following = follow()
     hear(following, b"retry: 1234\n\n")
     assert [1.234, 1.5] == [following.ended(), following.ended()]
@@ -97,7 +97,7 @@ def test_the_first_failure_and_what_is_final_are_told(status, patient):
 
 
 def test_a_stream_that_ends_with_a_problem_raises_it():
-    """FEATURES G9: who may not watch any more is told why."""
+    """G9: who may not watch any more is told why."""
     data = json.dumps({"status": 403, "code": "denied", "title": "Not permitted", "detail": "no"})
     following = follow()
     list(following.opened({}))

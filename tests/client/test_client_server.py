@@ -1,4 +1,4 @@
-"""The Python client against the whole program: formats, refusals, restarts (FEATURES O10)."""
+"""The Python client against the whole program: formats, refusals, restarts (O10)."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Bombs: small payloads that would cost much to read, in every format (FEATURES L11)."""
+"""Bombs: small payloads that would cost much to read, in every format (L11)."""
 
 import struct
 

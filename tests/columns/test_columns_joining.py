@@ -1,4 +1,4 @@
-"""Columns of different ages (FEATURES S11): the table of types, and that no value is lost."""
+"""Columns of different ages (S11): the table of types, and that no value is lost."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The table whose entries fade: its bound, and the order in which it forgets (FEATURES D56)."""
+"""The table whose entries fade: its bound, and the order in which it forgets (D56)."""
 
 from rowcast.core.fading import Fading
 

@@ -1,4 +1,4 @@
-"""Row rules: what they may say, and what of them is left for one caller (FEATURES L7)."""
+"""Row rules: what they may say, and what of them is left for one caller (L7)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A cursor is the token epoch:seq (FEATURES M1)."""
+"""A cursor is the token epoch:seq (M1)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a query means (FEATURES B6, B7): the reference that every store agrees with."""
+"""What a query means (B6, B7): the reference that every store agrees with."""
 
 import json
 import math

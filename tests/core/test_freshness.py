@@ -1,4 +1,4 @@
-"""Freshness is a function of a record's version and of the time (FEATURES M4)."""
+"""Freshness is a function of a record's version and of the time (M4)."""
 
 from rowcast.core.freshness import bound, is_stale, seen_at, told_of
 from rowcast.core.tables import Table

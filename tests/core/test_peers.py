@@ -1,4 +1,4 @@
-"""Peers: which addresses are one, and how a stranger's text is kept short (FEATURES D6, D57)."""
+"""Peers: which addresses are one, and how a stranger's text is kept short (D6, D57)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A URL's query string read as a query (FEATURES B6, B7)."""
+"""A URL's query string read as a query (B6, B7)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Names of topic tables (FEATURES F3, F4, F5, F15, X3)."""
+"""Names of topic tables (F3, F4, F5, F15, X3)."""
 
 import re
 
@@ -35,7 +35,7 @@ from rowcast.core.topics import TopicFilter
     ],
 )
 def test_a_free_name_is_the_source_s(topic, name):
-    """F5, F4: what getTableNameForTopic of the source returns."""
+    """F5, F4: ``mqtt_`` and the first level, in lower case."""
     assert name == table_name_for_topic(topic)
 
 
@@ -108,7 +108,7 @@ def test_other_texts_are_no_ids(text):
 
 
 def test_rows_have_seven_columns():
-    """F3: exactly those of the source."""
+    """F3: the seven columns, exactly."""
     table = row_table(TopicTable("mqtt_home", Branch("home")))
     names = [item.name for item in table.attributes]
     assert names == ["id", "topic", "payload", "qos", "retain", "timestamp", "client_id"]

@@ -1,4 +1,4 @@
-"""Values against a table: in, out, patched (FEATURES A2, A5, A8, A9, A15, A18)."""
+"""Values against a table: in, out, patched (A2, A5, A8, A9, A15, A18)."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What is written about users and roles, and what becomes of it (FEATURES L10)."""
+"""What is written about users and roles, and what becomes of it (L10)."""
 
 import pytest
 from hypothesis import given

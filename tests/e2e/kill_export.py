@@ -3,7 +3,7 @@
 Each writer moves one at a time from its account in one table to its account in the other, so at
 any cut the two have what they had at first, or one less. A reader opens the newest snapshot over
 and over: it must never fail, nor mix two cuts. Some exports are killed at a random moment: the
-newest snapshot is then what it was, and the next export removes what was left (FEATURES S2, S3).
+newest snapshot is then what it was, and the next export removes what was left (S2, S3).
 Behind each export the changes are written, some of these killed too; each snapshot brought forward
 with them is the newest, by digest (M2, S6).
 """

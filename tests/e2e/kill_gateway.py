@@ -6,7 +6,7 @@ durable session reads. The server dies by `kill -9` again and again; the broker 
 seconds; connections between the two are reset, and acknowledgements on them thrown away. At the
 end, at the other broker
 
-- every message that the server acknowledged has arrived (FEATURES H4, H21, H26);
+- every message that the server acknowledged has arrived (H4, H21, H26);
 - first arrivals are in the order of their topic (H8, X13);
 - what came twice says so: the second copy has the mark `rowcast-again` (H41). When the broker is a
   Rowcast too, which is killed as well, nothing comes twice (M8, H25).

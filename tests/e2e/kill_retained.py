@@ -3,7 +3,7 @@
 A writer retains messages at many topics, in windows of QoS 1, and deletes some with empty ones; a
 reader asks for all of them with a wildcard, over and over. After each `kill -9` each topic has what
 its last acknowledged publish made, or a later one that was sent; the filters, the list under
-``$SYS/retained`` and the count that the store keeps agree with that (FEATURES E3, E21, E29, X4).
+``$SYS/retained`` and the count that the store keeps agree with that (E3, E21, E29, X4).
 """
 
 import argparse

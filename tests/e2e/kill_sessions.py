@@ -5,9 +5,9 @@ go on through every `kill -9` of the server and every cut of their own connectio
 clients that keep their state: a publisher sends what is not answered again, with DUP, and a
 subscriber remembers the QoS 2 identifiers that are not released. Messages are numbered. At the end
 
-- every message that was acknowledged has arrived, at QoS 2 once (MQTT 5, 4.3.3; FEATURES D16);
+- every message that was acknowledged has arrived, at QoS 2 once (MQTT 5, 4.3.3; D16);
 - the first arrivals of each are in the order in which they were sent (MQTT-4.6.0-6);
-- no session was lost: Session Present is 1 whenever it must be (FEATURES D27).
+- no session was lost: Session Present is 1 whenever it must be (D27).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Back-up and restore with the real program, beside a server that is written to (FEATURES O12)."""
+"""Back-up and restore with the real program, beside a server that is written to (O12)."""
 
 import threading
 from collections import Counter

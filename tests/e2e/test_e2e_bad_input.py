@@ -1,7 +1,7 @@
 """Bad input at every door of the whole program: a clear answer or a clean close, and life goes on.
 
 After each case the clients that were there before still hear what is written, and the process
-holds as many sockets as before (FEATURES C26, D8).
+holds as many sockets as before (C26, D8).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A client's certificate while there are no users: a name, and no more (FEATURES L3, P3)."""
+"""A client's certificate while there are no users: a name, and no more (L3, P3)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What happened to clients, by every door of the real program (FEATURES O6)."""
+"""What happened to clients, by every door of the real program (O6)."""
 
 import json
 

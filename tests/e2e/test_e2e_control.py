@@ -1,4 +1,4 @@
-"""Mosquitto's commands for clients, roles and ACLs, as changes of our rows (FEATURES L10)."""
+"""Mosquitto's commands for clients, roles and ACLs, as changes of our rows (L10)."""
 
 import json
 import shutil

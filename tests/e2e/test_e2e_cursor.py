@@ -1,4 +1,4 @@
-"""One cursor everywhere (FEATURES M1): who changes protocols misses and doubles nothing."""
+"""One cursor everywhere (M1): who changes protocols misses and doubles nothing."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Tables of one name in several databases, in the real program (FEATURES A6)."""
+"""Tables of one name in several databases, in the real program (A6)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What single parts of the server count, as rows below ``$SYS`` (FEATURES F33, G22, D56, D36)."""
+"""What single parts of the server count, as rows below ``$SYS`` (F33, G22, D56, D36)."""
 
 import asyncio
 

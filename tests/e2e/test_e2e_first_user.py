@@ -1,4 +1,4 @@
-"""The first administrator: made by who started the server, and once (FEATURES P3)."""
+"""The first administrator: made by who started the server, and once (P3)."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

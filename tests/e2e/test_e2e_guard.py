@@ -1,4 +1,4 @@
-"""The whole program under abuse: crowds, flapping and floods (FEATURES D6, D56, D57).
+"""The whole program under abuse: crowds, flapping and floods (D6, D56, D57).
 
 Healthy clients go on meanwhile, and afterwards nothing of the others is left.
 """

@@ -1,4 +1,4 @@
-"""Who guesses passwords, and who has the right one, at the same address (FEATURES L11, P3)."""
+"""Who guesses passwords, and who has the right one, at the same address (L11, P3)."""
 
 from itertools import count
 

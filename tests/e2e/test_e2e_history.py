@@ -1,4 +1,4 @@
-"""History by every door of the real program, over a kill (FEATURES B13, B14, C24, E24, E25)."""
+"""History by every door of the real program, over a kill (B13, B14, C24, E24, E25)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""kill -9 loses no acknowledged write (FEATURES E29, D15); `scripts/kill` does more of it."""
+"""kill -9 loses no acknowledged write (E29, D15); `scripts/kill` does more of it."""
 
 import pytest
 from kill_rounds import (

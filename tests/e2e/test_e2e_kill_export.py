@@ -1,4 +1,4 @@
-"""Exports that are killed (FEATURES S2, S3); `scripts/kill export` does more of them."""
+"""Exports that are killed (S2, S3); `scripts/kill export` does more of them."""
 
 import pytest
 from kill_export import run

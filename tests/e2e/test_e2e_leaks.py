@@ -1,4 +1,4 @@
-"""Nothing is left of a connection that was cut, at whatever moment (FEATURES C26, D5).
+"""Nothing is left of a connection that was cut, at whatever moment (C26, D5).
 
 The whole program runs in the test's own loop, so its tasks, clients and filters can be counted.
 """

@@ -1,4 +1,4 @@
-"""The whole program while its clock leaps, and what it tells of late writes (FEATURES P6, E26)."""
+"""The whole program while its clock leaps, and what it tells of late writes (P6, E26)."""
 
 import asyncio
 import time

@@ -77,7 +77,7 @@ def test_an_exporter_finds_every_topic_in_its_form(server, version):
 
 
 def test_a_subscriber_hears_of_a_client_that_connects(server):
-    """F22, the source's six steps: counted, written, heard by whoever watches that topic."""
+    """F22, in six steps: counted, written, heard by whoever watches that topic."""
     with Mqtt(server.mqtt_port, client_id="watcher") as watcher:
         watcher.subscribe(f"{ROOT}clients/connected")
         heard = [watcher.receive().payload]

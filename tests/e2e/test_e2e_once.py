@@ -1,4 +1,4 @@
-"""The same mark gives the same answer on every door of the real program (FEATURES M8, B17, P4)."""
+"""The same mark gives the same answer on every door of the real program (M8, B17, P4)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A server that is looked after: ready or not, short of memory, stopped (FEATURES O4, O11, K9)."""
+"""A server that is looked after: ready or not, short of memory, stopped (O4, O11, K9)."""
 
 import json
 import resource

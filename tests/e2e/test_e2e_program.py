@@ -74,7 +74,7 @@ def test_a_second_server_on_the_same_data_is_refused(server):
 
 
 def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
-    """FEATURES O9."""
+    """O9."""
     (tmp_path / "schema.graphql").write_text(SCHEMA)
     (tmp_path / "taken").write_text("")
     config = load_config(

@@ -1,4 +1,4 @@
-"""The Python client against a server that is killed, and whose users change (FEATURES O10)."""
+"""The Python client against a server that is killed, and whose users change (O10)."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The retainer's settings in the real program, on every door (FEATURES E12, E17 to E20, X17)."""
+"""The retainer's settings in the real program, on every door (E12, E17 to E20, X17)."""
 
 import json
 

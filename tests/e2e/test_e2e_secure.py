@@ -1,4 +1,4 @@
-"""The whole program behind TLS: MQTT, HTTPS, SSE and both kinds of WebSocket (FEATURES D2-D5, L3).
+"""The whole program behind TLS: MQTT, HTTPS, SSE and both kinds of WebSocket (D2-D5, L3).
 
 It runs in the test's own loop, so its connections and tasks can be counted; clients that block run
 in threads.
@@ -380,7 +380,7 @@ def manual_block(language):
 
 
 async def test_the_commands_of_the_manual_work(tmp_path, monkeypatch):
-    """FEATURES O18: as typed, then the settings as they stand there."""
+    """O18: as typed, then the settings as they stand there."""
     monkeypatch.chdir(tmp_path)
     typed = manual_block("sh")
     assert typed.startswith("mkdir -p tls\nopenssl ")

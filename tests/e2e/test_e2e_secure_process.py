@@ -1,4 +1,4 @@
-"""TLS on the real process: its loop, its signals, and clients that are programs (FEATURES D2, D3).
+"""TLS on the real process: its loop, its signals, and clients that are programs (D2, D3).
 
 Where uvloop is installed the process runs on it; `test_e2e_secure.py` runs on asyncio's own loop.
 """

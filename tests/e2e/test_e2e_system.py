@@ -1,4 +1,4 @@
-"""$SYS, $delayed and $stream, by every door of the real program (FEATURES D10, D52, D55, M11)."""
+"""$SYS, $delayed and $stream, by every door of the real program (D10, D52, D55, M11)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Rows of topic tables on every door of the real program (FEATURES F1, F3).
+"""Rows of topic tables on every door of the real program (F1, F3).
 
 Each test has a first level of its own.
 """

@@ -1,4 +1,4 @@
-"""Topic tables in the real program: the eight tests of the source (FEATURES F30), and its flows.
+"""Topic tables in the real program: eight scenarios from end to end (F30), and what follows.
 
 Each test has a first level of its own, so that one server does for all.
 """

@@ -1,4 +1,4 @@
-"""Data of older versions, opened by this one (FEATURES O13).
+"""Data of older versions, opened by this one (O13).
 
 Each file in ``tests/store/fixtures`` is the database of a server of that time, as SQL: two declared
 tables, topics that nobody declared, and the session of a client that was away when two of the

@@ -1,4 +1,4 @@
-"""Users of the whole program, from the first one on (FEATURES L1, L2, D44)."""
+"""Users of the whole program, from the first one on (L1, L2, D44)."""
 
 import pytest
 

@@ -88,7 +88,7 @@ async def test_one_broker_is_down_and_the_other_stays_hot(broker, folder):
 
 
 async def test_there_is_no_greatest_number_of_brokers(broker, folder):
-    """H38: the source had eight; here every other one is down, and the rest delivers."""
+    """H38: of 24 every other one is down, and the rest delivers."""
     nobody = type("Nobody", (), {"port": free_port()})
     settings = [
         to(nobody if number % 2 else broker, "u/#", name=f"b{number}") | {

@@ -1,4 +1,4 @@
-"""A bridge whose broker is not there says what waits and what it gave up on (FEATURES H16)."""
+"""A bridge whose broker is not there says what waits and what it gave up on (H16)."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""A bridge counts what was lost to it (FEATURES M4, H24)."""
+"""A bridge counts what was lost to it (M4, H24)."""
 
 from types import SimpleNamespace
 

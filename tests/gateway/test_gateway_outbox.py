@@ -40,7 +40,7 @@ def test_a_topic_has_one_event_on_the_way():
 
 
 def test_in_relaxed_order_all_are_on_the_way():
-    """X13: ordering: relaxed, as in the source."""
+    """X13: ``ordering: relaxed``."""
     assert [1, 2, 3] == sent(outbox("a", "a", "b", strict=False))
 
 

@@ -1,4 +1,4 @@
-"""The settings of bridges: names and defaults of the source (H18), mistakes told (H30)."""
+"""The settings of bridges: names and defaults (H18), mistakes told (H30)."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""The access list's rules, alone (FEATURES G20)."""
+"""The access list's rules, alone (G20)."""
 
 import pytest
 

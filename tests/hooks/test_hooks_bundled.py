@@ -1,4 +1,4 @@
-"""The rate limit, the logger, and which hooks the settings ask for (FEATURES G20)."""
+"""The rate limit, the logger, and which hooks the settings ask for (G20)."""
 
 import logging
 

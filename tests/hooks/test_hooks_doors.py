@@ -1,4 +1,4 @@
-"""One access list and one rate limit on four doors of the whole program (FEATURES G19, G20)."""
+"""One access list and one rate limit on four doors of the whole program (G19, G20)."""
 
 import json
 

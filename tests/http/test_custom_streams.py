@@ -1,4 +1,4 @@
-"""Resources with their own ``connect``: Echo and Example, as the seed has them (FEATURES C5-C7)."""
+"""Resources with their own ``connect``: Echo and Example, as the seed has them (C5-C7)."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Records as they were over REST (FEATURES B14)."""
+"""Records as they were over REST (B14)."""
 
 import csv
 import io

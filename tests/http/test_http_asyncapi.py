@@ -1,4 +1,4 @@
-"""The AsyncAPI document: valid, of the same tables as OpenAPI's, and true (FEATURES B15)."""
+"""The AsyncAPI document: valid, of the same tables as OpenAPI's, and true (B15)."""
 
 import json
 from pathlib import Path

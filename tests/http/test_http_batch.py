@@ -1,4 +1,4 @@
-"""Batches over REST (FEATURES B11)."""
+"""Batches over REST (B11)."""
 
 import json
 

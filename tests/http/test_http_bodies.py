@@ -1,4 +1,4 @@
-"""Bodies are held as far as there is memory (FEATURES K9, L11, P2)."""
+"""Bodies are held as far as there is memory (K9, L11, P2)."""
 
 import asyncio
 from types import SimpleNamespace

@@ -142,7 +142,7 @@ async def test_counts(rest, query, count):
 
 
 async def test_a_table_with_such_an_attribute_is_counted_too(tmp_path):
-    """The word alone is no condition (FEATURES B19)."""
+    """The word alone is no condition (B19)."""
     schema = "type Tally @table @export { id: ID @primaryKey count: Int }"
     async with world(schema, folder=tmp_path) as rest:
         await rest.put("/Tally/1", b'{"count": 5}')
@@ -176,7 +176,7 @@ async def test_a_part_of_a_collection_is_counted(rest):
 
 
 async def test_records_without_a_key_are_told_apart(rest):
-    """HARPER 2.2: in a listing each has its id."""
+    """In a listing each has its id."""
     await rest.put("/Note/x", b'{"text":"hi"}')
     await rest.put("/Open/1", b'{"id":"own","a":1}')
     await rest.put("/Open/2", b"[1,2]")

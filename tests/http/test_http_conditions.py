@@ -1,4 +1,4 @@
-"""Conditional requests over REST (FEATURES A16, B9; RFC 9110, section 13)."""
+"""Conditional requests over REST (A16, B9; RFC 9110, section 13)."""
 
 import asyncio
 from email.utils import formatdate, parsedate_to_datetime

@@ -1,4 +1,4 @@
-"""Tables of one name in several databases over REST (FEATURES A6)."""
+"""Tables of one name in several databases over REST (A6)."""
 
 import pytest
 from rest_world import world

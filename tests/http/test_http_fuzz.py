@@ -1,4 +1,4 @@
-"""Whatever is asked, the answer is no mistake of the server (FEATURES B1, B6, "bad input")."""
+"""Whatever is asked, the answer is no mistake of the server (B1, B6, "bad input")."""
 
 import asyncio
 

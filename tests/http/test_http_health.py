@@ -1,4 +1,4 @@
-"""Readiness: what it looks at, and that asking costs little (FEATURES O4)."""
+"""Readiness: what it looks at, and that asking costs little (O4)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""History over REST: windows, series, formats and what is refused (FEATURES B13, E25, F27)."""
+"""History over REST: windows, series, formats and what is refused (B13, E25, F27)."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Hooks and listeners on REST, SSE and WebSocket (FEATURES X2, G4-G8, G17-G19)."""
+"""Hooks and listeners on REST, SSE and WebSocket (X2, G4-G8, G17-G19)."""
 
 import json
 

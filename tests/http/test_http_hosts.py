@@ -1,4 +1,4 @@
-"""Names that somebody points at this machine: no page reads what trusts it (FEATURES L14)."""
+"""Names that somebody points at this machine: no page reads what trusts it (L14)."""
 
 import pytest
 from rest_world import world

@@ -1,4 +1,4 @@
-"""Ids over REST: the path is the topic, whatever is in it (FEATURES A11)."""
+"""Ids over REST: the path is the topic, whatever is in it (A11)."""
 
 from urllib.parse import quote
 

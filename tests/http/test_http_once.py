@@ -1,4 +1,4 @@
-"""The same mark, or key, gives the same answer over REST (FEATURES M8, B17, P4)."""
+"""The same mark, or key, gives the same answer over REST (M8, B17, P4)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document (FEATURES B15)."""
+"""The OpenAPI document (B15)."""
 
 import pytest
 from rest_world import world

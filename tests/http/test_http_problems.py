@@ -1,4 +1,4 @@
-"""One catalogue of errors (FEATURES B16): every code has one face on every door of this room."""
+"""One catalogue of errors (B16): every code has one face on every door of this room."""
 
 import logging
 
@@ -56,7 +56,7 @@ async def rest(tmp_path):
 
 @pytest.mark.parametrize("path", ["/Dog", "/Dog/", "/Dog/?age=gt=3"])
 async def test_who_deletes_a_table_is_told_to_name_a_record(rest, path):
-    """FEATURES B16: how to mend it; the table stays."""
+    """B16: how to mend it; the table stays."""
     refused = await rest.delete(path)
     assert refused.status == 405
     assert refused.value["detail"].endswith("; name a record, such as '/Dog/1'")
@@ -72,7 +72,7 @@ async def test_who_deletes_a_table_is_told_to_name_a_record(rest, path):
     ids=["another case", "misspelt", "not shown here"],
 )
 async def test_a_misspelt_table_is_told(rest, path, hint):
-    """FEATURES B16: how to mend it."""
+    """B16: how to mend it."""
     assert (await rest.get(path)).value["detail"] == f"there is no record at {path[1:]!r}{hint}"
 
 
@@ -83,7 +83,7 @@ def test_the_table_has_every_code():
 @pytest.mark.parametrize(("code", "face"), TABLE.items(), ids=map(str, TABLE))
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 async def test_every_code_is_told(rest, method, code, face):
-    """B16, DESIGN section 9: status and problem details, whichever way the error came."""
+    """B16: status and problem details, whichever way the error came."""
     answer = await rest.ask(method, f"/fail/{code}", b"{}")
     details = answer.value
     assert (answer.status, FACES[code].close) == face

@@ -1,4 +1,4 @@
-"""Proxies: whose word about addresses is believed (FEATURES L11, P3)."""
+"""Proxies: whose word about addresses is believed (L11, P3)."""
 
 import pytest
 

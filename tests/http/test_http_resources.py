@@ -1,4 +1,4 @@
-"""Resource classes over REST: verbs with a behaviour of their own (FEATURES A12, B1)."""
+"""Resource classes over REST: verbs with a behaviour of their own (A12, B1)."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Signing in over HTTP: Basic, at every door of this room (FEATURES L2, L9; RFC 7617)."""
+"""Signing in over HTTP: Basic, at every door of this room (L2, L9; RFC 7617)."""
 
 from base64 import b64encode
 

@@ -1,4 +1,4 @@
-"""What a GET says and nothing knows is refused, with what was probably meant (FEATURES P5)."""
+"""What a GET says and nothing knows is refused, with what was probably meant (P5)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What an event stream of a real server brings (FEATURES C2-C4, C8, C9, C12, C15, C17, C22)."""
+"""What an event stream of a real server brings (C2-C4, C8, C9, C12, C15, C17, C22)."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""How an event stream is refused, is silent, is slow and ends (FEATURES C4, C17, C18, C26)."""
+"""How an event stream is refused, is silent, is slow and ends (C4, C17, C18, C26)."""
 
 import asyncio
 import json

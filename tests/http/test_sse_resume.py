@@ -1,4 +1,4 @@
-"""Where an event stream begins, and how it goes on (FEATURES C9-C11, C24, M1)."""
+"""Where an event stream begins, and how it goes on (C9-C11, C24, M1)."""
 
 import json
 

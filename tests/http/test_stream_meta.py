@@ -1,4 +1,4 @@
-"""Where an event is from, on SSE and WebSocket, for those who ask (FEATURES A17)."""
+"""Where an event is from, on SSE and WebSocket, for those who ask (A17)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Streams end, with their reason, when their reader may not have them any more (FEATURES C28)."""
+"""Streams end, with their reason, when their reader may not have them any more (C28)."""
 
 import asyncio
 import json

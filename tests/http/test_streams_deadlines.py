@@ -1,4 +1,4 @@
-"""Silence on streams and in answers: stale, fresh, ``_stale`` (FEATURES M4, C29)."""
+"""Silence on streams and in answers: stale, fresh, ``_stale`` (M4, C29)."""
 
 import json
 import time

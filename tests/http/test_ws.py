@@ -1,4 +1,4 @@
-"""What a WebSocket to a real server streams (FEATURES C1-C3, C8, C10-C12, C14, C24)."""
+"""What a WebSocket to a real server streams (C1-C3, C8, C10-C12, C14, C24)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a client may say on a WebSocket, and how it is answered (FEATURES C10, C11, C19, C20)."""
+"""What a client may say on a WebSocket, and how it is answered (C10, C11, C19, C20)."""
 
 import asyncio
 

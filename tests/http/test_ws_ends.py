@@ -1,4 +1,4 @@
-"""How a WebSocket is refused, is slow and ends (FEATURES C18, C22, C26)."""
+"""How a WebSocket is refused, is slow and ends (C18, C22, C26)."""
 
 import asyncio
 import base64

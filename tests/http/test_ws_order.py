@@ -1,4 +1,4 @@
-"""Commands of one WebSocket take effect in the order in which they came (FEATURES C19)."""
+"""Commands of one WebSocket take effect in the order in which they came (C19)."""
 
 import asyncio
 import threading

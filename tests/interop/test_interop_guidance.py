@@ -1,4 +1,4 @@
-"""When to retain: README.md's two examples, as they stand there (FEATURES O19)."""
+"""When to retain: README.md's two examples, as they stand there (O19)."""
 
 import re
 import shlex

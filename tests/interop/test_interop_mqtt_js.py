@@ -1,4 +1,4 @@
-"""MQTT.js against the whole program: versions 3.1, 3.1.1 and 5, TCP and WebSocket (FEATURES D3)."""
+"""MQTT.js against the whole program: versions 3.1, 3.1.1 and 5, TCP and WebSocket (D3)."""
 
 import json
 import subprocess

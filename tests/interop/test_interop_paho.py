@@ -1,4 +1,4 @@
-"""paho-mqtt against the whole program: versions, TCP and WebSocket (FEATURES D3, D9, D47-D51)."""
+"""paho-mqtt against the whole program: versions, TCP and WebSocket (D3, D9, D47-D51)."""
 
 import json
 import queue

@@ -1,7 +1,7 @@
 """One record, every door: all clients see the same events, byte for byte, under the same cursors.
 
 A table is declared; mosquitto_pub writes, curl reads; Server-Sent Events, WebSocket and MQTT 5 in
-three formats watch; HTTP writes and mosquitto_sub hears it (FEATURES M1, D47, D48).
+three formats watch; HTTP writes and mosquitto_sub hears it (M1, D47, D48).
 """
 
 import json

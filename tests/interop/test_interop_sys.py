@@ -1,4 +1,4 @@
-"""``$SYS/broker`` beside a real Mosquitto: names of topics and forms of payloads (FEATURES F24)."""
+"""``$SYS/broker`` beside a real Mosquitto: names of topics and forms of payloads (F24)."""
 
 import re
 import socket

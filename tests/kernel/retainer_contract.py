@@ -1,7 +1,7 @@
 """The retainer's eight calls as tests: run on every store that can keep retained messages (E4).
 
-The source's "Testing Suggestions" are empty; these are ours. A test module gives a fixture
-``keeper`` with ``start()``, which opens everything anew as after a restart.
+A test module gives a fixture ``keeper`` with ``start()``, which opens everything anew as after a
+restart.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Access: who may stay is judged anew (FEATURES L5, L8, C28)."""
+"""Access: who may stay is judged anew (L5, L8, C28)."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Admission: is it of the table's types, is it logged, when does it end (FEATURES A5, A6, D42)."""
+"""Admission: is it of the table's types, is it logged, when does it end (A5, A6, D42)."""
 
 from dataclasses import replace
 

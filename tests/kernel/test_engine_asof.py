@@ -1,4 +1,4 @@
-"""Records as they were at every position: the folded events, or GONE (FEATURES B14)."""
+"""Records as they were at every position: the folded events, or GONE (B14)."""
 
 import random
 

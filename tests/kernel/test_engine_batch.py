@@ -1,4 +1,4 @@
-"""Facts go to the disk with the writes they belong to, or not at all (FEATURES D16, D27)."""
+"""Facts go to the disk with the writes they belong to, or not at all (D16, D27)."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The committer: durable, announced, answered, in this order (FEATURES D15, B2, C22)."""
+"""The committer: durable, announced, answered, in this order (D15, B2, C22)."""
 
 import asyncio
 import logging

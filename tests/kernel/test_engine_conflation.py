@@ -1,4 +1,4 @@
-"""Of what a reader missed, only the newest of each record (FEATURES M4)."""
+"""Of what a reader missed, only the newest of each record (M4)."""
 
 from engine_room import ANN, KEY, NOW, Room, turns
 

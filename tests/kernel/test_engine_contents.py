@@ -1,4 +1,4 @@
-"""What an event says, in the form a reader wants (DESIGN, section 6)."""
+"""What an event says, in the form a reader wants."""
 
 import pytest
 from engine_room import DOG, KEY, NOTE, code_of

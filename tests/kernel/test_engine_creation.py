@@ -1,4 +1,4 @@
-"""New records under new ids (FEATURES A3)."""
+"""New records under new ids (A3)."""
 
 import asyncio
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Tables of one name in several databases, at the door (FEATURES A6)."""
+"""Tables of one name in several databases, at the door (A6)."""
 
 from datetime import UTC, datetime
 

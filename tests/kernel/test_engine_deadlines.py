@@ -1,4 +1,4 @@
-"""Deadlines: silence is an event, and so is its end (FEATURES M4, C29)."""
+"""Deadlines: silence is an event, and so is its end (M4, C29)."""
 
 import heapq
 import json

@@ -1,4 +1,4 @@
-"""Decisions against the current record: conditions, patches, times (FEATURES A5, A16, B11)."""
+"""Decisions against the current record: conditions, patches, times (A5, A16, B11)."""
 
 import pytest
 from engine_room import ANN, DOG, LEASE, NOW, code_of

@@ -1,4 +1,4 @@
-"""Delayed writes: durable at once, published once, when due (FEATURES D52)."""
+"""Delayed writes: durable at once, published once, when due (D52)."""
 
 import asyncio
 import json

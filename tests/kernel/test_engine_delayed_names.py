@@ -1,4 +1,4 @@
-"""Delayed writes whose topic has a leading slash: judged as what that names (FEATURES P5, D52)."""
+"""Delayed writes whose topic has a leading slash: judged as what that names (P5, D52)."""
 
 import pytest
 from engine_room import ANN, DOG, Room

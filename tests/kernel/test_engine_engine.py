@@ -1,4 +1,4 @@
-"""The door: six steps of a write, one of a read, and the beginnings of a watch (DESIGN 4)."""
+"""The door: six steps of a write, one of a read, and the beginnings of a watch."""
 
 import asyncio
 from dataclasses import replace

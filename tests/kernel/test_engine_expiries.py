@@ -1,4 +1,4 @@
-"""What ends by itself ends at its time, by one timer (FEATURES A5, E17)."""
+"""What ends by itself ends at its time, by one timer (A5, E17)."""
 
 from heapq import heappop, heappush
 from itertools import count

@@ -1,4 +1,4 @@
-"""Gaps: marks, accounts and how marks become few (FEATURES M4)."""
+"""Gaps: marks, accounts and how marks become few (M4)."""
 
 from rowcast.core.events import MESSAGE, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX

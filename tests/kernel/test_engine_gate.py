@@ -1,4 +1,4 @@
-"""What hooks let a reader have: on subscriptions, reads and counts (FEATURES G4, G6, G8, G19)."""
+"""What hooks let a reader have: on subscriptions, reads and counts (G4, G6, G8, G19)."""
 
 from engine_room import ANN, BEN, DOG, Room, code_of, refusal
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: whose they are, how long they are known, what survives (FEATURES B17, P4)."""
+"""Idempotency keys: whose they are, how long they are known, what survives (B17, P4)."""
 
 from hashlib import sha256
 from math import inf

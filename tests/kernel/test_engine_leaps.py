@@ -1,4 +1,4 @@
-"""A clock that was wrong for a while poisons no record (FEATURES P6, E26)."""
+"""A clock that was wrong for a while poisons no record (P6, E26)."""
 
 import pytest
 from engine_room import ANN, DOG, NOW, Room, refusal

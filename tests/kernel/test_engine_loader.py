@@ -1,4 +1,4 @@
-"""The user's resources are found, or the start fails with the file and line (FEATURES A12)."""
+"""The user's resources are found, or the start fails with the file and line (A12)."""
 
 from pathlib import Path
 

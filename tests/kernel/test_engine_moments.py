@@ -1,4 +1,4 @@
-"""Moments: what a time, a while ago or a cursor is as a place in the log (FEATURES E25)."""
+"""Moments: what a time, a while ago or a cursor is as a place in the log (E25)."""
 
 import asyncio
 

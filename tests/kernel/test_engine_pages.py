@@ -1,4 +1,4 @@
-"""Pages of the log that readers share: FEATURES D28, C2."""
+"""Pages of the log that readers share: D28, C2."""
 
 import asyncio
 

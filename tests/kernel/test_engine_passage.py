@@ -1,4 +1,4 @@
-"""Writes on their way through the hooks (FEATURES G5, G7, G18, G22)."""
+"""Writes on their way through the hooks (G5, G7, G18, G22)."""
 
 import asyncio
 
@@ -112,7 +112,7 @@ async def test_g7_what_a_hook_made_of_it_is_stored_and_announced(guard, way):
 
 @BOTH
 async def test_g7_what_a_hook_made_of_it_must_be_valid(guard):
-    """The table's types are checked after the hooks (DESIGN, section 4)."""
+    """The table's types are checked after the hooks."""
 
     class Spoil(guard):
         def on_publish_received(self, caller, event):

@@ -1,4 +1,4 @@
-"""The past: every window has each of its events once (FEATURES B13, E25)."""
+"""The past: every window has each of its events once (B13, E25)."""
 
 import random
 

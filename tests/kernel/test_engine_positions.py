@@ -1,4 +1,4 @@
-"""Positions by what they are before: found, however the log lies (FEATURES C10, D55)."""
+"""Positions by what they are before: found, however the log lies (C10, D55)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Who was refused what stands in the log, and fills no disk (FEATURES L9, L15)."""
+"""Who was refused what stands in the log, and fills no disk (L9, L15)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is at a topic: the longest path wins (FEATURES A7)."""
+"""What is at a topic: the longest path wins (A7)."""
 
 import pytest
 from engine_room import DOG, KEY, NOTE, code_of

@@ -1,6 +1,6 @@
 """Results of jobs: checked like any write, committed together, once, and taken back as a whole.
 
-FEATURES S14 and M5, without Spark and without a machine.
+S14 and M5, without Spark and without a machine.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Retained values that a hook keeps in the table store's place (FEATURES E23, G10, G14, X20)."""
+"""Retained values that a hook keeps in the table store's place (E23, G10, G14, X20)."""
 
 import pytest
 from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns

@@ -1,4 +1,4 @@
-"""$SYS/retained: retained messages listed, searched, read and cleared (FEATURES E30, L12)."""
+"""$SYS/retained: retained messages listed, searched, read and cleared (E30, L12)."""
 
 import pytest
 from engine_room import ANN, NOW, Code, Room, refusal

@@ -1,4 +1,4 @@
-"""The retainer's contract on every store there is (FEATURES E4)."""
+"""The retainer's contract on every store there is (E4)."""
 
 import pytest
 from engine_room import TABLES, Room

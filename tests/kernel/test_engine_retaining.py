@@ -1,4 +1,4 @@
-"""The rules for what is kept at undeclared topics (FEATURES E17, E18, E20; retainer.*)."""
+"""The rules for what is kept at undeclared topics (E17, E18, E20; retainer.*)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Retention: nothing ahead of its limits, and every end is heard of (FEATURES A5, A6)."""
+"""Retention: nothing ahead of its limits, and every end is heard of (A5, A6)."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who may do what (FEATURES: the grants of a caller, and the server's own topics)."""
+"""Who may do what: the grants of a caller, and the server's own topics."""
 
 import pytest
 from engine_room import code_of

@@ -1,4 +1,4 @@
-"""Topic rules as rows, and what explains them (FEATURES L6, L9, L10, L17, M9)."""
+"""Topic rules as rows, and what explains them (L6, L9, L10, L17, M9)."""
 
 from contextlib import suppress
 

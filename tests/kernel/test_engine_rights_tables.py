@@ -1,4 +1,4 @@
-"""What `@auth` keeps from whom, on all that an engine tells (FEATURES L7, L12, L13, M9)."""
+"""What `@auth` keeps from whom, on all that an engine tells (L7, L12, L13, M9)."""
 
 import json
 

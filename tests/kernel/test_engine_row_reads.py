@@ -1,4 +1,4 @@
-"""Reading rows of topic tables: by id, in pages, by query, and how many there are (FEATURES F3)."""
+"""Reading rows of topic tables: by id, in pages, by query, and how many there are (F3)."""
 
 import random
 

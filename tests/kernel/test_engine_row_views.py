@@ -1,4 +1,4 @@
-"""Watching rows: live, from a cursor, and beside the topics that they are about (FEATURES F3)."""
+"""Watching rows: live, from a cursor, and beside the topics that they are about (F3)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Which topics were written to (FEATURES F7)."""
+"""Which topics were written to (F7)."""
 
 import pytest
 from engine_room import ANN, Room

@@ -1,4 +1,4 @@
-"""Series: numbers by stretches of time (FEATURES B13, F27)."""
+"""Series: numbers by stretches of time (B13, F27)."""
 
 import random
 from collections import defaultdict

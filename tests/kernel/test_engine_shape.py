@@ -1,4 +1,4 @@
-"""A table as the engine works with it (FEATURES A3, A5, A6, A15)."""
+"""A table as the engine works with it (A3, A5, A6, A15)."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Writes that come late or from elsewhere: E26, E27, E28, X18 and the source's scenario."""
+"""Writes that come late or from elsewhere: E26, E27, E28, X18."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a slow reader is told it missed: nothing that it did not want (FEATURES C18)."""
+"""What a slow reader is told it missed: nothing that it did not want (C18)."""
 
 import pytest
 from engine_room import ANN, Room

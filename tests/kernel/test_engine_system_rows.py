@@ -1,4 +1,4 @@
-"""System rows: read, selected and counted like a table's, made when asked for (FEATURES M11)."""
+"""System rows: read, selected and counted like a table's, made when asked for (M11)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Rows: what an event looks like in its topic's table (FEATURES F1, F3)."""
+"""Rows: what an event looks like in its topic's table (F1, F3)."""
 
 from datetime import UTC, datetime
 

@@ -353,7 +353,7 @@ async def test_a_message_on_its_way_is_not_lost_with_its_table(room):
 
 
 async def test_rapid_subscribing_and_unsubscribing_ends_with_none(room):
-    """F30: an edge case of the source."""
+    """F30: an edge case."""
     for _ in range(100):
         subscription = watch(room, "home/a")
         room.engine.unwatch(subscription, TopicFilter("home/a"))

@@ -1,4 +1,4 @@
-"""Live cursors: nothing is lost, nothing comes twice (FEATURES C2, C9, C11, C18, C22)."""
+"""Live cursors: nothing is lost, nothing comes twice (C2, C9, C11, C18, C22)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Filters that come and go, and logs that are trimmed (FEATURES C9, C11, C22)."""
+"""Filters that come and go, and logs that are trimmed (C9, C11, C22)."""
 
 import pytest
 from subscription_world import CAT, World, kinds, limits

@@ -1,4 +1,4 @@
-"""No interleaving of writes, reads and filters loses or doubles an event (FEATURES C2, C11)."""
+"""No interleaving of writes, reads and filters loses or doubles an event (C2, C11)."""
 
 import random
 

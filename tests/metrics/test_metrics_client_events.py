@@ -1,4 +1,4 @@
-"""What happened to clients, as messages of the log (FEATURES O6)."""
+"""What happened to clients, as messages of the log (O6)."""
 
 import asyncio
 import json

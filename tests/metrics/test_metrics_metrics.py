@@ -1,4 +1,4 @@
-"""F17: the nine methods of the source's metrics, each by what it changes."""
+"""F17: the nine methods of the metrics, each by what it changes."""
 
 import pytest
 
@@ -35,7 +35,7 @@ CLIENTS = ("clients/connected", "clients/active", "clients/maximum", "clients/to
 
 
 def test_on_connect(metrics):
-    """F17: connected, maximum and total, as in the source's flow (F22)."""
+    """F17: connected, maximum and total, through a whole visit (F22)."""
     changes = []
     metrics.on_change = lambda: changes.append(1)
     metrics.on_connect("a")

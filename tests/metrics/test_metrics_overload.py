@@ -1,4 +1,4 @@
-"""What is shed when memory is short, and in which order (FEATURES K9)."""
+"""What is shed when memory is short, and in which order (K9)."""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
 """Whatever bytes come, in whatever pieces: packets, then at most one Violation; nothing is raised.
 
 And the pieces change nothing; a case takes less than a second of the processor; what is kept stays
-within its bounds; what was read is written and read again as the same (FEATURES D61). One number
+within its bounds; what was read is written and read again as the same (D61). One number
 decides all that happens in a case: ``make(seed)`` gives it, ``check`` tries it.
 """
 
@@ -22,7 +22,7 @@ from rowcast.mqtt.violations import Violation
 from rowcast.mqtt.wire import Cursor, remaining_length
 
 CASE_SECONDS_MAX = 1.0
-"""Processor time that one case may take (FEATURES D61)."""
+"""Processor time that one case may take (D61)."""
 ALIASES = 8
 """Topic Aliases that a case's connection takes."""
 LENGTH_BYTES_MAX = 5

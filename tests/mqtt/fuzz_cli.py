@@ -14,7 +14,7 @@ from rowcast.mqtt.violations import Violation
 CASES = 100_000
 REPORT_CASES = 1_000_000
 MEMORY_GROWTH_MAX = 64 * 1024
-"""KiB that the process may grow by once a tenth of the cases was tried (FEATURES D61)."""
+"""KiB that the process may grow by once a tenth of the cases was tried (D61)."""
 
 
 def main():

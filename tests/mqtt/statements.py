@@ -1,4 +1,4 @@
-"""Every normative statement of MQTT 5.0 and 3.1.1, and what proves it (FEATURES D60).
+"""Every normative statement of MQTT 5.0 and 3.1.1, and what proves it (D60).
 
 Run as a program it prints how many of those about servers are covered; `scripts/test` does so at
 its end.

@@ -1,4 +1,4 @@
-"""Certificates in use, and their renewal without a restart (FEATURES D2)."""
+"""Certificates in use, and their renewal without a restart (D2)."""
 
 import asyncio
 import logging

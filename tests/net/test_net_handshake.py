@@ -1,4 +1,4 @@
-"""TLS handshakes over real connections, on both kinds of loop (FEATURES D2, D4, D5, D7)."""
+"""TLS handshakes over real connections, on both kinds of loop (D2, D4, D5, D7)."""
 
 import asyncio
 import logging

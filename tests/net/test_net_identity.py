@@ -1,4 +1,4 @@
-"""Certificates and keys from files: what is accepted, and what is said of others (FEATURES D2)."""
+"""Certificates and keys from files: what is accepted, and what is said of others (D2)."""
 
 import ssl
 import subprocess

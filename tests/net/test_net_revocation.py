@@ -1,4 +1,4 @@
-"""Certificates that were taken back (FEATURES L4)."""
+"""Certificates that were taken back (L4)."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""Plain Spark reads snapshots without anything of ours (FEATURES S4, S5, S7, S11)."""
+"""Plain Spark reads snapshots without anything of ours (S4, S5, S7, S11)."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

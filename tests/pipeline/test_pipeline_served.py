@@ -1,4 +1,4 @@
-"""What Spark's tasks read of a server, without Spark: files in parts, and the log; FEATURES M2."""
+"""What Spark's tasks read of a server, without Spark: files in parts, and the log; M2."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Which Java Spark is given, and what a session is set to; SPARK.md, "Setting up"."""
+"""Which Java Spark is given, and what a session is set to."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Spark writes back: a DataFrame becomes records, all or none, and once; FEATURES S14, M5."""
+"""Spark writes back: a DataFrame becomes records, all or none, and once; S14, M5."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Spark reads snapshots and the log by the format `rowcast`; FEATURES S9, S13, M2."""
+"""Spark reads snapshots and the log by the format `rowcast`; S9, S13, M2."""
 
 from datetime import UTC, datetime
 

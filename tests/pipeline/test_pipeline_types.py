@@ -1,4 +1,4 @@
-"""A stream of every declared type, from a snapshot and then live (FEATURES S13, M2)."""
+"""A stream of every declared type, from a snapshot and then live (S13, M2)."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

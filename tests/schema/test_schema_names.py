@@ -1,4 +1,4 @@
-"""Names of tables in several databases (FEATURES A6)."""
+"""Names of tables in several databases (A6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`@auth` in a schema: what it declares, and what is wrong with it (FEATURES L7)."""
+"""`@auth` in a schema: what it declares, and what is wrong with it (L7)."""
 
 import pytest
 

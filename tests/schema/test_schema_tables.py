@@ -1,4 +1,4 @@
-"""A schema file becomes tables (FEATURES A1 to A10)."""
+"""A schema file becomes tables (A1 to A10)."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """A shared subscription and its members, MQTT clients with durable sessions that come and go.
 
-Together they are one reader (FEATURES D55): what is logged after the first SUBACK reaches one of
+Together they are one reader (D55): what is logged after the first SUBACK reaches one of
 them at least, and if all have QoS 2 exactly one, once, whatever is cut, killed or refused.
 """
 

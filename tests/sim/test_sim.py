@@ -1,4 +1,4 @@
-"""The simulation (FEATURES O14): every promise holds on every seed, and a seed is a replay.
+"""The simulation (O14): every promise holds on every seed, and a seed is a replay.
 
 Rows it stands for: C2 (nothing lost, nothing twice), C22 (order), D15 (PUBACK after the commit),
 B11 (atomic batches), A16 (conditions), E29 (a crash takes back nothing that was acknowledged),

@@ -1,4 +1,4 @@
-"""Snapshots for a role (FEATURES S18, M9): what it may not see is nowhere in them."""
+"""Snapshots for a role (S18, M9): what it may not see is nowhere in them."""
 
 import json
 

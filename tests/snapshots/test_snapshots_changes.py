@@ -1,4 +1,4 @@
-"""Increments: pages of the log that bring a snapshot forward, exactly (FEATURES S6, S8, M2)."""
+"""Increments: pages of the log that bring a snapshot forward, exactly (S6, S8, M2)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The commands, as a person types them (FEATURES S1, S3, S11, S12): words and exit codes."""
+"""The commands, as a person types them (S1, S3, S11, S12): words and exit codes."""
 
 import json
 import resource

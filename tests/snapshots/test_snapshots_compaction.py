@@ -1,4 +1,4 @@
-"""Compaction: pages of changes put together, without a moment of doubles or holes (FEATURES S6)."""
+"""Compaction: pages of changes put together, without a moment of doubles or holes (S6)."""
 
 import pytest
 from change_world import World, rows_of

@@ -1,4 +1,4 @@
-"""Snapshots of tables of one name in several databases (FEATURES A6)."""
+"""Snapshots of tables of one name in several databases (A6)."""
 
 import json
 

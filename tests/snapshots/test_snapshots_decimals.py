@@ -1,4 +1,4 @@
-"""Decimals of stated precision (FEATURES S5): checked when written, decimal128 when exported."""
+"""Decimals of stated precision (S5): checked when written, decimal128 when exported."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Export: what is in a snapshot, and that nobody sees half of one (FEATURES S1-S5, S18)."""
+"""Export: what is in a snapshot, and that nobody sees half of one (S1-S5, S18)."""
 
 import json
 import os

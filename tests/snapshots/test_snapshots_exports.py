@@ -1,4 +1,4 @@
-"""Exports of a running server: begun, followed, ended and removed over REST (FEATURES S1, S12)."""
+"""Exports of a running server: begun, followed, ended and removed over REST (S1, S12)."""
 
 import json
 import os

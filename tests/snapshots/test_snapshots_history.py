@@ -1,4 +1,4 @@
-"""History as intervals (FEATURES S8): at any time a record has one row, or none."""
+"""History as intervals (S8): at any time a record has one row, or none."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Import: Parquet files as records (FEATURES S19)."""
+"""Import: Parquet files as records (S19)."""
 
 import asyncio
 from datetime import UTC, date, datetime

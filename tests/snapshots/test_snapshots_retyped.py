@@ -1,4 +1,4 @@
-"""An attribute's type changes between exports (FEATURES S6, S11): prove, compact, import go on."""
+"""An attribute's type changes between exports (S6, S11): prove, compact, import go on."""
 
 from decimal import Decimal
 

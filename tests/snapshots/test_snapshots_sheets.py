@@ -1,4 +1,4 @@
-"""Sheets: rows that come from SQL and rows made of events are the same (FEATURES S4, S5)."""
+"""Sheets: rows that come from SQL and rows made of events are the same (S4, S5)."""
 
 import math
 from datetime import UTC, datetime

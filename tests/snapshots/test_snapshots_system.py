@@ -1,4 +1,4 @@
-"""What the server keeps for itself, exported too (FEATURES S16)."""
+"""What the server keeps for itself, exported too (S16)."""
 
 import math
 from datetime import UTC, datetime

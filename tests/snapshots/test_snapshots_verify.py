@@ -1,4 +1,4 @@
-"""Verify: a snapshot proves itself, and whatever was changed is found (FEATURES S7, S10)."""
+"""Verify: a snapshot proves itself, and whatever was changed is found (S7, S10)."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Scans over branches: the same as brute force, whatever the tree is like (FEATURES E2)."""
+"""Scans over branches: the same as brute force, whatever the tree is like (E2)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Files of versions whose SQL names could be of two tables keep their rows (FEATURES A6)."""
+"""Files of versions whose SQL names could be of two tables keep their rows (A6)."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Back to a position: exactly what was then, or a refusal (FEATURES O12)."""
+"""Back to a position: exactly what was then, or a refusal (O12)."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Times in SQLite: a time is found by the seconds of the log, not by walking it (FEATURES B13)."""
+"""Times in SQLite: a time is found by the seconds of the log, not by walking it (B13)."""
 
 import sqlite3
 from contextlib import closing

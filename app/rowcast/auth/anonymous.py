@@ -1,7 +1,7 @@
 """Callers without a name: accepted from this machine only, unless the operator decides otherwise.
 
-It owns the rule "without users the server accepts anonymous callers on loopback only" (DESIGN,
-section 10). It must not know which protocol asks; the door's name is only passed on.
+It owns the rule "without users the server accepts anonymous callers on loopback only". It must not
+know which protocol asks; the door's name is only passed on.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from rowcast.core.entry_limits import PEERS_CACHED_MAX
 STRANGER = Grants(read=True, write=True)
 """What a caller may do who is nobody's user here and comes from elsewhere, or with a certificate.
 
-Nobody administers that way, whatever the operator allows (FEATURES P3).
+Nobody administers that way, whatever the operator allows (P3).
 """
 
 Policy = Literal["loopback", "everywhere", "nobody"]

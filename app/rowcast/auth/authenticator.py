@@ -100,7 +100,7 @@ class Authenticator:
             raise
 
     def failed(self, name: str, error: Error) -> None:
-        """Count somebody who could not prove who it is, and who it said it was (FEATURES L9)."""
+        """Count somebody who could not prove who it is, and who it said it was (L9)."""
         if error.code is Code.BUSY:  # what it showed was not looked at
             return
         self.failures += 1
@@ -131,7 +131,7 @@ class Authenticator:
     async def _with_password(
         self, passwords: Passwords, name: str, password: bytes, shown: Credentials
     ) -> User:
-        """Return whose name and password it is, unless too many guess (FEATURES L11, P3)."""
+        """Return whose name and password it is, unless too many guess (L11, P3)."""
         secret = await self._users.secret() if self._users is not None else None
         trial = self.trial(name, shown, passwords.digest(name, password))
         lane = f"{'known' if self.tries.knows(trial) else 'other'} {site(shown.peer)}"
@@ -254,7 +254,7 @@ class Authenticator:
         return name != "anonymous" and self._users.known(name) is None
 
     def judge(self, caller: Caller) -> Caller:
-        """Return a caller as it is now: itself, when nothing of it has changed (FEATURES L8).
+        """Return a caller as it is now: itself, when nothing of it has changed (L8).
 
         Raises UNAUTHENTICATED when it has to sign in anew, DENIED when it may not be here.
         """

@@ -39,7 +39,7 @@ class Sightings:
         sighting.last_seen, sighting.door, sighting.peer = self._now(), door, peer
 
     def failed(self, name: str, message: str) -> None:
-        """Note that somebody failed to sign in as this user (FEATURES L9)."""
+        """Note that somebody failed to sign in as this user (L9)."""
         sighting = self._touched(name)
         sighting.last_failure, sighting.failure = self._now(), message
         sighting.failures += 1

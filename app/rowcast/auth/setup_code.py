@@ -1,4 +1,4 @@
-"""The setup code: what makes the first administrator, while nobody can sign in yet (FEATURES P3).
+"""The setup code: what makes the first administrator, while nobody can sign in yet (P3).
 
 Without users whoever calls from this machine may do everything, pages in its browser and other
 programs too; but who makes the first user keeps it. So that takes a secret which only the person

@@ -1,4 +1,4 @@
-"""Tickets: what a browser shows instead of a password where it can send no header (FEATURES C27).
+"""Tickets: what a browser shows instead of a password where it can send no header (C27).
 
 A ticket is for one use within seconds, so that it is worth nothing where URLs are kept. It stands
 for the caller who asked for it. Of a ticket only its digest is in memory.

@@ -1,6 +1,6 @@
 """Tries: how often somebody may try to sign in with a password, so that guessing is slow (L11).
 
-Who has the right password must get in, whatever others try (FEATURES P3). So nothing here bans an
+Who has the right password must get in, whatever others try (P3). So nothing here bans an
 address or a client id. Each try is counted in *lanes*, by the name it is for and by where it comes
 from, and only those of its own lanes can slow it down:
 

@@ -1,7 +1,7 @@
 """The bus: offers an event to every subscriber whose filter matches.
 
 It is synchronous and remembers nothing but who listens: the log is the memory, and the bus is a
-cache of the log's head (DESIGN, section 1).
+cache of the log's head.
 
 It knows nothing of positions, permissions, protocols or disks.
 """

@@ -1,4 +1,4 @@
-"""Absences: how many unlogged events readers miss who are away (FEATURES M4).
+"""Absences: how many unlogged events readers miss who are away (M4).
 
 A reader that is away is not on the bus, and what is logged waits for it in the log. What is not
 logged passes by; it is only counted, once for all who have the same filters, so that it can be told

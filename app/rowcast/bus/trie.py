@@ -2,7 +2,7 @@
 
 One node for each level of a filter; ``+`` and ``#`` are children like any other. A lookup walks at
 most two children per level, so it costs what the topic is deep, not how many filters there are.
-Empty branches are pruned at once, so churn leaves nothing behind (FEATURES D35).
+Empty branches are pruned at once, so churn leaves nothing behind (D35).
 
 It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
 """

@@ -85,7 +85,7 @@ PEERS_CACHED_MAX = 1_024
 """Addresses of which is remembered whether they are this machine's: reading one costs a connection
 as much as its CONNECT, and the many come from few."""
 TICKET_SECONDS = 30
-"""From asking for a ticket to showing it: a browser does both within one (FEATURES C27)."""
+"""From asking for a ticket to showing it: a browser does both within one (C27)."""
 TICKET_BYTES = 32
 """Chance in a ticket: nobody guesses it within its time."""
 TICKETS_MAX = 10_000
@@ -109,7 +109,7 @@ LISTEN_BACKLOG = 2_048
 
 # TLS ----------------------------------------------------------------------------------------------
 TLS_HANDSHAKE_SECONDS = 10
-"""From the connection to the end of its handshake; as long as for CONNECT (FEATURES D7)."""
+"""From the connection to the end of its handshake; as long as for CONNECT (D7)."""
 TLS_HANDSHAKES_MAX = 2_048
 """Handshakes under way on one port: as many connections as wait to be accepted. Each holds some 50
 KiB; more are closed at once."""

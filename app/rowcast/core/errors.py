@@ -1,7 +1,7 @@
 """The closed list of errors.
 
 Everything that Rowcast refuses is an ``Error`` with one of the codes below; any other exception is
-a bug. An edge maps a code to its protocol once (DESIGN, section 9) and shows ``message`` to the
+a bug. An edge maps a code to its protocol once and shows ``message`` to the
 caller; the text of any other exception is never shown.
 """
 

@@ -1,7 +1,7 @@
 """A table whose entries fade: each lasts a fixed time, and there is a most of them.
 
 It is what may be remembered about strangers. Entries end in the order in which they were put in,
-so what is over is always at the front, and a flood costs each entry once (FEATURES D56). It must
+so what is over is always at the front, and a flood costs each entry once (D56). It must
 not know clocks: the time is given.
 """
 

@@ -1,4 +1,4 @@
-"""Freshness: when a record was not written for longer than its table's deadline (FEATURES M4, C29).
+"""Freshness: when a record was not written for longer than its table's deadline (M4, C29).
 
 Staleness is a function of a record's version and of the time, so a query needs no memory of it.
 That it began or ended is told at a topic beside the record's, ``$stale/<topic>``: a record of its

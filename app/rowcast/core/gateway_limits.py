@@ -19,7 +19,7 @@ PRODUCER_NAME_CHARS_MAX = 200
 
 # Gateway ------------------------------------------------------------------------------------------
 GATEWAY_BACKOFF_SECONDS_MAX = 30
-"""Longest wait before a refused event is sent again (FEATURES H10)."""
+"""Longest wait before a refused event is sent again (H10)."""
 GATEWAY_ITEMS_MAX = 10_000
 """Events of one bridge that are taken and not done: behind a topic that fails there may be many, of
 which only the numbers are kept."""
@@ -38,15 +38,15 @@ GATEWAY_CONNECT_SECONDS = 5
 GATEWAY_WRITE_BYTES_HIGH = 1024 * 1024
 """Bytes that wait for a remote broker's socket before no more is sent: QoS 0 has no other bound."""
 GATEWAY_QUEUE_EVENTS = 65_536
-"""Events in memory for one bridge, unless it or all subscriptions are told another number: as many
-as the source's ring buffer has (FEATURES H19); their bytes have a bound of their own."""
+"""Events in memory for one bridge, unless it or all subscriptions are told another number (H19);
+their bytes have a bound of their own."""
 GATEWAY_CROWDED_SECONDS = 0.01
 """Time between two looks whether a broker that reads slowly has made room: nothing tells of it."""
 GATEWAY_GATHER_SECONDS = 0.001
 """Shortest time between two looks of a bridge at what is new: what is written faster is sent
 together, which nobody notices beside the way to another broker."""
 GATEWAY_RECONNECT_SECONDS_MAX = 60
-"""Longest wait between two attempts to connect to a remote broker (FEATURES H19)."""
+"""Longest wait between two attempts to connect to a remote broker (H19)."""
 GATEWAY_RECONNECT_SECONDS_MIN = 0.25
 """Wait after a connection was lost, before the first new one: finding out which event makes a
 broker disconnect takes several."""
@@ -65,7 +65,7 @@ GATEWAY_STATUS_SECONDS = 1
 GATEWAY_LETTER_PAYLOAD_BYTES_MAX = 64 * 1024
 """Payload that stands in a dead letter itself; a larger one is a record beside it."""
 GATEWAY_LAG_SECONDS_HIGH = 60
-"""Age of what a bridge has not delivered from which its alarm is on (FEATURES H37)."""
+"""Age of what a bridge has not delivered from which its alarm is on (H37)."""
 GATEWAY_BLOCKS = 100
 """Parts of a cap on what waits for a bridge: it is counted in them, and what is too much goes by
 them."""

@@ -13,7 +13,7 @@ VALUE_DEPTH_MAX = 64
 """Nesting of lists and maps in one value; far below where a decoder or encoder would recurse
 away."""
 PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
-"""One body or payload (FEATURES D58: 2 MB)."""
+"""One body or payload (D58: 2 MB)."""
 
 # Bus and subscriptions --------------------------------------------------------------------------
 SUBSCRIPTION_QUEUE_EVENTS_MAX = 8_192
@@ -51,10 +51,10 @@ SCANS_TOGETHER_MAX = 64
 """Filters whose current records one trip to a reader thread finds: the trip is little beside them,
 and all of them are about a millisecond of that thread and of the loop."""
 RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
-"""A message that is kept at an undeclared topic: the source's 1 MB, half of what one may have."""
+"""A message that is kept at an undeclared topic: 1 MB, half of what a body may have."""
 RETAINED_PAGE_RECORDS = 100
 """Retained messages read at a time for one subscriber: a millisecond of the loop, so that others
-notice nothing (FEATURES E21), and one page in memory."""
+notice nothing (E21), and one page in memory."""
 SERVERS_OWN_RECORDS_MAX = 10_000
 """Records that the server keeps below $SYS: some dozens, and those of single parts."""
 RETAINED_DELIVERY_RATE = 10_000
@@ -252,7 +252,7 @@ SCHEDULE_LOOK_SECONDS_MAX = 60
 
 # Hooks --------------------------------------------------------------------------------------------
 HOOK_SLOW_SECONDS = 0.05
-"""A call of a hook that takes longer is counted and shown by name (FEATURES G22): all clients wait
+"""A call of a hook that takes longer is counted and shown by name (G22): all clients wait
 for a plain one."""
 HOOK_SECONDS_MAX = 5
 """Wait for one answer of an asynchronous hook: a slow database answers, a dead one does not."""
@@ -281,7 +281,7 @@ GROUP_RETRY_SECONDS = 1
 
 # MQTT codec ---------------------------------------------------------------------------------------
 MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
-"""One whole packet, judged when its length is known (FEATURES D58: 2 MB); also bounds what waits in
+"""One whole packet, judged when its length is known (D58: 2 MB); also bounds what waits in
 a connection for the rest of a packet."""
 TOPIC_CACHED_BYTES_MAX = 256
 """Longer topics are not remembered by their bytes: bounds that cache in bytes, not only entries."""
@@ -297,7 +297,7 @@ MQTT_ALIAS_IDLE_FACTOR = 4
 
 # Broker -------------------------------------------------------------------------------------------
 MQTT_CONNECT_TIMEOUT_SECONDS = 10
-"""From the connection to a whole CONNECT (FEATURES D7)."""
+"""From the connection to a whole CONNECT (D7)."""
 MQTT_RECEIVE_MAXIMUM = 1_000
 """QoS 1 publishes of one client that wait for the disk: a full group commit, no more."""
 MQTT_TOPIC_ALIAS_MAXIMUM = 32

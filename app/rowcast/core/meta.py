@@ -1,4 +1,4 @@
-"""Where a record or an event is from, when it is asked for (FEATURES A17).
+"""Where a record or an event is from, when it is asked for (A17).
 
 The names are the same on every door; none is an attribute's, because those may not begin with an
 underscore. How a door is asked, and how it tells, is the door's.

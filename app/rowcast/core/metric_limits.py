@@ -4,7 +4,7 @@ They stand beside ``limits.py``, which has all others.
 """
 
 REPORT_SECONDS_MIN = 0.1
-"""Between two writes of one metric (FEATURES F2)."""
+"""Between two writes of one metric (F2)."""
 REPORT_SECONDS_MAX = 1.0
 """The same while it keeps changing: a busy server writes a dozen rows a second of itself."""
 REPORT_RETRY_SECONDS = 5.0

@@ -46,7 +46,7 @@ class Role(StrEnum):
 
 
 class Logs(StrEnum):
-    """Which events of a table go into the log (DESIGN, section 7)."""
+    """Which events of a table go into the log."""
 
     ALL = "all"
     QOS1 = "qos1"
@@ -118,9 +118,9 @@ class Table:
     history_bytes: int = 0
     """How many bytes of payload of its last events; 0 means no limit of its own."""
     deadline_seconds: float = 0
-    """A record that is not written for so long is stale; 0 is never (FEATURES M4)."""
+    """A record that is not written for so long is stale; 0 is never (M4)."""
     delivers_latest: bool = False
-    """Of what a reader missed it gets only the newest of each record (FEATURES M4)."""
+    """Of what a reader missed it gets only the newest of each record (M4)."""
     partition: str = ""
     """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
     hidden_from: frozenset[str] = frozenset()

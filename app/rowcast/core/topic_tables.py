@@ -1,9 +1,9 @@
 """Topic tables: where messages at topics that nobody declared are kept, and what that is called.
 
 All undeclared topics with the same first level are one *branch*, and those of a single level are
-one together; each branch has one table, whose rows are its part of the log. The names are those of
-``seeds/1-table-backed-topics.md``, as long as they are free: a name is never given to two branches
-(FEATURES X3). Who makes and ends such a table is for the engine, where its rows are for the store.
+one together; each branch has one table, whose rows are its part of the log. It is called ``mqtt_``
+and the first level, as long as that is free: a name is never given to two branches (X3). Who makes
+and ends such a table is for the engine, where its rows are for the store.
 """
 
 import re
@@ -20,15 +20,15 @@ DATABASE: Final = "mqtt_topics"
 """The database that all topic tables are in."""
 PREFIX: Final = "mqtt_"
 MESSAGES: Final = "mqtt_messages"
-"""The table of all topics of a single level (FEATURES F4)."""
+"""The table of all topics of a single level (F4)."""
 METRICS: Final = "mqtt_sys_metrics"
-"""The table of what the server tells of itself under ``$SYS/broker`` (FEATURES F1)."""
+"""The table of what the server tells of itself under ``$SYS/broker`` (F1)."""
 CLIENT_EVENTS: Final = "mqtt_sys_events"
-"""The table of what happened to clients, below EVENTS_LEVEL (FEATURES O6)."""
+"""The table of what happened to clients, below EVENTS_LEVEL (O6)."""
 EVENTS_LEVEL: Final = "$SYS/events"
 """A branch below a first level: what happened to clients must not push out the metrics."""
 AUDIT: Final = "mqtt_sys_audit"
-"""The table of who administered what, below AUDIT_LEVEL (FEATURES L15)."""
+"""The table of who administered what, below AUDIT_LEVEL (L15)."""
 AUDIT_LEVEL: Final = "$AUDIT"
 """A first level of its own: no filter but one that names it selects it (MQTT-4.7.2-1)."""
 REFUSALS: Final = "mqtt_sys_refusals"
@@ -102,13 +102,13 @@ def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
 
 
 def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:
-    """Return what a new table of a branch is called: as the source says, unless that is taken.
+    """Return what a new table of a branch is called: ``mqtt_`` and its level, unless taken.
 
-    Then four hexadecimal digits of the level's BLAKE2 tell it from the other (FEATURES X3); more,
+    Then four hexadecimal digits of the level's BLAKE2 tell it from the other (X3); more,
     should these be taken as well.
     """
     level = branch.level or ""
-    units = _ASTRAL.sub("__", level.lower())  # the source counts in UTF-16
+    units = _ASTRAL.sub("__", level.lower())  # one ``_`` for each UTF-16 unit, as JavaScript counts
     name = PREFIX + _NOT_IN_NAMES.sub("_", units)[:TOPIC_TABLE_LEVEL_CHARS_MAX]
     if branch.level is None:
         name = MESSAGES
@@ -123,7 +123,7 @@ def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:
 
 
 def table_name_for_topic(topic: str, taken: Container[str] = ()) -> str:
-    """Return the name of a topic's table (FEATURES F5); ``taken``: names of other branches' tables.
+    """Return the name of a topic's table (F5); ``taken``: names of other branches' tables.
 
     Of a shared subscription it is that of the topic meant; of the server's own topics, METRICS.
     """
@@ -135,7 +135,7 @@ def table_name_for_topic(topic: str, taken: Container[str] = ()) -> str:
 
 
 def row_table(table: TopicTable) -> Table:
-    """Return the shape of a topic table's rows: the seven columns of the source (FEATURES F3)."""
+    """Return the shape of a topic table's rows, which have seven columns (F3)."""
     columns = (
         Attribute("id", Type.ID, required=True, primary_key=True),
         Attribute("topic", Type.STRING, required=True),
@@ -151,7 +151,7 @@ def row_table(table: TopicTable) -> Table:
 def message_id(version: int, seq: int) -> str:
     """Return the id of an event's row: its time in milliseconds, then its number, in base 36.
 
-    It is unique in a log, and its order as text is that of time (FEATURES F15).
+    It is unique in a log, and its order as text is that of time (F15).
     """
     digits = ""
     rest = seq

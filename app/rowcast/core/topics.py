@@ -16,7 +16,7 @@ from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS
 SHARE_PREFIX = "$share/"
 DELAYED_PREFIX = "$delayed/"
 GATEWAY_PREFIX = "$gateway/"
-"""Below it and a broker's name is what is written for that broker alone (FEATURES H27)."""
+"""Below it and a broker's name is what is written for that broker alone (H27)."""
 _SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 

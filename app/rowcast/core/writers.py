@@ -1,4 +1,4 @@
-"""Writers: which user wrote an event, and by which door, as the event itself says (FEATURES L15).
+"""Writers: which user wrote an event, and by which door, as the event itself says (L15).
 
 It stands among the event's properties, as the stamp does, and goes with it into the log and the
 record; no protocol is told it unless it asks for metadata. Of who has no name there is nothing.

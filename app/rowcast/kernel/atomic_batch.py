@@ -1,4 +1,4 @@
-"""Writes that stand or fall together (FEATURES B11): all of a batch, or none.
+"""Writes that stand or fall together (B11): all of a batch, or none.
 
 Everything that can be refused before the commit is, for each of them, before the first is
 submitted; what depends on the records is decided by the writer thread, for the group. It knows no

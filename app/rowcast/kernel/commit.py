@@ -5,7 +5,7 @@ no timer adds latency when idle and no write waits behind more than one commit (
 Within the writer thread everything that depends on the current record is decided: conditions,
 patches, times set by the server. So they are atomic without locks.
 
-The order is always: durable, then announced, then answered (DESIGN, section 4): no subscriber sees
+The order is always: durable, then announced, then answered: no subscriber sees
 what a crash can take back, and no writer is told "stored" before it is.
 
 Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or
@@ -97,7 +97,7 @@ class Committer:
         self.prepare: Callable[[Sequence[Event]], None] | None = None
         """Called on the writer thread with what is committed next; raises nothing."""
         self.publish = bus.publish
-        """Announces an event that its table does not log; nothing is stored (DESIGN, section 4).
+        """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version: nobody can ask for it again or compare it."""
         self._returns = clock.returns
         self.commits = 0

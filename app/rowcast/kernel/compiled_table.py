@@ -1,7 +1,7 @@
 """A table as the engine works with it: its compiled checker and what the server adds to a value.
 
 One shape for each declared table, made at start and shared by every door, so the same words refuse
-the same value everywhere (FEATURES A15). It knows nothing of topics' routes, callers or storage.
+the same value everywhere (A15). It knows nothing of topics' routes, callers or storage.
 """
 
 from dataclasses import replace
@@ -143,7 +143,7 @@ class Shape:
         return round(seconds * 1000)
 
     def expiry(self, event: Event, now_seconds: float) -> float:
-        """Return when the record ends, in seconds since 1970; 0 for never (FEATURES A5, A6)."""
+        """Return when the record ends, in seconds since 1970; 0 for never (A5, A6)."""
         value = event.decoded
         own = value.get(self.expires) if self.expires and isinstance(value, dict) else None
         if isinstance(own, datetime):

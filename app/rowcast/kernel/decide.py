@@ -219,7 +219,7 @@ def _apply_patch(write: Write, record: Record | None) -> None:
     if shape is not None:
         merged = shape.checker.check(shape.with_id(merged, event.topic))
     _replace(event, shape, merged)
-    if shape is not None and shape.ends:  # a record lives from its last write (FEATURES A5, A6)
+    if shape is not None and shape.ends:  # a record lives from its last write (A5, A6)
         event.expires_at = shape.expiry(event, seconds_of(event.version))
 
 

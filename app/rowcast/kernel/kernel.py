@@ -1,6 +1,6 @@
 """The only door: every read, write and watch, from any protocol, passes through the Engine.
 
-A write takes six steps, in this order and no other (DESIGN, section 4):
+A write takes six steps, in this order and no other:
 
 1. route: what is at this topic?
 2. authorise: may the caller write it? A hook may refuse it.
@@ -221,7 +221,7 @@ class Engine:
     async def write_all(
         self, events: Sequence[Event], caller: Caller, *, atomic: bool
     ) -> list[Outcome]:
-        """Carry out several writes in order: each for itself, or all or none (FEATURES B11)."""
+        """Carry out several writes in order: each for itself, or all or none (B11)."""
         if atomic:
             return await self._together.write(events, caller)
         loop = asyncio.get_running_loop()
@@ -335,7 +335,7 @@ class Engine:
         return await self.readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
-        """Return how many records a query selects; at once for a whole table (FEATURES B19)."""
+        """Return how many records a query selects; at once for a whole table (B19)."""
         self.rights.check_table(table, caller)
         return await self.readable.count(table, query, caller)
 
@@ -361,7 +361,7 @@ class Engine:
 
         ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks
         for the records as they are. A cursor of another log, or beyond its head, gives one RESET
-        and then the current records (FEATURES C11). ``asked``: it was authorised already, and hooks
+        and then the current records (C11). ``asked``: it was authorised already, and hooks
         had their say. Raises INVALID, DENIED.
         """
         if not asked:
@@ -375,7 +375,7 @@ class Engine:
         log = self.reader.epoch, self.committer.stored
         position = position_in(log, subscription, interest, since)
         self.views.enter(subscription, interest)
-        # A cursor that leads nowhere begins anew, whatever was asked for (FEATURES C11).
+        # A cursor that leads nowhere begins anew, whatever was asked for (C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
         if self.topic_tables is not None:

@@ -1,4 +1,4 @@
-"""A client inside the process: the three verbs without a socket (FEATURES D59).
+"""A client inside the process: the three verbs without a socket (D59).
 
 Code in ``resources/`` gets one with ``server.client(name)``. It is the server's own: it may do
 anything, hooks that authorise are not asked, and it does not hear what it said itself unless it

@@ -60,7 +60,7 @@ class Reader:
         self._ruled = frozenset(table.name for table in tables if table.ruled)
         """Tables of whose events it must be known what was before."""
         self.queue_events = queue_events
-        """Events that wait in memory for one subscription (FEATURES D23); 0 is the usual limit."""
+        """Events that wait in memory for one subscription (D23); 0 is the usual limit."""
         self.queue_bytes = queue_bytes
         """Payload bytes that wait for one subscription; 0 is the usual limit."""
         self.views: Views | None = None
@@ -368,7 +368,7 @@ async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:
 
 
 def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
-    """Return the table that a topic belongs to: the longest path wins (FEATURES A7)."""
+    """Return the table that a topic belongs to: the longest path wins (A7)."""
     best: Table | None = None
     for table in tables:
         path = table.path

@@ -2,7 +2,7 @@
 
 This is the only place that turns payloads into values and values into other media types for
 readers, and the only place that leaves hidden attributes out. The results are kept on the event and
-shared by all readers (DESIGN, section 6). It knows nothing of frames or of who reads.
+shared by all readers. It knows nothing of frames or of who reads.
 """
 
 import logging

@@ -52,7 +52,7 @@ class Receipt:
     repeat: bool = False
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
-    """The version of what won over it, if it came too late to change anything (FEATURES E26)."""
+    """The version of what won over it, if it came too late to change anything (E26)."""
 
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class Write:
 
 
 class Group:
-    """Several writes that are carried out all or none (FEATURES B11, B22)."""
+    """Several writes that are carried out all or none (B11, B22)."""
 
     __slots__ = ("conclude", "writes")
 

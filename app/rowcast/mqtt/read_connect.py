@@ -2,7 +2,7 @@
 
 It is apart from the other readers because it alone reads before the version is known, so it
 settles it, or raises ``UnsupportedVersion`` with the answer that a client of the version asked
-for understands (FEATURES D9). It must not know who may connect.
+for understands (D9). It must not know who may connect.
 """
 
 from rowcast.core.errors import Error

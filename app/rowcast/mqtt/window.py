@@ -1,6 +1,6 @@
 """The outbound window: messages of QoS 1 and 2 that are sent and not yet acknowledged.
 
-It hands out packet identifiers, which never collide and wrap at 65,535 (FEATURES D21), keeps what
+It hands out packet identifiers, which never collide and wrap at 65,535 (D21), keeps what
 was sent in the order to send it again (MQTT-4.4.0-1, MQTT-4.6.0-1), and says when the peer's
 Receive Maximum is reached (MQTT 5, 4.9). It must not know what an item is, nor the clock: the
 time of sending is given.

@@ -1,7 +1,7 @@
 """A port that is listened on: each connection that comes in is given a protocol.
 
 It owns the listening socket and nothing else: the connections belong to who made the protocols, and
-ends them. It has no task (FEATURES D5).
+ends them. It has no task (D5).
 """
 
 import asyncio

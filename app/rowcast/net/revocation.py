@@ -1,4 +1,4 @@
-"""Revocation: which certificates their authorities have taken back (RFC 5280, 5; FEATURES L4).
+"""Revocation: which certificates their authorities have taken back (RFC 5280, 5; L4).
 
 A file of lists (CRLs) is what OpenSSL asks at each handshake. Whoever was let in before a list
 named it is looked for here when the file has changed. OCSP, where an authority is asked about each

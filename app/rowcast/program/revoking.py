@@ -1,4 +1,4 @@
-"""The ending of clients whose certificate was taken back while they were here (FEATURES L4, L8).
+"""The ending of clients whose certificate was taken back while they were here (L4, L8).
 
 Whoever has their key may be somebody else, so their wills are refused when they are due.
 """

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: whatever the umask is, and those of before (FEATURES L).
+"""Files that only their owner may read: whatever the umask is, and older ones too.
 
 What is kept is everybody's records, so other users of the machine must not read it beside the
 server, where nobody asks for their rights. SQLite gives a database's log and index the mode of the

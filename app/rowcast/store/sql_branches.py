@@ -7,7 +7,7 @@ at once, and who needs no more leaves it.
 
 Where branches hold only a few records each, sifting all of them is quicker than two seeks for
 each. So a scan looks at the next keys first: what the tree is like is learned from the tree, each
-time, and no index has to be told (FEATURES E2).
+time, and no index has to be told (E2).
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound

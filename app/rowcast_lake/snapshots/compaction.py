@@ -1,4 +1,4 @@
-"""Compaction: small pages of changes put together to larger ones (FEATURES S6).
+"""Compaction: small pages of changes put together to larger ones (S6).
 
 The larger page comes first, in one step, and the small ones stay for a while: who lists the pages
 sees all events at any moment, and takes the widest where they overlap, so none twice. Then the

@@ -4,7 +4,7 @@
 
 Of each key the last change counts; a deletion takes the row away, a message changes nothing. A
 topic table only grows. That is all: the digest of what comes out is that of a snapshot made at
-``upto``, which is how both are proved (FEATURES M2, S6). Columns that one side lacks are null, so
+``upto``, which is how both are proved (M2, S6). Columns that one side lacks are null, so
 that what was exported before an attribute was declared is read with what came after (S11).
 
 A table is folded in memory; Spark does the same with larger ones.

@@ -1,4 +1,4 @@
-"""History: what a table's records were, and from when to when (FEATURES S8).
+"""History: what a table's records were, and from when to when (S8).
 
 ``Dog_history`` has a row for each value that a record of ``Dog`` had, as far back as the log goes:
 the table's columns, and

@@ -1,4 +1,4 @@
-"""Importing: Parquet files as records of a declared table (FEATURES S19).
+"""Importing: Parquet files as records of a declared table (S19).
 
 Files of a snapshot come back as they were: of the columns that begin with an underscore ``_extra``
 has undeclared attributes, ``_id`` the id of a table without a key, ``_payload`` content as it came;

@@ -1,4 +1,4 @@
-"""Audiences: a snapshot of what one role may see, and as it is shown to it (FEATURES S18, M9).
+"""Audiences: a snapshot of what one role may see, and as it is shown to it (S18, M9).
 
 The same policy decides as on every door: ``@auth`` of tables and attributes, and the rows of
 ``$SYS/rules`` that the cut has. Rows that the role may not see are left out, attributes too, and

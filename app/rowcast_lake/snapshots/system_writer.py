@@ -1,4 +1,4 @@
-"""What the server keeps for itself, as tables of a snapshot (FEATURES S16, M11).
+"""What the server keeps for itself, as tables of a snapshot (S16, M11).
 
     _sys_sessions       MQTT sessions: whose, since when, where in the log, which filters
     _sys_bridges        of each bridge, up to where it took the log, and its outbox

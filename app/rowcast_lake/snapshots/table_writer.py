@@ -299,7 +299,7 @@ class _Rest:
 
 
 class MessageSheet:
-    """A topic table: a part of the log, in its order, with the columns of the source."""
+    """A topic table: a part of the log, in its order, with a row for each message."""
 
     key = "_seq"
     day: str | None = None

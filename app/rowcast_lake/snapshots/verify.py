@@ -1,4 +1,4 @@
-"""Verify: whether a snapshot is what its manifest says, byte by byte and by content (FEATURES S10).
+"""Verify: whether a snapshot is what its manifest says, byte by byte and by content (S10).
 
 The sums of the files find what a disk or a hand has changed; the digests, computed anew from the
 rows, find a manifest that tells of other rows. The first difference is named.

@@ -3,7 +3,7 @@
 Each Spark task brings its rows to the server in parts; when all have, the server commits them as
 one transaction. A job that dies leaves nothing. ``append`` puts each row at its key; ``overwrite``
 also takes away what the same job wrote before and does not write any more. Rows that are as they
-were make no event, and the same (job, cut) again changes nothing (FEATURES M5, S14).
+were make no event, and the same (job, cut) again changes nothing (M5, S14).
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """A table and what happens to it, as a stream: first a snapshot, then the log from its cut.
 
 There is no gap and nothing twice, because the snapshot holds exactly what the log has up to its cut
-(FEATURES S13, M2). An offset is a position; Spark keeps it in its checkpoint, and after a restart
+(S13, M2). An offset is a position; Spark keeps it in its checkpoint, and after a restart
 asks for the same ranges again. A range of positions always gives the same events.
 """
 

@@ -1,7 +1,7 @@
 """The HTTP edge: one raw ASGI application that leads each request to its door.
 
 FastAPI keeps the fixed pages (documentation, health); everything else is a topic, which is
-data-driven and hot, so it does not pass through a framework (DESIGN, section 9).
+data-driven and hot, so it does not pass through a framework.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Edge:
         engine.access.listen(self._judge)
 
     def _judge(self) -> None:
-        """Hear that users or rules have changed: judge who has a stream open (FEATURES C28)."""
+        """Hear that users or rules have changed: judge who has a stream open (C28)."""
         self._callers.clear()
         self.watch.judge()
 

@@ -178,7 +178,7 @@ class Broker:
             self.end(session)
 
     def overflowed(self, session: Session, loss: Loss) -> None:
-        """Note what a session lost because more waited for it than may (FEATURES D25)."""
+        """Note what a session lost because more waited for it than may (D25)."""
         most, policy = self.settings.session_queue_max, self.settings.session_queue_policy
         log.info("%d more than %d waited for %r", loss.dropped, most, session.client_id)
         if policy is Overflow.DISCONNECT:
@@ -229,7 +229,7 @@ class Broker:
             self.engine.topic_tables.unsubscribed(session, text)
 
     def take_exclusive(self, session: Session, topics: str) -> None:
-        """Give a filter to one session (FEATURES D53)."""
+        """Give a filter to one session (D53)."""
         self.exclusives.take(topics, session.client_id)
         if session.kept:
             self.keeper.put_exclusive(session, topics)
@@ -280,7 +280,7 @@ class Broker:
                 log.exception("the session of %r could not be ended in order", session.client_id)
 
     def restore(self, facts: Facts, of_wills: Facts = ()) -> None:
-        """Put back the sessions and wills of an earlier run, from their facts (FEATURES D27).
+        """Put back the sessions and wills of an earlier run, from their facts (D27).
 
         The connections of all of them have ended: with the server, if not before.
         """

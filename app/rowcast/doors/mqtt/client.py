@@ -4,7 +4,7 @@ There is no task for a client, but for the moment of its opening. Its read side 
 called by the transport; its write side is ``flush``, called by the loop once at the end of each
 turn in which something became ready: all that is due then is one write. Neither blocks; what takes
 longer comes back as a callback, such as what must be on disk before it is said (``write_saved``).
-TCP and WebSocket differ only in the transport (FEATURES D4).
+TCP and WebSocket differ only in the transport (D4).
 
 What is in memory for a client is bounded: its subscription's queue, its window, the socket's
 buffer. A client that stops reading is written to no more, not read from either, and cut off when
@@ -176,7 +176,7 @@ class Client:
     # -- read side ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the transport; a failure is this client's alone (FEATURES D8)."""
+        """Take bytes from the transport; a failure is this client's alone (D8)."""
         if self.closing:
             return
         self._guard("a packet of", self._read, data)

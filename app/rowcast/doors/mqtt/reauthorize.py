@@ -1,4 +1,4 @@
-"""Judging those that are connected anew, when users, roles or rules have changed (FEATURES L8).
+"""Judging those that are connected anew, when users, roles or rules have changed (L8).
 
 Who may not be here is disconnected with the reason; a session of somebody who was removed is ended,
 its client connected or not. What a client writes later is judged with what it may do now. A will is

@@ -45,6 +45,6 @@ class BrokerSettings:
     media_type: str | None = None
     """How clients that say nothing of it get their messages; None is as they are (X19)."""
     clears_silently: bool = False
-    """Whether nobody is sent the empty message that clears a retained one (FEATURES E20)."""
+    """Whether nobody is sent the empty message that clears a retained one (E20)."""
     server_reference: str = ""
     """Another server, told to those who are sent away (MQTT 5, 4.11)."""

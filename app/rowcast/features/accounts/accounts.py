@@ -5,7 +5,7 @@ it ends is gone by then. The rows themselves are ``user_rows`` and ``role_rows``
 
 Whether somebody may change users has been judged before, but what is asked for waits for a hash
 and for the file. So it is judged once more where the list is replaced, which one does at a time: of
-many who would be the first administrator one is (FEATURES P3).
+many who would be the first administrator one is (P3).
 """
 
 import asyncio

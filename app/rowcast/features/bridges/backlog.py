@@ -1,4 +1,4 @@
-"""A backlog: how much of the log waits for a bridge, and what is too much (FEATURES H24, H39).
+"""A backlog: how much of the log waits for a bridge, and what is too much (H24, H39).
 
 The log is the outbox, so it must be known how much of it waits without reading it: what the bus
 offers is counted, in blocks of a hundredth of what may wait, and counted down as it is taken. After

@@ -1,4 +1,4 @@
-"""A bridge: a cursor on the log whose reader is another broker (seed 5; FEATURES H1-H26).
+"""A bridge: a cursor on the log whose reader is another broker (seed 5; H1-H26).
 
 It reads as any subscriber does: from memory at the head of the log, from the disk when it is
 behind, in one order. So there is no switch from a hot path to a cold one that could lose or

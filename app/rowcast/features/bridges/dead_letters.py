@@ -1,7 +1,7 @@
 """Dead letters: events that a bridge gave up on, as records below ``$SYS/gateway/<bridge>``.
 
 A record is durable, readable and watched on every door, and ends by itself when its time is over,
-so a dead letter needs nothing of its own (FEATURES H13, H14; M11). A large payload is a record
+so a dead letter needs nothing of its own (H13, H14; M11). A large payload is a record
 beside it, because a record's size has a bound too.
 """
 

@@ -3,7 +3,7 @@
 An acknowledgement that lets something go on wakes it at once. News of the log wake it at once too,
 but not within a millisecond of the last time: who writes one thing after the other would pay for
 the sending of each before it could go on, and the bridge for one call of the system for each. So a
-single write is sent without delay, and many are gathered (FEATURES H3).
+single write is sent without delay, and many are gathered (H3).
 """
 
 import asyncio

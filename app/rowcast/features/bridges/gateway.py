@@ -1,7 +1,7 @@
 """The gateway: all bridges, those of the configuration and those that were made while it runs.
 
 Each bridge is for itself: one that is down, misconfigured or refused does not touch the others, nor
-a local write (FEATURES H23, H38). What they are doing is readable under ``$SYS/brokers`` and told
+a local write (H23, H38). What they are doing is readable under ``$SYS/brokers`` and told
 under ``$SYS/gateway/<bridge>`` whenever it changes.
 """
 
@@ -169,7 +169,7 @@ class Gateway:
     # -- status ------------------------------------------------------------------------------------
 
     def status(self, name: str) -> Facts | None:
-        """Return what a bridge is doing: the ten fields of the source's mqtt_status, and more."""
+        """Return what a bridge is doing: ten fields of its state, and its counters."""
         bridge = self.bridges.get(name)
         if bridge is None:
             return None

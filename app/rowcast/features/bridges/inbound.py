@@ -1,4 +1,4 @@
-"""An inlet: what a bridge takes from its broker, over a connection of its own (FEATURES H33).
+"""An inlet: what a bridge takes from its broker, over a connection of its own (H33).
 
 The broker keeps the session of this connection while the bridge is away, so what came meanwhile at
 QoS 1 and 2 comes later. It is a connection of its own because the other one, which sends, must

@@ -1,7 +1,7 @@
 """An outbox: what a bridge has taken from the log and its broker has not acknowledged.
 
-The log is the outbox on disk and this is its front in memory, with one order for both (FEATURES
-X13, X14): events come in by number, and each stays until it was delivered or buried as a dead
+The log is the outbox on disk and this is its front in memory, with one order for both
+(X13, X14): events come in by number, and each stays until it was delivered or buried as a dead
 letter. It decides what may be sent now. In strict order a topic has at most one event on the way,
 so one that fails holds back its own topic and no other. In relaxed order it holds back nothing.
 

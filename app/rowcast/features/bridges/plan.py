@@ -11,7 +11,7 @@ from rowcast.features.bridges.remote import Remote
 
 
 class Mode(StrEnum):
-    """What a bridge promises (FEATURES H40)."""
+    """What a bridge promises (H40)."""
 
     HYBRID = "hybrid"
     """All that matches is logged and kept until the broker has it; sent from memory when it can."""
@@ -44,7 +44,7 @@ class Route:
 
 
 def direct(name: str) -> Route:
-    """Return the way of what is written for one broker (FEATURES H27)."""
+    """Return the way of what is written for one broker (H27)."""
     prefix = f"{GATEWAY_PREFIX}{name}/"
     return Route(TopicFilter(f"{prefix}#"), strip=prefix, direct=True)
 

@@ -1,4 +1,4 @@
-"""What is shown of the gateway, and what may be done with it, as rows (FEATURES H2, H13-H17; M11).
+"""What is shown of the gateway, and what may be done with it, as rows (H2, H13-H17; M11).
 
 ``$SYS/brokers``: a row for each bridge. PUT one, with the members that a broker has in the
 configuration, and the bridge is there within a second; DELETE it, and it is gone.

@@ -1,7 +1,7 @@
 """What a bridge must know after a restart, as one fact: up to where it took, and what is open.
 
 What was open, and what comes after the saved place, may have been sent later and not noted as such,
-so what is sent after a restart says so: its receiver can tell a double (FEATURES H41).
+so what is sent after a restart says so: its receiver can tell a double (H41).
 """
 
 from collections.abc import Sequence

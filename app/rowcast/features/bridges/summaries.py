@@ -1,4 +1,4 @@
-"""The two summaries of the source's operators: what waits, and what was given up (FEATURES H16).
+"""The two summaries for operators: what waits, and what was given up (H16).
 
 ``$SYS/outbox_summary`` and ``$SYS/dead_letter_summary`` have a row for each bridge, under the names
 that the extension's views have. The first is what stands in the bridge's own row; the second is

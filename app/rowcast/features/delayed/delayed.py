@@ -1,4 +1,4 @@
-"""Delayed writes: ``$delayed/<seconds>/<topic>`` is ``<topic>``, published later (FEATURES D52).
+"""Delayed writes: ``$delayed/<seconds>/<topic>`` is ``<topic>``, published later (D52).
 
 Whatever the door, such a write is judged at once as what it will be, kept as a fact, and answered
 when that is on disk. When it is due, it is submitted as if it came then; the fact goes in the same
@@ -223,7 +223,7 @@ class Delayed:
         self._engine.submit(event, caller, ended, None, (gone,), passed=True)
 
     def _as_now(self, caller: Caller) -> Caller:
-        """Return who wrote it, with what it may do now (FEATURES L8).
+        """Return who wrote it, with what it may do now (L8).
 
         Raises for a user who was removed or disabled; who has to sign in anew, as with another
         password, need not do so for what was taken before. The server's own are no users.

@@ -1,4 +1,4 @@
-"""Records as they were: read out of the log as of one position (FEATURES B14).
+"""Records as they were: read out of the log as of one position (B14).
 
 A record that has not changed since is the current one; any other is its last change before. The
 answer is exact or it is refused: where the log no longer has that change, and nothing shows that

@@ -2,7 +2,7 @@
 
 A window is what happened after one position and up to another, at the topics of one filter. It is
 read a page at a time, so it costs the memory of a page, and it ends where the log was when it was
-asked for. What a caller may not read is left out, as in any other read (FEATURES G6).
+asked for. What a caller may not read is left out, as in any other read (G6).
 
 It knows no protocol and no format.
 """

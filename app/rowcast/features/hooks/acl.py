@@ -1,4 +1,4 @@
-"""The access list: rules that allow or deny by user, client id, action and topic (FEATURES G20).
+"""The access list: rules that allow or deny by user, client id, action and topic (G20).
 
 The first rule that fits decides; what no rule names is denied. It is asked at every door, because
 it is a hook like any other. A filter is allowed by a rule that selects all that the filter does; a

@@ -1,7 +1,7 @@
 """The gate between a subscription and its reader: rights and hooks say what goes through, as what.
 
 It exists only where rules are about the reader, or where a hook decides what is read or looks at
-what is delivered (FEATURES G6, G8, M9). What rights make of an event comes before all hooks. An
+what is delivered (G6, G8, M9). What rights make of an event comes before all hooks. An
 event is shared by all readers, so a hook is shown a copy, and only a copy that it changed is sent
 in the event's place. The order is that of D65: may it be read, at which QoS, what becomes of it.
 It knows no queue and no position.

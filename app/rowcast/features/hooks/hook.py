@@ -27,7 +27,7 @@ POINTS: Final = (
     "store_retained",
     "get_retained",
 )
-"""The methods of a hook that are called on a message's way (FEATURES G2-G10)."""
+"""The methods of a hook that are called on a message's way (G2-G10)."""
 
 PLAIN: Final = frozenset({"can_read", "on_publish_deliver"})
 """Points that do not wait: they come for each message and each of its readers."""
@@ -58,7 +58,7 @@ _CODES: Final[Mapping[int, Code]] = {
 
 
 class Refusal(Error):  # noqa: N818 - its base says what it is
-    """A refusal with the MQTT 5 reason that a hook chose for it (FEATURES G2)."""
+    """A refusal with the MQTT 5 reason that a hook chose for it (G2)."""
 
     def __init__(self, reason: int, message: str, **detail: object) -> None:
         super().__init__(_CODES.get(reason, Code.DENIED), message, **detail)

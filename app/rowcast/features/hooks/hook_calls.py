@@ -1,7 +1,7 @@
 """Calls of hooks: measured, bounded in time, and their mistakes kept from everybody else.
 
 A hook is other people's code on the event loop. So each call is timed, and one that takes long is
-shown by name (FEATURES G22); what is raised but an Error is a mistake of the hook: it is logged
+shown by name (G22); what is raised but an Error is a mistake of the hook: it is logged
 under an incident id, of which the caller is told, and counted. What only listens can refuse
 nothing.
 It does not know what the points mean: ``hooks.py`` does.

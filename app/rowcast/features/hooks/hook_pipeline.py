@@ -3,7 +3,7 @@
 It is used only where somebody listens (``Hooks.writing``). Plain hooks are asked at once. Where one
 of them must be awaited, the writes of each caller go through a lane of their own, one after the
 other, so that they reach the log in the order in which they came; callers do not wait for each
-other. A message that a hook drops is acknowledged and not announced (FEATURES G7).
+other. A message that a hook drops is acknowledged and not announced (G7).
 
 It knows neither protocols nor the store; the engine carries out what comes out of it.
 """
@@ -117,7 +117,7 @@ class Passage:
     async def _store(
         self, event: Event, condition: Condition | None
     ) -> tuple[Event, Condition | None]:
-        """Offer a retained value to the hooks that keep them (FEATURES G10, X20).
+        """Offer a retained value to the hooks that keep them (G10, X20).
 
         One that was taken goes on as a message: it is announced, and no record is made of it.
         """

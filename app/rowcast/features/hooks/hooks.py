@@ -1,6 +1,6 @@
 """The hooks of one server: who listens at which point, and how each point is dispatched.
 
-There are five ways (FEATURES G11-G15): the first refusal ends it (on_connect, on_publish); each
+There are five ways (G11-G15): the first refusal ends it (on_connect, on_publish); each
 changes what the one before gave, in the order of registration (on_publish_received,
 on_publish_deliver, on_subscribe); all are told, whatever one of them does (what happened); the
 first that takes it has it (store_retained, get_retained); all must agree (can_read). The list of a
@@ -44,7 +44,7 @@ HAPPENINGS: Final = (
     "publish",
     "unsubscribe",
 )
-"""What ``server.mqtt.events`` tells of (FEATURES G17, G18), on every door (X2)."""
+"""What ``server.mqtt.events`` tells of (G17, G18), on every door (X2)."""
 
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -52,7 +52,7 @@ Listener = Callable[..., object]
 
 
 class Witness(Protocol):
-    """Hears what happens to clients, on every door, to write it down (FEATURES O6)."""
+    """Hears what happens to clients, on every door, to write it down (O6)."""
 
     def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
         """Hear it."""
@@ -128,17 +128,17 @@ class Hooks:
     def administered(
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None
     ) -> None:
-        """Tell the auditor, if there is one, what somebody did below ``$SYS`` (FEATURES L15)."""
+        """Tell the auditor, if there is one, what somebody did below ``$SYS`` (L15)."""
         if self.auditor is not None and topic.startswith("$SYS/") and caller.door != "server":
             self.auditor(caller, action, topic, value, error)
 
     def refused(self, caller: Caller, action: str, topic: str, error: Error) -> None:
-        """Tell that somebody may not do something (FEATURES L9, L15)."""
+        """Tell that somebody may not do something (L9, L15)."""
         if self.refusals is not None and caller.door != "server":
             self.refusals(caller, action, topic, str(error.code), error.message)
 
     def unfit(self, caller: Caller, event: Event, error: Error) -> None:
-        """Tell that what somebody wrote is not taken: its writer may not be told (FEATURES P5).
+        """Tell that what somebody wrote is not taken: its writer may not be told (P5).
 
         Before MQTT 5 there is no word for it, and with QoS 0 no answer.
         """
@@ -202,7 +202,7 @@ class Hooks:
     # -- the server's start and stop ---------------------------------------------------------------
 
     async def start(self) -> None:
-        """Let every hook begin; raises INVALID when one cannot (FEATURES G1)."""
+        """Let every hook begin; raises INVALID when one cannot (G1)."""
         for hook, attached, options in self._hooks:
             try:
                 await _within_time(hook.init(options))

@@ -1,4 +1,4 @@
-"""The logger: who connects and disconnects, subscribes and, if wished, publishes (FEATURES G20).
+"""The logger: who connects and disconnects, subscribes and, if wished, publishes (G20).
 
 What strangers have chosen is written with ``%r``, so that it cannot forge a line of the log.
 """

@@ -1,4 +1,4 @@
-"""The rate limit: how much one caller may do in a second, on every door (FEATURES G20).
+"""The rate limit: how much one caller may do in a second, on every door (G20).
 
 What is over the rate is refused with BUSY, which is 429 over HTTP and 0x97 over MQTT; nothing waits
 for it. A caller is a user with its client id at its address.

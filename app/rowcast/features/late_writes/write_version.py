@@ -1,4 +1,4 @@
-"""Stamps: when and where a write was first made, if that was earlier or elsewhere (FEATURES E26).
+"""Stamps: when and where a write was first made, if that was earlier or elsewhere (E26).
 
 A stamp is a version (``core/clock.py``) and the name of its origin. Of two retained writes at one
 topic the one with the greater stamp wins, wherever and in whatever order they arrive: first the

@@ -1,7 +1,7 @@
 """The metrics as Prometheus reads them: the numbers of ``$SYS/broker`` in its text format.
 
 Their names are those that the common exporters of Mosquitto give them, so that dashboards that were
-made for those work unchanged (FEATURES F35).
+made for those work unchanged (F35).
 """
 
 import re

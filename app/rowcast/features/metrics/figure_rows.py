@@ -1,7 +1,7 @@
 """Figures as rows: what a part of the server counts, read below ``$SYS`` like all system rows.
 
 A part gives its rows when it is asked; nothing is kept of them. They are rows and not topics, so
-that their number, which strangers decide, is bounded by how many are asked for (FEATURES F33).
+that their number, which strangers decide, is bounded by how many are asked for (F33).
 """
 
 from collections.abc import Callable, Mapping, Sequence

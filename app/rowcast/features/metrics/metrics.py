@@ -1,9 +1,8 @@
 """The counters of one server: changed at once, on the loop, by those to whom something happens.
 
-Its nine methods are those of the source's ``MqttMetrics`` (FEATURES F17), and everything under
-``$SYS/broker`` is read from here. They count in memory alone: whether the disk takes what is told
-of them changes nothing here (F23). What others count already, such as sessions and traffic, is
-asked for when somebody looks.
+Nine methods count what happens to clients (F17), and everything under ``$SYS/broker`` is read from
+here. They count in memory alone: whether the disk takes what is told of them changes nothing here
+(F23). What others count already, such as sessions and traffic, is asked for when somebody looks.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from rowcast.features.metrics.loads import Loads
 from rowcast.features.overload.process import Heap
 
 QUEUE_PREFIX = "$queue/"
-"""The other spelling of a shared subscription (FEATURES D55)."""
+"""The other spelling of a shared subscription (D55)."""
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ class Metrics:
 
     # -- the nine methods --------------------------------------------------------------------------
 
-    def on_connect(self, client_id: str) -> None:  # noqa: ARG002 - the source has it
+    def on_connect(self, client_id: str) -> None:  # noqa: ARG002 - callers name the client
         """Count a client that was let in."""
         self.connected += 1
         self.maximum = max(self.maximum, self.connected)

@@ -2,7 +2,7 @@
 
 The first change of a topic is written in the same turn. While it keeps changing, it is written
 after REPORT_SECONDS_MIN at the soonest, then after twice as long, up to REPORT_SECONDS_MAX; the
-last value always follows (FEATURES F2). One write of a topic is on its way at a time. One that the
+last value always follows (F2). One write of a topic is on its way at a time. One that the
 disk refuses is tried again later, with what is true then; nobody waits for it, and what is read
 stays right (F23). While nothing changes, there is no timer.
 

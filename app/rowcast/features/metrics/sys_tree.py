@@ -22,7 +22,7 @@ from rowcast.kernel.write import Outcome
 from rowcast.store.store import Keep
 
 TABLE: Final = TopicTable(METRICS, Branch("$SYS"))
-"""Their topic table: it is made at the start, and never dropped (FEATURES F1, F2)."""
+"""Their topic table: it is made at the start, and never dropped (F1, F2)."""
 KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
 """How much of their past is kept."""
 QOS: Final = 2

@@ -1,4 +1,4 @@
-"""The tree ``$SYS/broker``: which topic tells which number, under Mosquitto's names (FEATURES F24).
+"""The tree ``$SYS/broker``: which topic tells which number, under Mosquitto's names (F24).
 
 A payload is plain text in Mosquitto's form: a whole number, two decimals for loads, "N seconds" for
 the uptime. Topics of older versions stand beside those that took their place, as exporters still

@@ -1,4 +1,4 @@
-"""Expiries: what has a time at which it is over ends at that time (FEATURES A5, E17).
+"""Expiries: what has a time at which it is over ends at that time (A5, E17).
 
 One timer, set for the nearest of all such times. Only that one time is in memory: a write that ends
 earlier moves the timer, and when it rings, whatever is due is ended and the store is asked, by an

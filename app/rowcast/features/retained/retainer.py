@@ -1,7 +1,7 @@
 """The retainer: the retained messages as eight calls, for whoever wants them and not MQTT.
 
 The records of the log ARE the retained messages, one for each topic, so there is nothing to keep
-beside them: an empty body is a deletion (FEATURES E3), a later message replaces the one before
+beside them: an empty body is a deletion (E3), a later message replaces the one before
 (E5), and what was before that is in the log, not here (E6). Lists are a walk over the topics in
 the order of their text, which skips what a filter does not select and holds one page of it (E9,
 E10). This is about the topics that no table declares; a table's records are listed by its own
@@ -40,7 +40,7 @@ class Matched:
 
 
 class Retainer(Protocol):
-    """What FEATURES E4 asks of whoever keeps retained messages."""
+    """What E4 asks of whoever keeps retained messages."""
 
     async def delete_message(self, topic: str) -> bool:
         """Forget the message at a topic; return whether there was one."""
@@ -181,7 +181,7 @@ class Retained:
     async def clear_expired(self) -> int:
         """Delete those whose time is over, of tables too; return how many.
 
-        Each is deleted by a write, so that every subscriber hears of it (FEATURES A5).
+        Each is deleted by a write, so that every subscriber hears of it (A5).
         """
         total = 0
         while True:

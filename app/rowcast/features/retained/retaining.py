@@ -1,9 +1,8 @@
 """Retaining: the rules for a message that is to be kept at a topic that no table declares.
 
-They are those of the source's origin, by its names (``retainer.*``, FEATURES E17 to E20): how large
-and how many, how fast, for how long. What breaks one is refused with an Error, on every door; it is
-never taken and then not kept. What a table keeps follows the table's own declaration, and the
-server's own topics (``$``) follow no rule.
+They are the settings ``retainer.*`` (E17 to E20): how large and how many, how fast, for how long.
+What breaks one is refused with an Error, on every door; it is never taken and then not kept. What a
+table keeps follows the table's own declaration, and the server's own topics (``$``) follow no rule.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
 trimmed only beyond its limits, never ahead of what they promise; an ended record is deleted by an
-ordinary write, so every subscriber hears of it (FEATURES A5). Records are ended at their time by
+ordinary write, so every subscriber hears of it (A5). Records are ended at their time by
 ``expiries.py``; here is only what that may have missed.
 """
 
@@ -98,7 +98,7 @@ class Retention:
     def _keep(self, table: Table | None) -> Keep:
         """Return the limits that a table declares, and no others, or else the server's.
 
-        One that promises seven days keeps them, however much that is (FEATURES E24).
+        One that promises seven days keeps them, however much that is (E24).
         """
         if table is None:
             return self._settings.keep

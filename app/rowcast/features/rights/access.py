@@ -3,7 +3,7 @@
 A Caller is a user as it was when it signed in. Later the user may be removed or given other roles,
 its token may be over, the rules may be others: whoever knows of it calls ``changed``. The doors
 listen; each asks ``current`` about its live readers and ends those that may not stay, with the
-Error's sentence as the reason (FEATURES L8, C28). A request that is answered at once needs none of
+Error's sentence as the reason (L8, C28). A request that is answered at once needs none of
 this: it is judged when it comes.
 """
 
@@ -55,7 +55,7 @@ class Access:
             listener()
 
     def expect(self, caller: Caller) -> None:
-        """Have live readers judged when what this one showed is over (FEATURES L5)."""
+        """Have live readers judged when what this one showed is over (L5)."""
         if caller.until < self._next:
             self._wait(caller.until)
 

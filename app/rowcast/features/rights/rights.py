@@ -148,7 +148,7 @@ class Rights:
         return sight.table(table) if sight is not None else None
 
     def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
-        """Return why a caller may not do something, which is told (FEATURES L9)."""
+        """Return why a caller may not do something, which is told (L9)."""
         if caller.user == ANONYMOUS:
             words = f"an anonymous caller may not {verb} {topic!r}; sign in"
             error = Error(Code.UNAUTHENTICATED, words)

@@ -2,7 +2,7 @@
 
 A record that it may not see is to it as one that is not there. So an event means to it what it does
 to what it sees: a record that comes into sight is a put, one that leaves it is a deletion, and of
-the deletion of what it never saw it hears nothing (FEATURES L13). For that, the events of tables
+the deletion of what it never saw it hears nothing (L13). For that, the events of tables
 whose rules look at the record know what was before them (``befores.py``).
 
 It is made of bound rules alone and keeps no state; what it makes of an event is kept with that.

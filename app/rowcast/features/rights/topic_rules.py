@@ -1,4 +1,4 @@
-"""Topic rules: who may do what below which topics, as rows of ``$SYS/rules`` (FEATURES L6, L10).
+"""Topic rules: who may do what below which topics, as rows of ``$SYS/rules`` (L6, L10).
 
 A row is a map: ``{"filter": "sensors/${username}/#", "effect": "allow", "actions": ["write"]}``. It
 is about the callers that it names by ``roles`` or ``users``, or else about everybody. With

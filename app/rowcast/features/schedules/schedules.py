@@ -1,4 +1,4 @@
-"""Schedules: functions in ``resources/`` that are called by the clock (FEATURES H32).
+"""Schedules: functions in ``resources/`` that are called by the clock (H32).
 
 The times of a schedule are the multiples of its period since 1970 (UTC): a restart does not shift
 them, and each has a number. The number of the last one that was done is a fact, so a time that

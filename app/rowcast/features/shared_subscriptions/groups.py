@@ -6,7 +6,7 @@ a member that is slow or stopped holds nobody back, and what no member has room 
 subscription, where it is bounded and, if it is logged, never lost.
 
 What a member was dealt is open until it is done: acknowledged, or sent with QoS 0. What a member
-leaves open goes to the others first, in order (FEATURES D36), except QoS 2 that was sent to it:
+leaves open goes to the others first, in order (D36), except QoS 2 that was sent to it:
 that is for this member alone, and waits for its return or ends with its session (MQTT-4.8.2-4, -5).
 What a durable member was sent stays its own until another member takes it; if it is back before,
 its edge sends it again (MQTT-4.4.0-1).

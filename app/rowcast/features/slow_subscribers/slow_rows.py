@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/slow_subscriptions``: who is given messages late, the latest first (FEATURES O7).
+"""Rows of ``$SYS/slow_subscriptions``: who is given messages late, the latest first (O7).
 
 GET    $SYS/slow_subscriptions/                      the list
 GET    $SYS/slow_subscriptions/<client id>/<topic>   one of them; SSE, WebSocket: <door>/<user>

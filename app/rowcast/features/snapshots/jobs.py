@@ -1,4 +1,4 @@
-"""Jobs: one export each, carried out by a process of its own (FEATURES S1).
+"""Jobs: one export each, carried out by a process of its own (S1).
 
 The process tells how far it is in lines of JSON on its standard output, each an object with any of
 ``table``, ``rows``, ``of``, ``bytes``, ``cut``, ``snapshot``, ``page``, and ``code``, that of its

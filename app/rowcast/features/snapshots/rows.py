@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/snapshots``: what was exported, and what is being (FEATURES S1, S12; M11).
+"""Rows of ``$SYS/snapshots``: what was exported, and what is being (S1, S12; M11).
 
 A row for each snapshot (its id is the number of its cut), each increment (``changes/seq=a-b``) and
 each job. POST to the collection begins an export, of ``{"tables": [...]}`` or of what the log has

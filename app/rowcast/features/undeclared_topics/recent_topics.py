@@ -1,4 +1,4 @@
-"""Topics that were written to, the longest unheard of first: rows of ``$SYS/topics`` (FEATURES F7).
+"""Topics that were written to, the longest unheard of first: rows of ``$SYS/topics`` (F7).
 
 A topic is noted where its route is made, so that the writes after it cost one look at a flag. The
 registry forgets its routes all together when they are too many (``Registry.route``); topics in use

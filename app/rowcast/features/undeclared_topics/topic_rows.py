@@ -1,4 +1,4 @@
-"""Rows: events of undeclared topics as their topic's table shows them (FEATURES F1, F3).
+"""Rows: events of undeclared topics as their topic's table shows them (F1, F3).
 
 A topic table is a view, never a copy: a row is made of an event of the log when somebody reads it,
 once for each event, and shared by all who do. A row is itself an event, at ``mqtt_home/<id>``, so

@@ -1,7 +1,7 @@
 """The registry of topic tables: which there are, who wants them, and when one is over.
 
 A table is made when a client subscribes to an exact topic of its branch, or when something is
-written there, whichever comes first (FEATURES F11, F12); wildcards make none and receive everything
+written there, whichever comes first (F11, F12); wildcards make none and receive everything
 (X7). It is dropped when nobody subscribes, no retained value is there and no history is kept any
 more (F14, X6), after a grace period that a new subscriber ends (F25).
 
@@ -138,7 +138,7 @@ class TopicTables:
         return self._store.figures(entry.table.branch) if entry.defined else NOTHING
 
     def keeps(self) -> list[tuple[Branch, Keep]]:
-        """Return how much history each table keeps (FEATURES F26)."""
+        """Return how much history each table keeps (F26)."""
         settings = self.settings
         return [
             (entry.table.branch, settings.keeps.get(entry.table.name, settings.keep))
@@ -151,7 +151,7 @@ class TopicTables:
     def restore(
         self, tables: Iterable[TopicTable], facts: Iterable[tuple[str, str, bytes]]
     ) -> None:
-        """Know again what an earlier run left on disk (FEATURES F6)."""
+        """Know again what an earlier run left on disk (F6)."""
         created = {
             owner.removeprefix(OWNER): float(value)
             for owner, name, value in facts
@@ -174,7 +174,7 @@ class TopicTables:
         """Note that a client has a filter; ``text`` is what it asked for, if that is another.
 
         An exact one makes the table of its branch; beyond the cap there is none, and it receives
-        all the same (FEATURES F8, F32).
+        all the same (F8, F32).
         """
         filters = self._filters.get(owner, {})
         text = text or topics.text
@@ -209,7 +209,7 @@ class TopicTables:
             del self._filters[owner]
 
     def gone(self, owner: object) -> None:
-        """Note that a client is gone for good: that ends all its filters (FEATURES X5)."""
+        """Note that a client is gone for good: that ends all its filters (X5)."""
         for level in self._filters.pop(owner, {}).values():
             self._uncount(level)
 
@@ -294,7 +294,7 @@ class TopicTables:
         return entry
 
     def _ask(self, entry: Entry) -> None:
-        """Have the writer thread make a table; once, however many ask (FEATURES F11)."""
+        """Have the writer thread make a table; once, however many ask (F11)."""
         if not (entry.defined or entry.asked):
             entry.asked = True
             self._committer.on_writer(lambda: self._define(entry))
@@ -319,7 +319,7 @@ class TopicTables:
             self._define(entry)
 
     def _define(self, entry: Entry) -> None:
-        """Make a table; when that fails, the next one who needs it tries again (FEATURES F23)."""
+        """Make a table; when that fails, the next one who needs it tries again (F23)."""
         entry.asked = False
         if entry.defined:
             return

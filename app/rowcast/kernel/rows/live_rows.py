@@ -1,4 +1,4 @@
-"""Live rows: system rows as events, for whoever watches below their path (FEATURES E15, M11).
+"""Live rows: system rows as events, for whoever watches below their path (E15, M11).
 
 A watcher first gets the rows as they are, a slice at a time, and then an event for each change that
 their owner tells of: the row as it is then, or a deletion when it is gone. Such events are in no

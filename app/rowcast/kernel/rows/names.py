@@ -1,4 +1,4 @@
-"""Misspelt names in queries: refused where that is certain and cheap to know (FEATURES P5).
+"""Misspelt names in queries: refused where that is certain and cheap to know (P5).
 
 A table that is not sealed keeps attributes that it does not declare. So a name that it does not
 declare is looked for in the records, and only when the answer has nothing of it: no record for a

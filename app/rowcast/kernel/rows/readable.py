@@ -1,6 +1,6 @@
 """Records as hooks let them be read: some keep values of their own, some keep others' back.
 
-Without such hooks it only asks the reader. What a hook keeps (FEATURES G10, X20) is a retained
+Without such hooks it only asks the reader. What a hook keeps (G10, X20) is a retained
 value of an undeclared topic: it has no number, and no query finds it. What a caller may not be
 given (G6) is left out of lists and counts, record by record. It knows no grants: the engine has
 asked for those before.
@@ -123,7 +123,7 @@ class Readable:
     async def _sifted(self, table: Table, query: Query, caller: Caller) -> Page:
         """Return a page of those records of which each has to be asked about.
 
-        It is as full as if the others were not there, and ends where they end (FEATURES L12).
+        It is as full as if the others were not there, and ends where they end (L12).
         """
         left = None if query.limit is None else query.offset + query.limit
         found: list[Record] = []

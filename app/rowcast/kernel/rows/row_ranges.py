@@ -2,8 +2,8 @@
 
 A row's id and time say where in the log it is, so conditions on them narrow what is read. The range
 may be too wide, never too narrow: the conditions themselves are asked of every row that is read. A
-time is only a lower bound: what was brought late, with the time at which it was made (FEATURES
-E27), stands where it arrived, after younger rows.
+time is only a lower bound: what was brought late, with the time at which it was made
+(E27), stands where it arrived, after younger rows.
 
 Rows come in the order of the log, or backwards, which is what sorting by id or time asks for; any
 other order must be made.

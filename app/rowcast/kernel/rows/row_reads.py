@@ -6,7 +6,7 @@ newest first; sorting by anything else keeps only what the page needs, of a boun
 A listing ends where the log was when it began, so that it ends, and so that whoever goes on from
 its position is given every row once. The rows of METRICS are few, and read all at once.
 
-What a caller may not read is left out before anything is counted or skipped (FEATURES L12).
+What a caller may not read is left out before anything is counted or skipped (L12).
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -85,7 +85,7 @@ class RowReads:
         return page
 
     async def count(self, view: View, query: Query, let: Let | None) -> int:
-        """Return how many rows a query selects; all of a table at once (FEATURES B19)."""
+        """Return how many rows a query selects; all of a table at once (B19)."""
         if isinstance(view, MetricsView):
             page = await self._search_metrics(view, Query(query.where), let)
             return len(page.records)

@@ -1,4 +1,4 @@
-"""A bound on what waits in the log for a reader that was away (FEATURES D25).
+"""A bound on what waits in the log for a reader that was away (D25).
 
 Nothing is copied for such a reader, so nothing overflows while it is away. Before it goes on, what
 waits is counted, a page of the log at a time; beyond the bound, the oldest or the newest become a

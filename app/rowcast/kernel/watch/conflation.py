@@ -1,4 +1,4 @@
-"""Conflation: of what a reader has not had yet, only the newest of each record (FEATURES M4).
+"""Conflation: of what a reader has not had yet, only the newest of each record (M4).
 
 A table says it with ``@deliver(policy: "latest")``. It concerns readers that are behind, and so
 read the log: those that keep up get every event. A page of the log is looked at by itself, so

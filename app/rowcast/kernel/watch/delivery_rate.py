@@ -1,4 +1,4 @@
-"""The pace of preludes: how fast one reader is given retained messages (FEATURES E19).
+"""The pace of preludes: how fast one reader is given retained messages (E19).
 
 What a page held is counted when it has been read, and paid for before the next one is: nothing is
 lost and no more than a page is in memory. Those who write, and other readers, wait for nobody here.

@@ -24,7 +24,7 @@ class Why(StrEnum):
     SLOW = "slow"
     """The reader was too slow for what is not logged."""
     WAITING = "waiting"
-    """More waited for a session than may (FEATURES D25)."""
+    """More waited for a session than may (D25)."""
     AWAY = "away"
     """The connection was gone, and what came meanwhile is not logged."""
     TOO_LARGE = "too_large"

@@ -15,7 +15,7 @@ def position_in(
     """Return the position to continue after; None when the interest begins with what is there.
 
     ``log`` is its epoch and the end of what is stored. A cursor that leads nowhere gives the
-    subscription one RESET (FEATURES C11). Raises INVALID for what is no cursor.
+    subscription one RESET (C11). Raises INVALID for what is no cursor.
     """
     if since is None or isinstance(since, int):
         return since

@@ -356,7 +356,7 @@ class Subscription(Standing):
         last.count, last.last = (last.count or 0) + 1, event.seq
 
     def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
-        """Start anew: one RESET, then the current records (FEATURES C11)."""
+        """Start anew: one RESET, then the current records (C11)."""
         floor = max(self._reader.announced(), lost)
         token = str(Cursor(self._reader.epoch, since))
         all_of_them = len(interests) == len(self.interests)

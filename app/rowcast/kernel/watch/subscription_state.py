@@ -222,7 +222,7 @@ class Standing:
     def hold_at_most(self, events: int, size: int) -> None:
         """Change how much may wait; what is too much is read from the log again, or is missed.
 
-        0 is the usual limit (FEATURES K9).
+        0 is the usual limit (K9).
         """
         self._queue_events_max, self._queue_bytes_max = _room(events, size)
         if self._fits:

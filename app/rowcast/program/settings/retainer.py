@@ -1,4 +1,4 @@
-"""Settings of retained messages: the source's names and its origin's, the former ones too."""
+"""Settings of retained messages: ``retainer.*``, and the names that they had before."""
 
 import logging
 import re
@@ -68,7 +68,7 @@ Rate = Annotated[Annotated[float, _Positive], BeforeValidator(_rate)]
 
 
 class BackendOptions(Section):
-    """What is passed through to the store of one backend (FEATURES E13)."""
+    """What is passed through to the store of one backend (E13)."""
 
     url: str = Field(
         default="",

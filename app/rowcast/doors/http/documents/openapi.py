@@ -1,4 +1,4 @@
-"""The schema as an OpenAPI 3.1 document (FEATURES B15): data from data, no route per table."""
+"""The schema as an OpenAPI 3.1 document (B15): data from data, no route per table."""
 
 from typing import Final, cast
 

@@ -2,11 +2,11 @@
 
 The Authorization header (Basic, RFC 7617; Bearer, RFC 6750) counts before all else. A browser's
 page, which can set no header where it opens a stream, shows a one-use ticket in the URL, or the
-cookie that ``POST /$SYS/login`` gave it (FEATURES C27, L14). Only a request that has one of these
+cookie that ``POST /$SYS/login`` gave it (C27, L14). Only a request that has one of these
 is looked at; who is nobody in particular costs nothing here.
 
 Only passwords can be guessed, so only they are counted (``auth.tries``), and what a page of another
-site makes a browser send is counted apart: it slows nobody else down (FEATURES P3).
+site makes a browser send is counted apart: it slows nobody else down (P3).
 """
 
 import binascii
@@ -69,7 +69,7 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
 
 
 def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
-    """Tell listeners that somebody could not prove who it is (FEATURES L9)."""
+    """Tell listeners that somebody could not prove who it is (L9)."""
     edge.engine.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
     edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
@@ -142,7 +142,7 @@ def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
     """Raise DENIED for what a foreign page could have made a browser send with its cookie.
 
     Whatever changes something, and every WebSocket, has to come with the Origin of a page that may
-    call: this server's own, or a configured one (FEATURES L14).
+    call: this server's own, or a configured one (L14).
     """
     if scope["type"] == "http" and scope["method"] in SAFE:
         return

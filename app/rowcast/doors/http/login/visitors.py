@@ -2,7 +2,7 @@
 
 Without users, a page of another program on this machine may still read what everybody here may,
 without anything that says who somebody is: that is how one tries the server out (README). It may
-not write or open a WebSocket, which could make the first administrator (FEATURES P3).
+not write or open a WebSocket, which could make the first administrator (P3).
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,7 +1,7 @@
 """What every HTTP door shares: the types of ASGI, a request's headers, and paths as topics.
 
 A path is a topic with ``/`` in front, percent-encoded; nothing else is done to it, so a record has
-the same name in a URL and in MQTT (FEATURES A11).
+the same name in a URL and in MQTT (A11).
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -3,7 +3,7 @@
 A browser tells a page's origin; other programs send none and are not concerned. What comes from
 another origin is refused here: else any page on the web could write to a server that trusts this
 machine's callers. The pages of other programs on this machine are other origins, too: which program
-has which port is nobody's promise, and browsers send a cookie to all of them (FEATURES P3).
+has which port is nobody's promise, and browsers send a cookie to all of them (P3).
 """
 
 from collections.abc import Sequence

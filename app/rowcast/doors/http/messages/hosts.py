@@ -1,4 +1,4 @@
-"""Hosts: under which names this server answers callers who have not signed in (FEATURES L14).
+"""Hosts: under which names this server answers callers who have not signed in (L14).
 
 A page somewhere on the web may have its name point at this machine and then ask it as if it were
 its own server ("DNS rebinding"); the browser finds nothing wrong, and a server that trusts this

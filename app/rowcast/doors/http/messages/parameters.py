@@ -26,15 +26,15 @@ class Parameters:
     """The parameters of one request."""
 
     retain: bool = True
-    """Whether a write becomes the record; else it is a message to who listens (FEATURES B10)."""
+    """Whether a write becomes the record; else it is a message to who listens (B10)."""
     atomic: bool = False
-    """Whether a batch is written all or not at all (FEATURES B11)."""
+    """Whether a batch is written all or not at all (B11)."""
     meta: bool = False
-    """Whether records come with where they are from (FEATURES A17)."""
+    """Whether records come with where they are from (A17)."""
     count: bool = False
-    """Whether only the number of records is wanted (FEATURES B19)."""
+    """Whether only the number of records is wanted (B19)."""
     period: Period | None = None
-    """What is asked of the past (FEATURES B13, B14)."""
+    """What is asked of the past (B13, B14)."""
     query: str = ""
     """What is left: the query, still percent-encoded."""
 
@@ -80,7 +80,7 @@ def write_parameters(query_string: bytes) -> Parameters:
 
 
 def _refuse_long_poll(text: str, taken: Container[str]) -> None:
-    """Raise for the words of a long poll (FEATURES B18), which there is not."""
+    """Raise for the words of a long poll (B18), which there is not."""
     for term in text.split("&"):
         name, _, value = term.partition("=")
         if name not in taken and (

@@ -1,7 +1,7 @@
 """Errors as HTTP and WebSocket tell them: the one table of codes, and problem details (RFC 9457).
 
 Every door of this room maps an Error here and nowhere else, so a code has one face on each
-(FEATURES B16). What is not an Error is a bug: it is logged with an incident id, and only that is
+(B16). What is not an Error is a bug: it is logged with an incident id, and only that is
 told.
 """
 
@@ -47,7 +47,7 @@ FACES: Final[Mapping[Code, Face]] = MappingProxyType(
         Code.INTERNAL: Face(500, 1011, "Internal error"),
     }
 )
-"""DESIGN, section 9. Close codes from 4000 on are ours: 4000 and the status (RFC 6455, 7.4.2)."""
+"""Close codes from 4000 on are ours: 4000 and the status (RFC 6455, 7.4.2)."""
 
 _TYPES: Final = MappingProxyType(
     {

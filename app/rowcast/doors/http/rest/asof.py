@@ -1,4 +1,4 @@
-"""Records as they were: a GET with ``asof`` (FEATURES B14).
+"""Records as they were: a GET with ``asof`` (B14).
 
 One record is answered like any other. A table is streamed by id, a page at a time; what it holds
 then is found by looking at each record, so no index helps a condition, and there is no other order.

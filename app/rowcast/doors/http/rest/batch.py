@@ -1,4 +1,4 @@
-"""Batches: several records of one table in one request (FEATURES B11).
+"""Batches: several records of one table in one request (B11).
 
 Each stands for itself, and the answer is a list of outcomes in the order of the records, or, with
 ``atomic=true``, all are written or none. The records are written in the order of the list, so their

@@ -1,7 +1,7 @@
 """Conditional requests (RFC 9110, section 13): ETags are cursors, so a condition names positions.
 
 A condition of a write is handed to the engine, which checks it in the order of commits: two writers
-with the same ETag cannot both win (FEATURES A16, B9).
+with the same ETag cannot both win (A16, B9).
 """
 
 import re

@@ -57,7 +57,7 @@ def type_text(attribute: Attribute) -> str:
 
 
 async def send_system_index(request: Request) -> None:
-    """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (FEATURES M11)."""
+    """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (M11)."""
     request.engine.rights.check_index(request.caller)
     route = request.engine.registry.route
     paths = system_paths(request.engine)

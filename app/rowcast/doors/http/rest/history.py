@@ -2,7 +2,7 @@
 
 The first page is read before anything is sent, so a refusal still has its status. What is left is
 streamed a page at a time. ``Rowcast-Position`` is where the answer ends in the log: whoever goes on
-from it, here with ``from`` or on a stream with ``since``, misses nothing (FEATURES M1).
+from it, here with ``from`` or on a stream with ``since``, misses nothing (M1).
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -2,7 +2,7 @@
 
 What fits in one page is one answer with its length. What does not is streamed: the first page is
 read before anything is sent, so a refusal still has its status, and the position told is that of
-the first page: whoever continues from it misses nothing (FEATURES M1).
+the first page: whoever continues from it misses nothing (M1).
 """
 
 import re

@@ -18,7 +18,7 @@ class Reading:
 
 
 def readings(topic: str, table: Table | None) -> Iterator[Reading]:
-    """Return the ways to read a path, the whole of it as an id first (FEATURES B5, B8)."""
+    """Return the ways to read a path, the whole of it as an id first (B5, B8)."""
     yield Reading(topic)
     if topic.endswith("/"):
         return

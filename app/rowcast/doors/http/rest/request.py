@@ -112,13 +112,13 @@ class Request:
 def new_event(
     topic: str, kind: str, payload: bytes, content_type: str | None, caller: Caller
 ) -> Event:
-    """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (FEATURES B2)."""
+    """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (B2)."""
     client = caller.client_id or caller.user
     return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
 
 
 def stamp_from(event: Event, headers: Headers) -> None:
-    """Give an event the version and origin that a request says, if it does (FEATURES E26)."""
+    """Give an event the version and origin that a request says, if it does (E26)."""
     version = text_of(headers, b"rowcast-version")
     if version is not None:
         put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")

@@ -107,7 +107,7 @@ async def _create(request: Request) -> None:
 
 
 async def _send_message(request: Request) -> None:
-    """Send the body to the topic's subscribers; the record stays as it is (FEATURES B10).
+    """Send the body to the topic's subscribers; the record stays as it is (B10).
 
     204 when the log keeps it, with its position; 202 when it does not: nobody may have heard it.
     """

@@ -1,7 +1,7 @@
 """How a stream begins: its place becomes a position of the log, or the records as they are.
 
 A cursor is continued exactly or not at all: one that cannot be gives one RESET and the records,
-and the answer says so (FEATURES C10, C11). The last events, or those since a time, are a position
+and the answer says so (C10, C11). The last events, or those since a time, are a position
 too, so they come through the same door as everything that follows, without a seam.
 """
 

@@ -41,7 +41,7 @@ async def serve_resource(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Send what a resource's own ``connect()`` gives; it has no incoming messages (FEATURES C7)."""
+    """Send what a resource's own ``connect()`` gives; it has no incoming messages (C7)."""
     response = EventSourceResponse(
         _blocks(edge, resource, frames),
         headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},

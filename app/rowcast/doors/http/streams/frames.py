@@ -3,7 +3,7 @@
 The envelope is one for both and for every format, with its keys in this order: ``cursor``,
 ``topic``, ``kind``, ``version``, ``value``, then the metadata if a reader asked for it. It is made
 at most once for each event and format, and so is the frame around it; all subscribers share the
-bytes (FEATURES D64; PERFORMANCE, point 8).
+bytes (D64).
 """
 
 from base64 import b64encode
@@ -88,7 +88,7 @@ class Frames:
         return encode(members | self._told(event), self.media_type)
 
     def _told(self, event: Event) -> dict[str, object]:
-        """Return where an event is from, for those who asked (FEATURES A17)."""
+        """Return where an event is from, for those who asked (A17)."""
         if not self._meta or event.kind in MARKS:
             return {}
         return meta_of(event, self._engine.reader.epoch)

@@ -39,7 +39,7 @@ class Request:
     format: str | None
     """A media type, when the query named a format."""
     meta: bool = False
-    """Whether events come with where they are from (FEATURES A17)."""
+    """Whether events come with where they are from (A17)."""
 
 
 # -- reading what is asked for -------------------------------------------------------------------

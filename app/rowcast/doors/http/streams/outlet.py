@@ -1,9 +1,8 @@
 """An outlet: lets out what a stream has, at the end of the turn of the loop in which it came.
 
 The many streams that one event concerns are flushed by one call, each with one write to its
-socket, and everything that came for a stream in that turn goes in that write (PERFORMANCE, points
-1 and 8). A task is only woken when a peer does not keep up or the server underneath offers
-nothing but ASGI.
+socket, and everything that came for a stream in that turn goes in that write. A task
+is only woken when a peer does not keep up or the server underneath offers nothing but ASGI.
 """
 
 import asyncio

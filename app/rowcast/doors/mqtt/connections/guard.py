@@ -1,4 +1,4 @@
-"""The guard: who may connect now, and who is refused for a while (FEATURES D6, D56, D57).
+"""The guard: who may connect now, and who is refused for a while (D6, D56, D57).
 
 It decides over counts and a clock that is passed in; it knows no socket, no session and no packet.
 What it remembers of strangers is bounded and fades, so that a flood from a million addresses costs
@@ -7,7 +7,7 @@ a fixed amount of memory. An IPv6 peer is its /64 network: that is what one cust
 Connections that ended without a goodbye are *offences*, counted from the first one on for a fixed
 time: those of one client id, and, as many clients may share an address, BAN_PEER_FACTOR times as
 many of one peer. They are counted for each user apart, and judged when it is known who it is, or
-whoever has no password could lock out others (FEATURES P3). Failed logins ban nobody: they are
+whoever has no password could lock out others (P3). Failed logins ban nobody: they are
 slowed down where passwords are checked (``auth.tries``).
 """
 
@@ -72,7 +72,7 @@ class Guard:
         self.connections = 0
         """Connections that were let in and are open."""
         self.shedding = False
-        """Whether memory is so short that nobody is taken (FEATURES K9)."""
+        """Whether memory is so short that nobody is taken (K9)."""
         self._by_peer: dict[str, int] = {}
         self._rate: Bucket | None = None
         rate = settings.connects_per_peer_per_second

@@ -1,4 +1,4 @@
-"""Packets that are not all there, while memory is short (FEATURES K9, L11).
+"""Packets that are not all there, while memory is short (K9, L11).
 
 Each connection may hold as much of one packet as a packet may have; all of them together may be
 more than there is. Then those that hold much of what has not come are cut off, and told so.

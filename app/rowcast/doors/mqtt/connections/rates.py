@@ -1,4 +1,4 @@
-"""Rates: the three buckets that one client's packets are counted in (FEATURES D57).
+"""Rates: the three buckets that one client's packets are counted in (D57).
 
 What was read cannot be unread, so it is taken whole and then paid for by waiting: nothing is lost.
 It must not know clocks or sockets: the time is given with each call, and what a wait means is the

@@ -1,9 +1,9 @@
 """Forms: how one kind of client wants its messages, and the frames that are made for it.
 
 A frame is made at most once for each event and form and shared by all clients of that form; with
-QoS 1 and 2 only the packet identifier differs, so its frame is kept as head and tail (FEATURES
-D64). What few clients share (subscription identifiers, remaining expiry) is remembered for the last
-of them.
+QoS 1 and 2 only the packet identifier differs, so its frame is kept as head and tail
+(D64). What few clients share (subscription identifiers, remaining expiry) is remembered for the
+last of them.
 """
 
 import logging
@@ -68,7 +68,7 @@ class Form:
     media_type: str | None
     tells_seq: bool
     tells_meta: bool
-    """Whether where a message is from is told as user properties (FEATURES A17)."""
+    """Whether where a message is from is told as user properties (A17)."""
     keys: tuple[object, ...]
     plain: bool
     """Whether bytes are written as they came, and nothing is told but them."""
@@ -190,7 +190,7 @@ class Forms:
     def _make(
         self, event: Event, form: Form, qos: int, retain: bool, added: dict[str, object]
     ) -> Parts:
-        """Make any frame; what cannot be written concerns this event alone (FEATURES D8)."""
+        """Make any frame; what cannot be written concerns this event alone (D8)."""
         if self.withholds(event):
             return UNSENDABLE
         try:
@@ -288,7 +288,7 @@ def facts_of(form: Form) -> dict[str, object]:
 
 
 def meta_wanted(users: Mapping[str, str]) -> bool:
-    """Return whether user properties ask for metadata (FEATURES A17); raises INVALID."""
+    """Return whether user properties ask for metadata (A17); raises INVALID."""
     said = users.get("meta", "false")
     if said not in {"true", "false"}:
         raise Error(Code.INVALID, f"the user property meta is true or false, not {said[:40]!r}")
@@ -296,7 +296,7 @@ def meta_wanted(users: Mapping[str, str]) -> bool:
 
 
 def media_type_wanted(accept: str) -> str | None:
-    """Return the media type that ``accept`` asks for (FEATURES X19, D47); None is as it came.
+    """Return the media type that ``accept`` asks for (X19, D47); None is as it came.
 
     Raises NOT_ACCEPTABLE for one that is not written here.
     """

@@ -1,6 +1,6 @@
 """Telling: what the server says to a client of its subscriptions, under topics of its own.
 
-Marks go to clients that asked where they stand (FEATURES C12, M1). Gaps (M4) go to those that asked
+Marks go to clients that asked where they stand (C12, M1). Gaps (M4) go to those that asked
 for them with a user property, under ``$gap/<subscription identifier>``, with the QoS of the
 subscription that lost something, and to whoever subscribed to ``$gap/#``, with the QoS of that; so
 a plain client is never sent what it did not ask for.

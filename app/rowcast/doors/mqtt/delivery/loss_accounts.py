@@ -1,4 +1,4 @@
-"""Accounts: what a session is still to be told of what it did not get (FEATURES M4).
+"""Accounts: what a session is still to be told of what it did not get (M4).
 
 What was on its way when the connection ended and is sent with QoS 0 is lost with it; so is what is
 not logged and comes while the client is away. Both are counted, and told when it is back. In flight

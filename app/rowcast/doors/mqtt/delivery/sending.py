@@ -246,7 +246,7 @@ def _unsendable(client: "Client", event: Event, interest: Interest, frame: Frame
 
 
 def _fitted(client: "Client", event: Event, interest: Interest, frame: Frame) -> Frame | None:
-    """Return a frame as this client takes it: with a Topic Alias if it keeps some (FEATURES D42).
+    """Return a frame as this client takes it: with a Topic Alias if it keeps some (D42).
 
     None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
     """

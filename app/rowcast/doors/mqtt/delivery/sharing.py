@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.sessions.session import Session
 
 QUEUE_PREFIX = "$queue/"
-"""What a filter for the group without a name begins with (FEATURES D55)."""
+"""What a filter for the group without a name begins with (D55)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Sharing:
         return min(room, MQTT_FLUSH_EVENTS - len(self.given))
 
     def takes(self, event: Event) -> bool:
-        """Tell whether its client may read an event (FEATURES G6)."""
+        """Tell whether its client may read an event (G6)."""
         rights, client = self._broker.engine.rights, self.session.client
         if not event.topic or not rights.reading or client is None or client.caller is None:
             return True
@@ -158,7 +158,7 @@ class Sharing:
         self._group(share).join(self, interest, self._position(since))
 
     def _position(self, since: str | int | None) -> int | None:
-        """Return the position of a cursor of this log; any other is the head (FEATURES D55)."""
+        """Return the position of a cursor of this log; any other is the head (D55)."""
         if since is None or isinstance(since, int):
             return since
         cursor, engine = parse_cursor(since), self._broker.engine
@@ -189,7 +189,7 @@ class Sharing:
     def let(self, deal: Deal) -> tuple[Event, Interest] | None:
         """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
 
-        (FEATURES G8).
+        (G8).
         """
         event, interest = deal.event, deal.interest
         if event is None or interest is None:  # what is dealt has both

@@ -32,7 +32,7 @@ async def authenticate(
 ) -> tuple[Caller, dict[str, object]]:
     """Return who a CONNECT comes from, and what CONNACK is to say of it. Raises Error.
 
-    The hooks are told of a refusal (FEATURES L9).
+    The hooks are told of a refusal (L9).
     """
     certificate = certificate_of(client.transport)
     shown = Credentials(packet.username, packet.password, certificate, client_id, client.peer, DOOR)

@@ -49,7 +49,7 @@ REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.SERVER_BUSY,
     Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
 }
-"""Codes as the reasons of a CONNACK; all else is 0x80 (DESIGN, section 9)."""
+"""Codes as the reasons of a CONNACK; all else is 0x80."""
 
 
 def on_connect(client: "Client", packet: Connect) -> None:

@@ -1,4 +1,4 @@
-"""Exclusive subscriptions: ``$exclusive/topic`` belongs to one client at a time (FEATURES D53).
+"""Exclusive subscriptions: ``$exclusive/topic`` belongs to one client at a time (D53).
 
 As in EMQX: the prefix is no part of the filter, so publishers and other subscribers use the plain
 topic; a second client that asks for the same filter with the prefix is refused (0x97); wildcards

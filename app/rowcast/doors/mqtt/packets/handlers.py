@@ -164,4 +164,4 @@ HANDLERS: dict[type, Callable[..., None]] = {
     Disconnect: on_disconnect,
     Auth: on_auth,
 }
-"""Packet class to what it does (FEATURES D12)."""
+"""Packet class to what it does (D12)."""

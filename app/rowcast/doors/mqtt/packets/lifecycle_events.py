@@ -33,13 +33,13 @@ def reason_of(error: Error, packet: PacketType, usual: Reason) -> Reason:
 
 
 def came(client: "Client") -> None:
-    """Tell of a new connection: nobody knows yet who it is (FEATURES G17)."""
+    """Tell of a new connection: nobody knows yet who it is (G17)."""
     caller = Caller("anonymous", NONE, DOOR, peer=client.peer)
     client.broker.engine.hooks.connection(caller)
 
 
 async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
-    """Ask whether a client may come in; raises the refusal (FEATURES G2)."""
+    """Ask whether a client may come in; raises the refusal (G2)."""
     hooks = client.broker.engine.hooks
     try:
         await hooks.connect(caller, packet)
@@ -50,7 +50,7 @@ async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
 
 
 def entered(client: "Client", caller: Caller, *, present: bool) -> None:
-    """Tell that a client was let in, and what became of its session (FEATURES G3, G9)."""
+    """Tell that a client was let in, and what became of its session (G3, G9)."""
     hooks = client.broker.engine.hooks
     client.broker.entered.add(client)
     client.broker.observer.on_connect(caller.client_id)
@@ -63,7 +63,7 @@ def entered(client: "Client", caller: Caller, *, present: bool) -> None:
 
 
 def refused(client: "Client", packet: Connect, reason: Reason, message: str) -> None:
-    """Tell that a client was not let in (FEATURES O6)."""
+    """Tell that a client was not let in (O6)."""
     refused_at(client.broker, client.peer, packet, reason, message)
 
 
@@ -137,7 +137,7 @@ def _filters(session: "Session") -> list[str]:
 
 
 def ended(broker: "Broker", session: "Session") -> None:
-    """Tell that a session is over, and with it its subscriptions (FEATURES G9, G18, X5)."""
+    """Tell that a session is over, and with it its subscriptions (G9, G18, X5)."""
     hooks = broker.engine.hooks
     caller = Caller(session.user, NONE, DOOR, session.client_id)
     for interest in session.interests:

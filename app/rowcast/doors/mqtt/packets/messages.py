@@ -1,6 +1,6 @@
 """From a PUBLISH or a will to an event: what its flags and properties say, in the engine's words.
 
-Retained is put, retained and empty is delete, anything else is a message (FEATURES D48-D50).
+Retained is put, retained and empty is delete, anything else is a message (D48-D50).
 """
 
 from typing import cast
@@ -69,7 +69,7 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
 
 
 def stamp_from(event: Event, properties: Properties) -> None:
-    """Read the user properties ``rowcast-version`` and ``rowcast-origin`` (FEATURES E26)."""
+    """Read the user properties ``rowcast-version`` and ``rowcast-origin`` (E26)."""
     given = user_properties(properties)
     version = given.get("rowcast-version")
     if version is not None:

@@ -1,4 +1,4 @@
-"""``$stream/<filter>``: a subscription that begins somewhere in the log (FEATURES D55).
+"""``$stream/<filter>``: a subscription that begins somewhere in the log (D55).
 
 Where, the user property ``stream-offset`` of SUBSCRIBE says; a new shared subscription begins
 there too. It is a subscription to the filter like any other but for its beginning: what is
@@ -23,7 +23,7 @@ OFFSET: Final = "stream-offset"
 """The user property that says where a stream begins."""
 FIRST, LAST, NEXT = "first", "last", "next"
 SYSTEM: Final = "$SYS/"
-"""The server's own topics that are logged (FEATURES F27)."""
+"""The server's own topics that are logged (F27)."""
 WORDS: Final = (*PREVIOUS, *FROM)
 """The user properties that say where any subscription begins."""
 
@@ -53,7 +53,7 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
 
 
 def place_of(engine: Engine, users: Mapping[str, str]) -> Place | None:
-    """Return where the user properties of a SUBSCRIBE say that it begins (FEATURES C24).
+    """Return where the user properties of a SUBSCRIBE say that it begins (C24).
 
     None if they do not, or only with ``since``. Raises INVALID.
     """

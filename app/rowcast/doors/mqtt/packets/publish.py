@@ -158,7 +158,7 @@ def _received_again(
 def acknowledge(
     client: "Client", number: int, first: int, packet_id: int, outcome: Outcome
 ) -> None:
-    """Answer a PUBLISH when it is done: durable if it is to be stored (FEATURES D15).
+    """Answer a PUBLISH when it is done: durable if it is to be stored (D15).
 
     ``first`` is the answer's first byte: PUBACK or PUBREC.
     """
@@ -223,7 +223,7 @@ def _stored(first: int, packet_id: int, cursor: str) -> bytes:
 
 
 def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
-    """Say that a PUBLISH was refused, as far as the version has words for it (FEATURES D43)."""
+    """Say that a PUBLISH was refused, as far as the version has words for it (D43)."""
     client.note_refusal(error)
     if client.connection.version == MQTT_5:
         properties = client.explain(error.message)

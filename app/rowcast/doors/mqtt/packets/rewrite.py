@@ -1,4 +1,4 @@
-"""Rewriting topics, and subscriptions that every client gets when it connects (FEATURES D54).
+"""Rewriting topics, and subscriptions that every client gets when it connects (D54).
 
 A rule selects topics with a filter, takes them apart with a regular expression, and puts a new one
 together. The first rule that selects a topic decides; if its expression does not fit, the topic

@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/sessions``: what every client and its session are now (FEATURES D10, D20, M11).
+"""Rows of ``$SYS/sessions``: what every client and its session are now (D10, D20, M11).
 
 A row is made when it is asked for, so that a session costs nothing to be readable. The payload of
 a will is nobody else's business; neither is what a client signed in with.
@@ -64,7 +64,7 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
 
 
 def tell(broker: "Broker", session: Session, happened: str) -> None:
-    """Tell who watches what happened to a session (FEATURES E15)."""
+    """Tell who watches what happened to a session (E15)."""
     session.happened = happened
     broker.engine.live.changed(PATH, session.client_id, happened)
 

@@ -3,7 +3,7 @@
 A session is its subscriptions, its place in the log, and what is in flight both ways (MQTT 5, 4.1).
 While its client is connected, subscriptions and place are one live cursor, ``subscription``; while
 it is not, they are ``filters`` and ``position``: an offline session costs nothing when a message is
-published, and no message is copied for it (FEATURES D28). What of it must survive the server is
+published, and no message is copied for it (D28). What of it must survive the server is
 written by the ``keeper``; this module knows no disk.
 """
 
@@ -172,7 +172,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions by client id (FEATURES D26)."""
+    """All sessions by client id (D26)."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/subscriptions``: one for each filter of each session (FEATURES M11).
+"""Rows of ``$SYS/subscriptions``: one for each filter of each session (M11).
 
 An id is the client's and the filter, both written as in a URL because neither need be a topic:
 ``sensor-7/home/%23``. Deleting a row ends the subscription, as if its client had.
