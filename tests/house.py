@@ -25,6 +25,7 @@ FLOORS = {
     "net": 1,
     "bus": 2,
     "store": 2,
+    "rows": 2,
     "kernel": 3,
     "features": 4,
     "doors": 5,

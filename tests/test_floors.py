@@ -42,13 +42,12 @@ LIBRARIES = {
 """The rooms that a library stays in."""
 
 TIES: dict[tuple[str, str], int] = {
-    ("kernel", "features.undeclared_topics"): 23,
+    ("kernel", "features.undeclared_topics"): 6,
     ("kernel", "features.late_writes"): 9,
     ("kernel", "features.rights"): 7,
     ("kernel", "features.hooks"): 6,
     ("kernel", "features.idempotency"): 6,
     ("kernel", "features.retained"): 4,
-    ("features.bridges", "features.undeclared_topics"): 3,
     ("features.bridges", "features.late_writes"): 2,
     ("features.bridges", "features.retained"): 2,
     ("features.shared_subscriptions", "features.undeclared_topics"): 2,
@@ -60,11 +59,9 @@ TIES: dict[tuple[str, str], int] = {
     ("features.history", "features.rights"): 1,
     ("features.hooks", "features.rights"): 1,
     ("features.hooks", "features.schedules"): 1,
-    ("features.hooks", "features.undeclared_topics"): 1,
     ("features.metrics", "features.overload"): 1,
     ("features.retained", "features.late_writes"): 1,
     ("features.rights", "features.hooks"): 1,
-    ("features.rights", "features.undeclared_topics"): 1,
     ("features.schedules", "features.idempotency"): 1,
     ("features.slow_subscribers", "features.late_writes"): 1,
     ("kernel", "features.overload"): 1,
@@ -82,7 +79,7 @@ PACKAGES = {"rowcast", "rowcast_lake"}
 
 KNOWN = {
     "lake.spark": {"core", "schema", "codecs", "lake"},
-    "lake.snapshots": {"core", "schema", "codecs", "store", "kernel", "features", "lake"},
+    "lake.snapshots": {"core", "schema", "codecs", "store", "rows", "kernel", "features", "lake"},
 }
 """What programs beside the server know of it: words and formats; snapshots, the database too."""
 

@@ -8,7 +8,7 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import Sender, event_of, message_of
 from rowcast.features.bridges.plan import Route
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 
 EPOCH = "0badcafe"
 

@@ -8,8 +8,8 @@ from rowcast.core.clauses import Clause
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MISSING, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.kernel.compiled_table import Shape
-from rowcast.kernel.transcoder import PLAIN, TEXT, Contents, structured_type
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import PLAIN, TEXT, Contents, structured_type
 
 SECRET = Table(
     "Secret", "Secret", (KEY, Attribute("at", Type.DATE), Attribute("pin", Type.INT, hidden=True))

@@ -7,10 +7,10 @@ from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.decide import check_condition, decide, value_of_record
-from rowcast.kernel.transcoder import PLAIN
 from rowcast.kernel.write import UNHEARD, Condition, Current, Receipt, Write
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import PLAIN
 
 
 def record(payload=b'{"a":1}', content_type=JSON, seq=7, **facts):

@@ -10,7 +10,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 
 RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Contents({}), None, None)
 """Of a server at which nothing is said but grants."""

@@ -15,7 +15,7 @@ from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.rows import row_reads
-from rowcast.kernel.rows.row_ranges import direction_of
+from rowcast.rows.row_ranges import direction_of
 
 KEPT = TopicSettings()
 

@@ -11,12 +11,12 @@ from rowcast.core.topic_tables import METRICS, message_id
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.watch import subscription
 from rowcast.kernel.watch import subscription_state as standing
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.kernel.watch.subscription import Subscription
+from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Keep
 
 KEPT = TopicSettings()

@@ -9,7 +9,7 @@ from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 
 SECRET = Table(
     "Secret",

@@ -11,15 +11,8 @@ from rowcast.core.limits import VALUE_DEPTH_MAX
 from rowcast.core.query_text import parse_query
 from rowcast.core.topic_tables import METRICS, Branch, TopicTable, message_id
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.topic_rows import (
-    LogView,
-    MetricsView,
-    Row,
-    RowFilter,
-    row_again,
-    row_of,
-)
-from rowcast.kernel.rows.row_ranges import (
+from rowcast.kernel.watch.backfill import snapshot_of
+from rowcast.rows.row_ranges import (
     Range,
     direction_of,
     place_of,
@@ -27,8 +20,15 @@ from rowcast.kernel.rows.row_ranges import (
     token_of,
     topic_of,
 )
-from rowcast.kernel.transcoder import Contents
-from rowcast.kernel.watch.backfill import snapshot_of
+from rowcast.rows.topic_rows import (
+    LogView,
+    MetricsView,
+    Row,
+    RowFilter,
+    row_again,
+    row_of,
+)
+from rowcast.rows.transcoder import Contents
 
 VERSION = 1_700_000_000_123_456
 HOME = LogView(TopicTable("mqtt_home", Branch("home")))

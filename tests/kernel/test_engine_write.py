@@ -5,8 +5,8 @@ from engine_room import ANN, DOG, NOTE
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
-from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
+from rowcast.rows.compiled_table import Shape
 
 
 @pytest.mark.parametrize(

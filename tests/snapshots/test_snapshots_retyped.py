@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from rowcast.codecs import JSON, encode
 from rowcast.features.snapshots.catalogue import Catalogue
-from rowcast.kernel.compiled_table import Shape
 from rowcast.program.cli import command
+from rowcast.rows.compiled_table import Shape
 from rowcast_lake.snapshots import compaction
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact, widest

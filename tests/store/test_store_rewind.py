@@ -11,8 +11,8 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.compiled_table import Shape
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import Contents
 from rowcast.store.backup import copy_database, look_at
 from rowcast.store.rewind import position_of_time, rewind
 from rowcast.store.sqlite import SqlStore

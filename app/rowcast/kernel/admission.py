@@ -20,11 +20,11 @@ from rowcast.features.late_writes.write_version import check_stamp, is_stamped
 from rowcast.features.retained.retaining import EXPIRY, Retaining
 from rowcast.features.rights.rights import Rights
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
-from rowcast.features.undeclared_topics.topic_rows import read_only
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.write import Condition, Done, Write
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.topic_rows import read_only
 
 NEEDING: Final = frozenset({EXPIRY, *MARKS})
 """Properties that a message cannot be announced without a look at."""

@@ -53,7 +53,6 @@ from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
 from rowcast.kernel.rows.live_rows import LiveRows
 from rowcast.kernel.rows.readable import Readable, nothing_at
-from rowcast.kernel.transcoder import Contents
 from rowcast.kernel.watch.offered import check_offered
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription
@@ -68,6 +67,7 @@ from rowcast.kernel.write import (
     received,
     resolver,
 )
+from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Change, Page
 
 

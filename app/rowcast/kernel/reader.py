@@ -21,11 +21,11 @@ from rowcast.features.overload.shedding import Shedding
 from rowcast.features.retained.retaining import servers_own
 from rowcast.features.rights.before_image import find_befores
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
-from rowcast.features.undeclared_topics.topic_rows import RowFilter
 from rowcast.kernel.cache import RecordCache, Unknown
 from rowcast.kernel.pages import LogPage, Pages
 from rowcast.kernel.read_queue import Lane, ReadQueue
 from rowcast.kernel.watch.gaps import Account
+from rowcast.rows.topic_rows import RowFilter
 from rowcast.store.records import Layout
 from rowcast.store.store import Page, Scan, Store
 

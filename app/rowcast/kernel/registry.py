@@ -12,9 +12,9 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import DELAYED_PREFIX, check_topic
-from rowcast.features.undeclared_topics.topic_rows import View
-from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.resource import OVERRIDABLE, Resource
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.topic_rows import View
 
 VERB_OF_KIND: Mapping[str, str] = {
     PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",

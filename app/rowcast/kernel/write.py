@@ -16,7 +16,7 @@ from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.features.late_writes.write_version import Stamp
 from rowcast.features.retained.retaining import Quota
 from rowcast.features.rights.row_policy import TableSight
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 from rowcast.store.store import Change
 
 

@@ -20,10 +20,10 @@ from rowcast import __version__
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.features.history.moments import Moment, moment_of
-from rowcast.kernel.compiled_table import Shape
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.transcoder import Contents
 from rowcast.program.config import Config
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import Contents
 from rowcast.schema import load_schema
 from rowcast.store.backup import Copied, copy_database, look_at
 from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file

@@ -19,7 +19,7 @@ from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Branch
 from rowcast.features.late_writes.write_version import ORIGIN
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 from rowcast.store.read_transaction import CutBranch
 from rowcast.store.read_transaction_log import CutLog, LogRow
 from rowcast_lake.snapshots.shapes import Batch

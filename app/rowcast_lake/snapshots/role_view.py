@@ -21,8 +21,8 @@ from rowcast.core.tables import Table
 from rowcast.features.rights.compiled_policy import Sight, Subject
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.topic_rules import TopicRule, rule_of
-from rowcast.kernel.compiled_table import Shape
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import Contents
 from rowcast.store.read_transaction import Cut
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, Sheet, TableSheet

@@ -42,11 +42,11 @@ from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.features.bridges.plan import Mode, Plan, Route, direct
 from rowcast.features.bridges.remote import Remote
 from rowcast.features.bridges.state import Saved, change_of, kept_of
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.gaps import Gap
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.kernel.write import Outcome
+from rowcast.rows.topic_rows import Row
 
 log = logging.getLogger("rowcast.features.bridges")
 

@@ -19,8 +19,8 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source, branch_of, table_name_for_topic
 from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.features.bridges.plan import Route
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.atomic_batch import place_of
+from rowcast.rows.topic_rows import Row
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine

@@ -14,7 +14,7 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.features.idempotency.idempotent_writes import put_mark
 from rowcast.features.late_writes.write_version import put_stamp, stamp_of
 from rowcast.features.retained.retaining import EXPIRY
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 
 ID: Final = "rowcast-id"
 """The cursor of the event: the same for each copy of it."""

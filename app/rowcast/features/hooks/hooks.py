@@ -28,8 +28,8 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.rows.topic_rows import Row
 
 if TYPE_CHECKING:
     from rowcast.features.schedules.schedules import Schedule

@@ -19,9 +19,9 @@ from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.reader import owner_of
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.topic_rows import Row
+from rowcast.rows.transcoder import Contents
 
 _GRANTED: Final = {
     "read": "read",

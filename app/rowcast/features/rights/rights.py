@@ -29,7 +29,7 @@ from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.cache import Unknown
 from rowcast.kernel.reader import Reader
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 
 ADMINISTERED: Final = (
     "$SYS/sessions/",

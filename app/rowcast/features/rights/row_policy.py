@@ -23,7 +23,7 @@ from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.before_image import UNSURE, before_of
 from rowcast.features.rights.decision import Decision
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 
 LEFT_OUT: Final = ""
 """The mask of what is not there at all."""

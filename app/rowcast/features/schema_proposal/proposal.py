@@ -17,7 +17,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.tables import Table
 from rowcast.features.schema_proposal.fields import Field, Fields
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 from rowcast.schema.read import parse_schema
 
 AGREEMENT: Final = 0.99

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 from rowcast.bus.bus import Bus, Subscriber
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.topic_rows import LogView, MetricsView, RowFilter, View
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
 
 _PREFIX_CHARS: Final = len(PREFIX)
 

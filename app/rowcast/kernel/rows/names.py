@@ -16,7 +16,7 @@ from rowcast.core.events import Record
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.query_names import Path, compared, undeclared, unknown_name
 from rowcast.core.tables import Table
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Page
 
 LOOKED_AT_RECORDS_MAX: Final = 10_000

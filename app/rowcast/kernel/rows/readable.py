@@ -22,12 +22,12 @@ from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
-from rowcast.features.undeclared_topics.topic_rows import View
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Entry, Route
 from rowcast.kernel.rows.names import Names
 from rowcast.kernel.rows.row_reads import Let, RowReads
-from rowcast.kernel.transcoder import Contents
+from rowcast.rows.topic_rows import View
+from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Page
 
 

@@ -27,7 +27,16 @@ from rowcast.core.limits import (
 from rowcast.core.queries import Query
 from rowcast.core.topic_tables import seq_of_message
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.topic_rows import (
+from rowcast.kernel.reader import Reader
+from rowcast.rows.row_ranges import (
+    asks_for,
+    direction_of,
+    place_of,
+    range_of,
+    token_of,
+    topic_of,
+)
+from rowcast.rows.topic_rows import (
     PAYLOAD,
     LogView,
     MetricsView,
@@ -36,15 +45,6 @@ from rowcast.features.undeclared_topics.topic_rows import (
     View,
     made_of,
     row_of,
-)
-from rowcast.kernel.reader import Reader
-from rowcast.kernel.rows.row_ranges import (
-    asks_for,
-    direction_of,
-    place_of,
-    range_of,
-    token_of,
-    topic_of,
 )
 from rowcast.store.store import Page, Store
 

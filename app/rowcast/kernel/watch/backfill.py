@@ -16,10 +16,10 @@ from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
 from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.reader import Reader, owner_of
 from rowcast.kernel.rows.row_reads import current_rows
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
 
 

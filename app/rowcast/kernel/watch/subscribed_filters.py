@@ -13,7 +13,7 @@ from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
 from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.topic_rows import RowFilter
+from rowcast.rows.topic_rows import RowFilter
 
 Pair = tuple[Event, "Interest | None"]
 """An event and the interest it is for; a mark that concerns all interests has None."""

@@ -39,7 +39,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import Source
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.watch.backfill import Lost
 from rowcast.kernel.watch.conflation import superseded
 from rowcast.kernel.watch.delivery_rate import Pace
@@ -48,6 +47,7 @@ from rowcast.kernel.watch.joint_backfill import read_first
 from rowcast.kernel.watch.skipped_ranges import LOGGED, READ_TO, Hole, read_to, reset, told
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
 from rowcast.kernel.watch.subscription_state import Standing
+from rowcast.rows.topic_rows import Row
 
 __all__ = ["Interest", "Pair", "Subscription"]
 

@@ -15,13 +15,13 @@ from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.delivery_filter import Gate
-from rowcast.features.undeclared_topics.topic_rows import RowFilter
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import History, Prelude, Snapshot
 from rowcast.kernel.watch.delivery_rate import Pace
 from rowcast.kernel.watch.gaps import Account, Gap, Why
 from rowcast.kernel.watch.skipped_ranges import current_at, reset
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.rows.topic_rows import RowFilter
 
 
 def _room(events: int, size: int) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from rowcast.core.tables import Table
 from rowcast.doors.http.documents.messages import COMMON, SCHEMAS, SECURITY, messages_of
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas
 from rowcast.doors.http.documents.servers import MQTT, SSE, WS
-from rowcast.features.undeclared_topics.topic_rows import LogView
 from rowcast.kernel.registry import Entry, Registry
+from rowcast.rows.topic_rows import LogView
 
 ASYNCAPI_PATH: Final = "/asyncapi.json"
 _ABOUT: Final = (

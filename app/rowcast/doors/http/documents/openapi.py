@@ -7,8 +7,8 @@ from rowcast.core.tables import Table
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
-from rowcast.features.undeclared_topics.topic_rows import LogView
 from rowcast.kernel.registry import Entry, Registry
+from rowcast.rows.topic_rows import LogView
 
 _OUTCOMES: Final[Document] = {
     "type": "array",

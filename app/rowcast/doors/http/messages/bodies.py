@@ -12,7 +12,7 @@ from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
 from rowcast.doors.http.messages.direct import has_arrived
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"

@@ -18,7 +18,7 @@ from rowcast.doors.http.messages.replies import EMPTY, VARY
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.transcoder import Contents, structured_type
+from rowcast.rows.transcoder import Contents, structured_type
 
 _HARMLESS: Final = (
     # A stored page must not run with the rights of this server's own pages.

@@ -14,9 +14,9 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
-from rowcast.features.undeclared_topics.topic_rows import Row
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.gaps import Gap
+from rowcast.rows.topic_rows import Row
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
 NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})

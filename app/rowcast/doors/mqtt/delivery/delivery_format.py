@@ -17,12 +17,12 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
 from rowcast.doors.mqtt.packets.messages import KEPT
-from rowcast.features.undeclared_topics.topic_rows import Row
-from rowcast.kernel.transcoder import Contents
 from rowcast.mqtt.aliases import alias_frame, alias_parts
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
 from rowcast.mqtt.wire import text, varint
+from rowcast.rows.topic_rows import Row
+from rowcast.rows.transcoder import Contents
 
 log = logging.getLogger("rowcast.mqtt")
 

@@ -19,13 +19,13 @@ from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, Form, Parts
 from rowcast.features.shared_subscriptions.assignments import Deal
-from rowcast.features.undeclared_topics.topic_rows import Row, row_again
 from rowcast.kernel.watch.backfill import snapshot_of
 from rowcast.kernel.watch.gaps import Why
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight
+from rowcast.rows.topic_rows import Row, row_again
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

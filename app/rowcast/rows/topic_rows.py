@@ -25,8 +25,8 @@ from rowcast.core.topic_tables import (
     row_table,
 )
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.compiled_table import Shape
-from rowcast.kernel.transcoder import Contents, text_or_bytes
+from rowcast.rows.compiled_table import Shape
+from rowcast.rows.transcoder import Contents, text_or_bytes
 
 SYSTEM: Final = Branch("$SYS")
 """Where the server tells of itself."""

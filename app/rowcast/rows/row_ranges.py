@@ -17,7 +17,7 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Condition, Group, Operator, Sort
 from rowcast.core.topic_tables import seq_of_message
-from rowcast.features.undeclared_topics.topic_rows import version_of_time
+from rowcast.rows.topic_rows import version_of_time
 
 _IDS: Final = {("id",), ("$id",)}
 _TIMES: Final = _IDS | {("timestamp",)}

@@ -11,9 +11,9 @@ from typing import Final
 from rowcast.codecs import JSON, RAW, codec_for, decode, encode, is_structured
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MISSING, Event
-from rowcast.kernel.compiled_table import Shape
+from rowcast.rows.compiled_table import Shape
 
-log = logging.getLogger("rowcast.kernel")
+log = logging.getLogger("rowcast.rows")
 
 TEXT: Final = "text/plain; charset=utf-8"
 
