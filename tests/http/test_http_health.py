@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from kernel.engine_room import Room
+from build import Server
 from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import READY_PROBE_SECONDS
 from rowcast.doors.http.documents.health import ReadProbe, StoreProbe
 
 
 async def test_the_disk_is_asked_with_a_write_and_not_too_often():
-    room = Room()
+    room = Server()
     probe = StoreProbe(room.committer, room.now)
     assert [""] * 20 == await asyncio.gather(*(probe() for _ in range(20)))
     assert "" == await probe()
@@ -27,7 +27,7 @@ def refuse(_what):
 
 async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
     """A refusal is asked again at once: it may be over; a disk that hangs holds nobody for long."""
-    room = Room()
+    room = Server()
     room.store.fault = refuse
     probe = StoreProbe(room.committer, room.now)
     assert "" != await probe()
@@ -43,7 +43,7 @@ async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
 
 async def test_11a_a_refused_commit_is_seen_at_once_and_until_as_much_is_taken():
     """What was found out a moment ago, and what a few bytes tell, says nothing of a full disk."""
-    room = Room()
+    room = Server()
     probe = StoreProbe(room.committer, room.now)
     assert "" == await probe()
     room.store.fault = refuse
@@ -57,7 +57,7 @@ async def test_11a_a_refused_commit_is_seen_at_once_and_until_as_much_is_taken()
 
 
 async def test_11a_a_commit_as_large_as_the_refused_one_shows_that_there_is_room():
-    room = Room()
+    room = Server()
     room.store.fault = refuse
     with pytest.raises(Error):
         await room.put("Dog/1", b'{"name": "Rex"}')
@@ -69,7 +69,7 @@ async def test_11a_a_commit_as_large_as_the_refused_one_shows_that_there_is_room
 async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait(monkeypatch):
     """Many who ask share one read, so that asking does not make it worse."""
     monkeypatch.setattr("rowcast.doors.http.documents.health.READY_WAIT_SECONDS", 0.01)
-    room = Room()
+    room = Server()
     probe = ReadProbe(room.reader)
     room.readers.held = True
     told = await asyncio.gather(*(probe() for _ in range(5)))
@@ -79,7 +79,7 @@ async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait(monkey
 
 
 async def test_p1_a_disk_that_cannot_be_read_is_told(monkeypatch):
-    room = Room()
+    room = Server()
 
     def fails(*_):
         raise Error(Code.BUSY, "the disk failed")

@@ -5,8 +5,8 @@ restart.
 """
 
 import pytest
-from engine_room import ANN, BEN, Code, Listener, refusal
 
+from build import ANN, BEN, Code, Listener, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PUT, SNAPSHOT, Event

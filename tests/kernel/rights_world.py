@@ -2,8 +2,7 @@
 
 import json
 
-from engine_room import Room, turns
-
+from build import Server, turns
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.topics import TopicFilter
@@ -38,7 +37,7 @@ class Rightful:
     """A room with rights; rules are rows."""
 
     def __init__(self, schema=SCHEMA, **options):
-        self.room = Room(parse_schema(schema).tables, **options)
+        self.room = Server(parse_schema(schema).tables, **options)
         self.engine = self.room.engine
         self.rights = self.engine.rights
         self.rules = RuleTable(self.engine)

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from engine_room import ANN, Room, code_of
 
+from build import ANN, Server, code_of
 from rowcast.core.callers import NONE, SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
@@ -14,7 +14,7 @@ from rowcast.kernel.watch.subscription import Interest, Subscription
 
 
 async def test_l8_who_listens_hears_of_each_change():
-    room, heard = Room(), []
+    room, heard = Server(), []
     access = room.engine.access
     access.listen(lambda: heard.append(access.revision))
     access.changed()
@@ -23,7 +23,7 @@ async def test_l8_who_listens_hears_of_each_change():
 
 
 async def test_the_server_itself_is_not_judged():
-    room = Room()
+    room = Server()
 
     def nobody(caller):
         raise Error(Code.DENIED, "away")
@@ -34,7 +34,7 @@ async def test_the_server_itself_is_not_judged():
 
 
 async def test_l5_the_end_of_a_token_is_a_change():
-    room, over = Room(), asyncio.Event()
+    room, over = Server(), asyncio.Event()
     access = room.engine.access
     access.listen(over.set)
     access.expect(replace(ANN, until=room.engine.now() + 10_000_000))  # the first does not win
@@ -44,7 +44,7 @@ async def test_l5_the_end_of_a_token_is_a_change():
 
 
 async def test_l8_a_reader_without_the_right_is_told():
-    room = Room()
+    room = Server()
     subscription = Subscription(room.engine.reader)
     room.engine.watch(subscription, Interest(TopicFilter("a/#")), ANN)
     with pytest.raises(Error) as refused:

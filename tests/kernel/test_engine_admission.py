@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from engine_room import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 
+from build import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 from rowcast.bus.durable_filters import Durable
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from engine_room import ANN, Code, Listener, Room, turns
 
+from build import ANN, Code, Listener, Server, turns
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -60,7 +60,7 @@ def names(room):
 
 
 async def test_facts_of_a_write_are_in_its_transaction():
-    room, batches = Room(), []
+    room, batches = Server(), []
     store_commit = room.store.commit
     room.store.commit = lambda *batch: [batches.append(batch), store_commit(*batch)][1]
     room.committer.submit([put("u/1", fact("a")), put("u/2"), put("u/3", fact("b"), fact("c"))])
@@ -71,7 +71,7 @@ async def test_facts_of_a_write_are_in_its_transaction():
 
 
 async def test_facts_of_a_refused_write_are_not_kept():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     refused = put("u/1", fact("a"), outcomes=outcomes, condition=NEVER)
     room.committer.submit([refused, put("u/2", fact("b"))])
     await room.committer.settle()
@@ -79,7 +79,7 @@ async def test_facts_of_a_refused_write_are_not_kept():
 
 
 async def test_facts_of_a_group_share_its_fate():
-    room = Room()
+    room = Server()
     room.committer.submit(grouped(put("u/1", fact("a")), put("u/2", fact("b"), condition=NEVER)))
     room.committer.submit(grouped(put("u/3", fact("c")), put("u/4", fact("d"))))
     await room.committer.settle()
@@ -87,7 +87,7 @@ async def test_facts_of_a_group_share_its_fate():
 
 
 async def test_facts_of_an_unlogged_message_are_durable_before_it_is_announced():
-    room, seen, outcomes = Room(), [], []
+    room, seen, outcomes = Server(), [], []
     listener = Listener(room)
     listener.offer = lambda _event: seen.append(names(room))
     room.committer.submit([message("u/1", fact("a"), outcomes=outcomes)])
@@ -97,7 +97,7 @@ async def test_facts_of_an_unlogged_message_are_durable_before_it_is_announced()
 
 
 async def test_a_full_disk_refuses_an_unlogged_message_that_has_facts():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     listener = Listener(room)
     failing(room.store, BUSY)
     room.committer.submit([message("u/1", fact("a"), outcomes=outcomes), message("u/2")])
@@ -106,7 +106,7 @@ async def test_a_full_disk_refuses_an_unlogged_message_that_has_facts():
 
 
 async def test_writes_that_are_tried_alone_keep_their_facts():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     surprise = RuntimeError("a surprise")
     failing(room.store, surprise, None, surprise, None)
     room.committer.submit([put(f"u/{n}", fact(f"f{n}"), outcomes=outcomes) for n in range(3)])
@@ -119,7 +119,7 @@ async def test_writes_that_are_tried_alone_keep_their_facts():
 
 
 async def test_facts_that_wait_are_one_transaction():
-    room, told = Room(), []
+    room, told = Server(), []
     for number in range(5):
         room.committer.keep([fact(f"f{number}")], told.append)
     room.committer.keep([fact("quiet")])
@@ -128,7 +128,7 @@ async def test_facts_that_wait_are_one_transaction():
 
 
 async def test_facts_keep_their_place_among_writes():
-    room, told = Room(), []
+    room, told = Server(), []
     first = put("u/1", fact("a", b"first"))
     first.done = lambda _outcome: told.append("written")
     room.committer.submit([first])
@@ -141,7 +141,7 @@ async def test_facts_keep_their_place_among_writes():
 
 
 async def test_nothing_to_keep_is_kept_after_what_came_before():
-    room, told = Room(), []
+    room, told = Server(), []
     room.committer.submit([put("u/1")])
     room.committer.keep([], lambda error: told.append((error, room.committer.announced)))
     await room.committer.settle()
@@ -152,7 +152,7 @@ async def test_nothing_to_keep_is_kept_after_what_came_before():
 
 async def test_facts_count_towards_a_batch_and_a_group_is_not_split(monkeypatch):
     monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 3)
-    room = Room()
+    room = Server()
     room.committer.keep([fact("a"), fact("b")])
     room.committer.submit(grouped(put("u/1"), put("u/2"), put("u/3")))
     room.committer.keep([fact("c")])
@@ -165,7 +165,7 @@ async def test_facts_count_towards_a_batch_and_a_group_is_not_split(monkeypatch)
 
 async def test_a_busy_disk_is_told_to_who_waits_and_logged_for_who_does_not(caplog):
     caplog.set_level(logging.ERROR, "rowcast.commit")
-    room, told = Room(), []
+    room, told = Server(), []
     failing(room.store, BUSY)
     room.committer.keep([fact("a")], told.append)
     room.committer.keep([fact("b")])
@@ -176,7 +176,7 @@ async def test_a_busy_disk_is_told_to_who_waits_and_logged_for_who_does_not(capl
 
 
 async def test_facts_that_the_store_cannot_take_do_not_fail_their_neighbours(caplog):
-    room, told, outcomes = Room(), [], []
+    room, told, outcomes = Server(), [], []
     surprise = RuntimeError("a surprise")
     failing(room.store, surprise, None, surprise, None, None)
     room.committer.submit([put("u/1", outcomes=outcomes)])
@@ -191,7 +191,7 @@ async def test_facts_that_the_store_cannot_take_do_not_fail_their_neighbours(cap
 
 async def test_too_many_facts_are_refused(monkeypatch):
     monkeypatch.setattr(commit, "COMMIT_BACKLOG_CHANGES_MAX", 3)
-    room, told = Room(), []
+    room, told = Server(), []
     room.committer.keep([fact(str(number)) for number in range(5)])  # one that is large may be
     room.committer.keep([fact("a")], told.append)
     assert [Code.BUSY] == [error.code for error in told]
@@ -206,7 +206,7 @@ async def test_too_many_facts_are_refused(monkeypatch):
 
 
 async def test_one_who_fails_to_listen_harms_nobody_else(caplog):
-    room, told = Room(), []
+    room, told = Server(), []
     room.committer.keep([fact("a")], lambda _error: 1 / 0)
     room.committer.keep([fact("b")], told.append)
     await room.committer.settle()
@@ -215,7 +215,7 @@ async def test_one_who_fails_to_listen_harms_nobody_else(caplog):
 
 
 async def test_settle_waits_for_facts():
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.committer.keep([fact("a")])
     await turns()
@@ -228,7 +228,7 @@ async def test_settle_waits_for_facts():
 async def test_facts_at_the_very_end_are_answered(monkeypatch):
     """The threads are gone: nobody waits for ever, however much waits."""
     monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 1)
-    room, told, outcomes = Room(), [], []
+    room, told, outcomes = Server(), [], []
     room.writer.stopped = True
     room.committer.keep([fact("a")], told.append)
     room.committer.submit([put("u/1", fact("b"), outcomes=outcomes), put("u/2", outcomes=outcomes)])
@@ -241,7 +241,7 @@ async def test_facts_at_the_very_end_are_answered(monkeypatch):
 
 @pytest.mark.parametrize("topic", ["u/1", "Dog/1", "Note/1"])
 async def test_submitted_facts_are_kept_once_the_write_is_accepted(topic):
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     event = Event(topic, MESSAGE, b"{}", qos=0)
     room.engine.submit(event, ANN, outcomes.append, changes=[fact("a")])
     assert outcomes == []
@@ -254,7 +254,7 @@ async def test_submitted_facts_are_kept_once_the_write_is_accepted(topic):
     [("u/1", Caller(grants=NONE), b""), ("Dog/1", ANN, b"no dog"), ("$SYS/x", ANN, b"")],
 )
 async def test_submitted_facts_of_a_refused_write_are_not_kept(topic, caller, payload):
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     room.engine.submit(
         Event(topic, PUT, payload, qos=1, retain=True),
         caller,
@@ -282,7 +282,7 @@ class Careful(Resource):
     [(PUT, b"{}", ["a"]), (PUT, b'{"bad":true}', []), (MESSAGE, b"{}", ["a"])],
 )
 async def test_facts_follow_what_a_resource_class_did(kind, payload, expected):
-    room, outcomes = Room(resources=[("Careful", Careful)]), []
+    room, outcomes = Server(resources=[("Careful", Careful)]), []
     event = Event("Careful/1", kind, payload, "application/json", 1)
     caller = Caller("ann", ALL, "mqtt")
     room.engine.submit(event, caller, outcomes.append, changes=[fact("a")])
@@ -292,7 +292,7 @@ async def test_facts_follow_what_a_resource_class_did(kind, payload, expected):
 
 
 async def test_facts_that_fail_after_a_resource_class_are_told():
-    room, outcomes = Room(resources=[("Careful", Careful)]), []
+    room, outcomes = Server(resources=[("Careful", Careful)]), []
     failing(room.store, BUSY)
     event = Event("Careful/1", MESSAGE, b"{}", "application/json", 1)
     room.engine.submit(event, ANN, outcomes.append, changes=[fact("a")])

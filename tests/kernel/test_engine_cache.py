@@ -1,8 +1,8 @@
 """The record cache: never a value older than what was announced, never more than its bounds."""
 
 import pytest
-from engine_room import DOG
 
+from build import DOG
 from rowcast.core.events import MISSING, PATCH, PUT, Event
 from rowcast.kernel.cache import UNKNOWN, RecordCache
 

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 import pytest
-from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
+from build import ANN, BEN, Code, Listener, Server, refusal, turns
 from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
@@ -34,7 +34,7 @@ def grouped(*writes):
 
 
 async def test_durable_then_announced_then_answered():
-    room, order = Room(), []
+    room, order = Server(), []
     store_commit = room.store.commit
     room.store.commit = lambda *batch: [order.append("stored"), store_commit(*batch)][1]
     listener = Listener(room)
@@ -47,7 +47,7 @@ async def test_durable_then_announced_then_answered():
 
 
 async def test_what_comes_in_one_turn_is_one_transaction():
-    room = Room()
+    room = Server()
     for number in range(5):
         room.committer.submit([put(f"u/{number}")])
     await room.committer.settle()
@@ -55,7 +55,7 @@ async def test_what_comes_in_one_turn_is_one_transaction():
 
 
 async def test_the_next_batch_collects_while_one_is_written():
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.committer.submit([put("u/1")])
     await turns()
@@ -70,7 +70,7 @@ async def test_the_next_batch_collects_while_one_is_written():
 
 async def test_a_batch_is_bounded(monkeypatch):
     monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 2)
-    room = Room()
+    room = Server()
     room.committer.submit([put(f"u/{number}") for number in range(5)])
     await room.committer.settle()
     assert 3 == room.committer.commits
@@ -79,7 +79,7 @@ async def test_a_batch_is_bounded(monkeypatch):
 async def test_a_group_is_never_split(monkeypatch):
     """B11."""
     monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 2)
-    room = Room()
+    room = Server()
     room.committer.submit([put("u/0")])
     room.committer.submit(grouped(*(put(f"u/{number}") for number in range(1, 5))))
     room.committer.submit([put("u/5")])
@@ -89,7 +89,7 @@ async def test_a_group_is_never_split(monkeypatch):
 
 async def test_too_many_waiting_writes_are_refused(monkeypatch):
     monkeypatch.setattr(commit, "COMMIT_BACKLOG_EVENTS_MAX", 2)
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.committer.submit([put("u/1"), put("u/2")])
     with pytest.raises(Error) as raised:
@@ -103,7 +103,7 @@ async def test_too_many_waiting_writes_are_refused(monkeypatch):
 async def test_who_waits_for_relief_hears_once_it_is_no_longer_crowded(monkeypatch, caplog):
     monkeypatch.setattr(commit, "COMMIT_BACKLOG_EVENTS_HIGH", 2)
     monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 1)
-    room, heard = Room(), []
+    room, heard = Server(), []
     room.committer.submit([put("u/1"), put("u/2"), put("u/3")])
     assert room.committer.crowded
     room.committer.when_relieved(lambda: 1 / 0)
@@ -114,7 +114,7 @@ async def test_who_waits_for_relief_hears_once_it_is_no_longer_crowded(monkeypat
 
 
 async def test_numbers_grow_and_versions_with_them():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     for number in range(3):
         room.committer.submit([put(f"u/{number}", outcomes=outcomes)])
     await room.committer.settle()
@@ -125,9 +125,9 @@ async def test_numbers_grow_and_versions_with_them():
 
 async def test_no_number_is_used_twice_after_a_crash():
     """The reserve is on disk before the numbers are in use."""
-    room = Room()
+    room = Server()
     await room.put("u/1")
-    again = Room(store=room.store)
+    again = Server(store=room.store)
     receipt = await again.put("u/2")
     assert receipt.event.seq > commit.SEQ_RESERVE
     assert 1 == again.store.get(None, "u/1").seq
@@ -135,7 +135,7 @@ async def test_no_number_is_used_twice_after_a_crash():
 
 async def test_an_unlogged_event_has_neither_number_nor_version():
     """Also when it had to wait behind a write of its caller's."""
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     room.committer.submit([put("u/1"), message("u/1", outcomes=outcomes)])
     await room.committer.settle()
     assert (0, 0) == (outcomes[0].event.seq, outcomes[0].event.version)
@@ -143,7 +143,7 @@ async def test_an_unlogged_event_has_neither_number_nor_version():
 
 async def test_unlogged_and_logged_of_one_caller_keep_their_order():
     """C22."""
-    room = Room()
+    room = Server()
     listener = Listener(room)
     room.committer.submit([put("u/1")])
     room.committer.submit([message("u/2")])
@@ -153,14 +153,14 @@ async def test_unlogged_and_logged_of_one_caller_keep_their_order():
 
 
 async def test_a_message_is_announced_at_once():
-    room = Room()
+    room = Server()
     listener = Listener(room)
     room.committer.publish(Event("u/1", MESSAGE, b"1"))
     assert ["u/1"] == listener.topics
 
 
 async def test_a_subscriber_that_fails_harms_nobody_else(caplog):
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     broken, listener = Listener(room), Listener(room)
     broken.offer = lambda _event: 1 / 0
     room.committer.submit([put("u/1", outcomes=outcomes), put("u/2", outcomes=outcomes)])
@@ -172,7 +172,7 @@ async def test_a_subscriber_that_fails_harms_nobody_else(caplog):
 
 
 async def test_a_writer_that_fails_to_listen_harms_nobody_else(caplog):
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     write = put("u/1")
     write.done = lambda _outcome: 1 / 0
     room.committer.submit([write, put("u/2", outcomes=outcomes)])
@@ -182,7 +182,7 @@ async def test_a_writer_that_fails_to_listen_harms_nobody_else(caplog):
 
 
 async def test_what_an_answer_submits_is_carried_out():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     write = put("u/1")
     write.done = lambda _outcome: room.committer.submit([put("u/2", outcomes=outcomes)])
     room.committer.submit([write])
@@ -191,7 +191,7 @@ async def test_what_an_answer_submits_is_carried_out():
 
 
 async def test_settle_outlives_an_impatient_waiter():
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.committer.submit([put("u/1")])
     impatient = asyncio.ensure_future(room.committer.settle())
@@ -222,7 +222,7 @@ BUSY = Error(Code.BUSY, "the disk is full")
 
 
 async def test_a_busy_disk_refuses_all_that_it_should_have_stored():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     listener = Listener(room)
     failing(room.store, BUSY)
     room.committer.submit([put("u/1", outcomes=outcomes), put("u/2", outcomes=outcomes)])
@@ -234,7 +234,7 @@ async def test_a_busy_disk_refuses_all_that_it_should_have_stored():
 
 
 async def test_a_message_that_is_not_stored_does_not_need_the_disk():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     listener = Listener(room)
     failing(room.store, BUSY)
     room.committer.submit([put("u/1"), message("u/2", outcomes=outcomes)])
@@ -243,7 +243,7 @@ async def test_a_message_that_is_not_stored_does_not_need_the_disk():
 
 
 async def test_a_message_in_a_group_shares_its_fate():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     failing(room.store, BUSY)
     both = grouped(put("u/1", outcomes=outcomes), message("u/2", outcomes=outcomes))
     room.committer.submit(both)
@@ -252,7 +252,7 @@ async def test_a_message_in_a_group_shares_its_fate():
 
 
 async def test_after_a_surprise_each_write_is_tried_alone(caplog):
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     surprise = RuntimeError("a surprise")
     failing(room.store, surprise, None, surprise, None)
     room.committer.submit([put(f"u/{number}", outcomes=outcomes) for number in range(3)])
@@ -264,7 +264,7 @@ async def test_after_a_surprise_each_write_is_tried_alone(caplog):
 
 async def test_one_write_that_the_store_cannot_take_does_not_fail_its_neighbours():
     """A refusal of the content, unlike BUSY, is that of one write."""
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     invalid = Error(Code.INVALID, "no key")
     failing(room.store, invalid, None, invalid, None)
     room.committer.submit([put(f"u/{number}", outcomes=outcomes) for number in range(3)])
@@ -274,7 +274,7 @@ async def test_one_write_that_the_store_cannot_take_does_not_fail_its_neighbours
 
 
 async def test_a_reserve_that_fails_refuses_and_is_tried_again():
-    room = Room()
+    room = Server()
     room.store.fault = lambda name: (_ for _ in ()).throw(BUSY) if name == "reserve" else None
     assert Code.BUSY == await refusal(room.put("u/1"))
     room.store.fault = None
@@ -283,7 +283,7 @@ async def test_a_reserve_that_fails_refuses_and_is_tried_again():
 
 
 async def test_a_refused_write_leaves_nothing_in_the_cache():
-    room = Room()
+    room = Server()
     await room.put("u/1", b"1")
     failing(room.store, BUSY)
     assert Code.BUSY == await refusal(room.put("u/1", b"2"))
@@ -292,7 +292,7 @@ async def test_a_refused_write_leaves_nothing_in_the_cache():
 
 async def test_writes_at_the_very_end_are_answered():
     """The threads are gone: nobody waits for ever."""
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     room.writer.stopped = True
     room.committer.submit([put("u/1", outcomes=outcomes)])
     await turns()
@@ -305,7 +305,7 @@ async def test_writes_at_the_very_end_are_answered():
 
 async def test_a_condition_sees_what_its_own_batch_wrote():
     """A16: two creations in one transaction, one wins."""
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     alone = Condition(exists=False)
     room.committer.submit([put("u/1", outcomes=outcomes, condition=alone)])
     room.committer.submit([put("u/1", outcomes=outcomes, condition=alone)])
@@ -315,13 +315,13 @@ async def test_a_condition_sees_what_its_own_batch_wrote():
 
 async def test_a_condition_asks_the_store_for_what_memory_does_not_know():
     store = MemoryStore("0badcafe")
-    await Room(store=store).put("u/1", b"1")
-    again = Room(store=store)
+    await Server(store=store).put("u/1", b"1")
+    again = Server(store=store)
     assert Code.PRECONDITION == await refusal(again.put("u/1", condition=Condition(exists=False)))
 
 
 async def test_a_condition_of_an_absent_record_is_asked_once():
-    room, asked = Room(), []
+    room, asked = Server(), []
     lookup = room.store.lookup
     room.store.lookup = lambda wanted: [asked.append(list(wanted)), lookup(wanted)][1]
     gone = Condition(exists=True)
@@ -331,21 +331,21 @@ async def test_a_condition_of_an_absent_record_is_asked_once():
 
 
 async def test_a_condition_trusts_what_memory_knows():
-    room = Room()
+    room = Server()
     await room.put("u/1")
     room.store.lookup = None
     assert Code.PRECONDITION == await refusal(room.put("u/1", condition=Condition(exists=False)))
 
 
 async def test_a_logged_message_leaves_the_record_in_memory():
-    room = Room()
+    room = Server()
     await room.put("Note/1", b"1")
     receipt = await room.say("Note/1", b"2", qos=1)
     assert (2, b"1") == (receipt.event.seq, room.cache.get("Note/1").payload)
 
 
 async def test_existed_is_told_for_each_event():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     room.committer.submit([put("u/1", outcomes=outcomes), message("u/1", outcomes=outcomes)])
     room.committer.submit([put("u/1", outcomes=outcomes)])
     await room.committer.settle()
@@ -354,7 +354,7 @@ async def test_existed_is_told_for_each_event():
 
 async def test_a_group_that_is_refused_leaves_the_batch_around_it_alone():
     """B11: all or none."""
-    room, outcomes, around = Room(), [], []
+    room, outcomes, around = Server(), [], []
     never = Condition(exists=True)
     room.committer.submit([put("u/1", outcomes=around)])
     both = grouped(put("u/2", outcomes=outcomes), put("u/3", outcomes=outcomes, condition=never))
@@ -368,14 +368,14 @@ async def test_a_group_that_is_refused_leaves_the_batch_around_it_alone():
 
 
 async def test_a_batch_of_refusals_writes_nothing():
-    room = Room()
+    room = Server()
     never = Condition(exists=True)
     assert Code.PRECONDITION == await refusal(room.put("u/1", condition=never))
     assert (0, 0) == (room.committer.commits, room.store.reserved())
 
 
 async def test_patches_of_one_batch_build_on_each_other():
-    room = Room()
+    room = Server()
     patches = [
         room.engine.write(Event("Dog/1", PATCH, payload, qos=1, retain=True), ANN)
         for payload in (b'{"name":"Rex"}', b'{"age":3}')
@@ -386,7 +386,7 @@ async def test_patches_of_one_batch_build_on_each_other():
 
 
 async def test_trimming_and_other_work_take_their_turn():
-    room = Room()
+    room = Server()
     for number in range(3):
         await room.put("u/1", b"%d" % number)
     assert 2 == await room.committer.trim(None, Keep(events=1), room.now(), 100)
@@ -395,7 +395,7 @@ async def test_trimming_and_other_work_take_their_turn():
 
 async def test_the_log_tells_what_failed(caplog):
     caplog.set_level(logging.WARNING, "rowcast.commit")
-    room = Room()
+    room = Server()
     failing(room.store, BUSY)
     await refusal(room.put("u/1"))
     assert "a commit of 1 writes failed: the disk is full" in caplog.text
@@ -403,7 +403,7 @@ async def test_the_log_tells_what_failed(caplog):
 
 async def test_what_is_stored_is_known_before_it_is_announced():
     """A page of the log may tell of it already: such a cursor is good."""
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.committer.submit([put("u/1")])
     await turns()

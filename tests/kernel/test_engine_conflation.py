@@ -1,7 +1,6 @@
 """Of what a reader missed, only the newest of each record (M4)."""
 
-from engine_room import ANN, KEY, NOW, Room, turns
-
+from build import ANN, KEY, NOW, Server, turns
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -35,7 +34,7 @@ def test_only_what_a_later_one_of_the_same_record_replaces():
 
 
 async def test_a_reader_that_comes_back_gets_the_newest_and_is_told_the_rest():
-    room = Room((LAST, EVERY))
+    room = Server((LAST, EVERY))
     assert NOW == room.time
     for topic in ("Last/a", "Last/a", "Last/b", "Every/a", "Last/a", "Every/a"):
         await room.put(topic)
@@ -53,7 +52,7 @@ async def test_a_reader_that_comes_back_gets_the_newest_and_is_told_the_rest():
 
 
 async def test_a_reader_that_keeps_up_gets_every_event():
-    room = Room((LAST,))
+    room = Server((LAST,))
     reader = Subscription(room.reader)
     room.engine.watch(reader, Interest(TopicFilter("#"), marks=False), ANN, current=False)
     for _ in range(3):
@@ -63,7 +62,7 @@ async def test_a_reader_that_keeps_up_gets_every_event():
 
 async def test_what_was_told_is_not_told_again_after_a_cut():
     """The gap moves the position: it stands for what lies in it."""
-    room = Room((LAST,))
+    room = Server((LAST,))
     for _ in range(4):
         await room.put("Last/a")
     reader = Subscription(room.reader)

@@ -1,8 +1,8 @@
 """What an event says, in the form a reader wants."""
 
 import pytest
-from engine_room import DOG, KEY, NOTE, code_of
 
+from build import DOG, KEY, NOTE, code_of
 from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.clauses import Clause
 from rowcast.core.errors import Code

@@ -4,8 +4,8 @@ import asyncio
 from uuid import UUID
 
 import pytest
-from engine_room import ANN, TABLES, Code, Room, refusal
 
+from build import ANN, TABLES, Code, Server, refusal
 from memory_store import MemoryStore
 from rowcast.codecs import RAW
 from rowcast.core.errors import Error
@@ -20,13 +20,13 @@ def create(room, topic="Dog", payload=b"{}", content_type=None):
 
 
 async def test_a_uuid_is_made():
-    receipt = await create(Room())
+    receipt = await create(Server())
     assert UUID(receipt.event.topic.removeprefix("Dog/")).version == 4
     assert receipt.event.decoded["id"] == receipt.event.topic.removeprefix("Dog/")
 
 
 async def test_the_bodys_own_id_counts_and_is_taken_once():
-    room = Room()
+    room = Server()
     receipt = await create(room, payload=b'{"id":"rex"}')
     assert "Dog/rex" == receipt.event.topic
     with pytest.raises(Error) as raised:
@@ -36,21 +36,21 @@ async def test_the_bodys_own_id_counts_and_is_taken_once():
 
 async def test_integers_go_on_from_the_greatest():
     store = MemoryStore("0badcafe")
-    room = Room(store=store)
+    room = Server(store=store)
     await room.put("Counter/41")
     topics = [(await create(room, "Counter")).event.topic for _ in range(2)]
     assert ["Counter/42", "Counter/43"] == topics
-    assert "Counter/44" == (await create(Room(store=store), "Counter")).event.topic
+    assert "Counter/44" == (await create(Server(store=store), "Counter")).event.topic
 
 
 async def test_integers_begin_with_one():
-    room = Room()
+    room = Server()
     await room.put("Counter/-5")
     assert "Counter/1" == (await create(room, "Counter")).event.topic
 
 
 async def test_many_at_once_get_one_each():
-    room = Room()
+    room = Server()
     receipts = await asyncio.gather(*(create(room, "Counter") for _ in range(20)))
     assert {f"Counter/{number}" for number in range(1, 21)} == {
         receipt.event.topic for receipt in receipts
@@ -59,7 +59,7 @@ async def test_many_at_once_get_one_each():
 
 async def test_numbers_that_others_wrote_are_passed_over():
     """However many they are."""
-    room = Room()
+    room = Server()
     await create(room, "Counter")
     for number in range(2, 22):
         await room.put(f"Counter/{number}")
@@ -68,7 +68,7 @@ async def test_numbers_that_others_wrote_are_passed_over():
 
 async def test_it_gives_up_when_every_id_is_taken(monkeypatch):
     monkeypatch.setattr("rowcast.kernel.creation.uuid4", lambda: "same")
-    room = Room()
+    room = Server()
     await create(room)
     assert Code.BUSY == await refusal(create(room))
 
@@ -85,17 +85,17 @@ async def test_it_gives_up_when_every_id_is_taken(monkeypatch):
     ],
 )
 async def test_what_cannot_be_created(topic, payload, content_type, expected):
-    assert expected == await refusal(create(Room(), topic, payload, content_type))
+    assert expected == await refusal(create(Server(), topic, payload, content_type))
 
 
 async def test_a_table_without_a_key_has_uuids_too():
-    room = Room((*TABLES, Table("Bag", "Bag")))
+    room = Server((*TABLES, Table("Bag", "Bag")))
     receipt = await create(room, "Bag", b'{"id":"x"}')
     assert UUID(receipt.event.topic.removeprefix("Bag/"))
 
 
 async def test_a_null_is_no_id():
-    room = Room()
+    room = Server()
     assert "Note/None" != (await create(room, "Note", b'{"id":null}')).event.topic
 
 
@@ -104,11 +104,11 @@ async def test_a_resource_does_not_make_it_forget_that_the_id_must_be_free():
         async def put(self, value):
             return await super().put(value)
 
-    room = Room(resources=[("Dog", Dog)])
+    room = Server(resources=[("Dog", Dog)])
     await create(room, payload=b'{"id":"rex"}')
     assert Code.CONFLICT == await refusal(create(room, payload=b'{"id":"rex"}'))
 
 
 async def test_a_plain_value_can_be_created():
-    receipt = await Room().engine.create_value("Dog", {"name": "Rex"}, ANN)
+    receipt = await Server().engine.create_value("Dog", {"name": "Rex"}, ANN)
     assert "Rex" == receipt.event.decoded["name"]

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
-from engine_room import refusal
 from rights_world import BEN, VET, Rightful
 
+from build import refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code
 

@@ -5,8 +5,8 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from engine_room import ANN, KEY, NOW, Listener, Room, turns
 
+from build import ANN, KEY, NOW, Listener, Server, turns
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
@@ -79,7 +79,7 @@ class Timer:
 
 async def begin(store=None, time=NOW, tables=TABLES):
     """Return a room whose deadlines are watched, its timers, and what is told."""
-    room = Room(tables, store=store)
+    room = Server(tables, store=store)
     room.time = time
     timers, told = Timers(room), Listener(room, "$stale/#")
     room.deadlines = Deadlines(room.engine, tables, room.now)
@@ -246,7 +246,7 @@ class Machine:
 @pytest.mark.slow
 async def test_a_hundred_thousand_records_each_in_its_time():
     """M4: within 100 ms, and each is looked at once for each deadline, however often it writes."""
-    room, count = Room(TABLES), 100_000
+    room, count = Server(TABLES), 100_000
     machine, timers = Machine(room), Timers(room)
     watch = Deadlines(machine, TABLES, room.now)
     watch._loop, watch._starting = timers, False

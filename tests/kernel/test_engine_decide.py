@@ -1,8 +1,8 @@
 """Decisions against the current record: conditions, patches, times (A5, A16, B11)."""
 
 import pytest
-from engine_room import ANN, DOG, LEASE, NOW, code_of
 
+from build import ANN, DOG, LEASE, NOW, code_of
 from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error

@@ -5,8 +5,8 @@ import json
 
 import pytest
 import pytest_asyncio
-from engine_room import ANN, DOG, Listener, Room
 
+from build import ANN, DOG, Listener, Server
 from rowcast.codecs import JSON
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -50,7 +50,7 @@ class Clock:
         await self.room.engine.committer.settle()
 
 
-class Delays(Room):
+class Delays(Server):
     """A room whose time a test moves."""
 
     def __init__(self, **options):
@@ -271,7 +271,7 @@ async def test_what_its_table_refuses_when_it_is_due_is_dropped():
     await room.send("$delayed/5/new/1", b"x", PUT)
     await room.send("$delayed/5/Dog/1", b"{}", PUT)
     room.engine.delayed.stop()
-    again = Delays(store=room.store, tables=(DOG,), undeclared=False)
+    again = Delays(store=room.store, tables=(DOG,), undeclared="reject")
     await again.forward(5)
     assert (["Dog/1"], []) == (again.listener.topics, again.facts())
     again.engine.delayed.stop()
@@ -304,7 +304,7 @@ async def test_who_may_not_write_any_more_is_not_published(room, user, found, re
 
 
 async def test_undeclared_topics_may_be_rejected(room):
-    other = Delays(undeclared=False)
+    other = Delays(undeclared="reject")
     with pytest.raises(Error) as refused:
         await other.send("$delayed/5/a")
     assert Code.NOT_FOUND == refused.value.code

@@ -1,8 +1,8 @@
 """Delayed writes whose topic has a leading slash: judged as what that names (P5, D52)."""
 
 import pytest
-from engine_room import ANN, DOG, Room
 
+from build import ANN, DOG, Server
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.hooks.hook import Hook
@@ -26,7 +26,7 @@ async def test_p5_hooks_see_what_a_leading_slash_in_it_names(topic):
 
     hooks = Hooks()
     hooks.add(Closed())
-    room = Room(hooks=hooks, tables=(DOG,))
+    room = Server(hooks=hooks, tables=(DOG,))
     with pytest.raises(Error) as refused:
         await put(room, topic)
     assert Code.DENIED == refused.value.code
@@ -42,7 +42,7 @@ async def test_p5_what_is_not_delayed_is_not_with_a_leading_slash_either(topic):
         async def put(self, data):
             return data
 
-    room = Room()
+    room = Server()
     room.engine.registry.add("$SYS/users", Users)
     with pytest.raises(Error) as refused:
         await put(room, topic)

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from engine_room import ANN, BEN, DOG, NOTE, NOW, Code, Listener, Room, code_of, refusal, turns
 
+from build import ANN, BEN, DOG, NOTE, NOW, Code, Listener, Server, code_of, refusal, turns
 from rowcast.codecs import JSON
 from rowcast.core.callers import NONE, Caller, Grants
 from rowcast.core.errors import Error
@@ -31,14 +31,14 @@ def event(topic, kind=PUT, payload=b"{}", qos=1, **properties):
 
 
 async def test_d48_a_retained_write_is_the_record_when_it_is_answered():
-    room = Room()
+    room = Server()
     receipt = await room.put("u/1", b"hello")
     assert (b"hello", False) == ((await room.engine.read("u/1", ANN)).payload, receipt.existed)
     assert "0badcafe:1" == room.engine.head == room.engine.cursor(receipt.event.seq)
 
 
 async def test_d49_a_message_leaves_the_record():
-    room = Room()
+    room = Server()
     listener = Listener(room)
     await room.put("u/1", b"hello")
     await room.say("u/1", b"psst")
@@ -47,7 +47,7 @@ async def test_d49_a_message_leaves_the_record():
 
 
 async def test_d50_a_delete_removes_and_is_told():
-    room = Room()
+    room = Server()
     listener = Listener(room)
     await room.put("u/1")
     assert (await room.delete("u/1")).existed
@@ -67,7 +67,7 @@ async def test_d50_a_delete_removes_and_is_told():
     ],
 )
 async def test_what_is_refused_is_neither_stored_nor_announced(item, caller, expected):
-    room = Room(payload_bytes_max=100)
+    room = Server(payload_bytes_max=100)
     listener = Listener(room)
     assert expected == await refusal(room.engine.write(item, caller))
     assert ([], 0, {}) == (listener.events, room.store.head(), room.committer.pending)
@@ -76,7 +76,7 @@ async def test_what_is_refused_is_neither_stored_nor_announced(item, caller, exp
 @pytest.mark.parametrize("topic", ["u/1", "Note/1"])
 async def test_a_message_that_a_durable_session_wants_is_stored(topic):
     """D27: in the log, with number and version, before anybody hears of it."""
-    room = Room((replace(NOTE, logs=Logs.RETAINED),))
+    room = Server((replace(NOTE, logs=Logs.RETAINED),))
     listener = Listener(room)
     wanted = TopicFilter("+/1")
     room.engine.durable.add(wanted)
@@ -91,7 +91,7 @@ async def test_a_message_that_a_durable_session_wants_is_stored(topic):
 
 
 async def test_a_message_that_a_durable_session_wants_needs_the_disk():
-    room = Room()
+    room = Server()
     listener = Listener(room)
     room.engine.durable.add(TopicFilter("#"))
     room.store.fault = lambda _name: (_ for _ in ()).throw(Error(Code.BUSY, "full"))
@@ -100,7 +100,7 @@ async def test_a_message_that_a_durable_session_wants_needs_the_disk():
 
 
 async def test_a_message_that_nobody_stores_is_announced_and_answered_at_once():
-    room, outcomes = Room(), []
+    room, outcomes = Server(), []
     listener = Listener(room)
     room.engine.submit(event("u/1", MESSAGE), ANN, outcomes.append)
     room.engine.submit(event("Note/1", MESSAGE, qos=0), ANN, outcomes.append)
@@ -111,7 +111,7 @@ async def test_a_message_that_nobody_stores_is_announced_and_answered_at_once():
 
 @pytest.mark.parametrize("topic", ["u/1", "Note/1"])
 async def test_c22_a_message_waits_for_its_callers_write_and_for_nobody_elses(topic):
-    room = Room()
+    room = Server()
     listener = Listener(room)
     room.writer.held = True
     room.engine.submit(event("Dog/1"), ANN)
@@ -126,7 +126,7 @@ async def test_c22_a_message_waits_for_its_callers_write_and_for_nobody_elses(to
 
 async def test_d42_a_message_keeps_the_time_it_has_to_live():
     """MQTT-3.3.2-6: also on a topic that nobody declared."""
-    room = Room()
+    room = Server()
     listener = Listener(room)
     await room.engine.write(event("u/1", MESSAGE, message_expiry_interval=9), ANN)
     assert [NOW + 9] == [item.expires_at for item in listener.events]
@@ -134,7 +134,7 @@ async def test_d42_a_message_keeps_the_time_it_has_to_live():
 
 @pytest.mark.parametrize("topic", ["u/1", "Note/1"])
 async def test_a16_a_condition_of_a_message_counts(topic):
-    room = Room()
+    room = Server()
     listener = Listener(room)
     item = event(topic, MESSAGE, qos=0)
     assert Code.PRECONDITION == await refusal(room.engine.write(item, ANN, Condition(exists=True)))
@@ -144,7 +144,7 @@ async def test_a16_a_condition_of_a_message_counts(topic):
 
 
 async def test_an_impatient_writer_does_not_stop_the_write():
-    room = Room()
+    room = Server()
     room.writer.held = True
     writing = asyncio.ensure_future(room.put("u/1"))
     await turns()
@@ -159,14 +159,14 @@ async def test_an_impatient_writer_does_not_stop_the_write():
 
 
 async def test_b11_each_for_itself():
-    room = Room()
+    room = Server()
     events = [event("u/1"), event("Dog/1", payload=b"{"), event("u/2")]
     outcomes = await room.engine.write_all(events, ANN, atomic=False)
     assert [Receipt, Error, Receipt] == [type(outcome) for outcome in outcomes]
 
 
 async def test_b11_all_or_none():
-    room = Room()
+    room = Server()
     await room.put("u/1", b"5")
     good = [event("u/2"), event("u/3", MESSAGE), event("u/1", PATCH, b'{"a":1}')]
     outcomes = await room.engine.write_all(good, ANN, atomic=True)
@@ -191,13 +191,13 @@ async def test_b11_what_is_not_admitted_is_told_before_anything_is_written(item,
         async def put(self, value):
             return await super().put(value)
 
-    room = Room(resources=[("Dog", Dog)] if expected is Code.NOT_ALLOWED else ())
+    room = Server(resources=[("Dog", Dog)] if expected is Code.NOT_ALLOWED else ())
     work = room.engine.write_all([event("u/2"), item], caller, atomic=True)
     assert (expected, 0) == (await refusal(work), room.store.head())
 
 
 async def test_b11_nothing_is_nothing():
-    room = Room()
+    room = Server()
     assert [] == await room.engine.write_all([], ANN, atomic=True)
     assert [] == await room.engine.write_all([], ANN, atomic=False)
 
@@ -227,7 +227,7 @@ class Careful(Resource):
 
 
 def careful():
-    return Room(resources=[("Dog", Careful), ("open", Careful)])
+    return Server(resources=[("Dog", Careful), ("open", Careful)])
 
 
 async def test_a_resource_changes_what_is_written():
@@ -310,7 +310,7 @@ async def test_a_plain_value_is_written_past_the_resource():
 
 
 async def test_reading_needs_the_right_and_a_record():
-    room = Room()
+    room = Server()
     await room.put("u/1", b'{"a":1}')
     assert {"a": 1} == await room.engine.read_value("u/1", READER, None)
     assert None is await room.engine.read_value("u/2", READER, None)
@@ -320,7 +320,7 @@ async def test_reading_needs_the_right_and_a_record():
 
 
 async def test_peeking_asks_memory_only():
-    room = Room()
+    room = Server()
     room.readers.held = True
     assert UNKNOWN is room.engine.peek("u/1", ANN)
     receipt = await room.put("u/1")
@@ -328,7 +328,7 @@ async def test_peeking_asks_memory_only():
 
 
 async def test_a_record_whose_time_is_over_is_not_there():
-    room = Room()
+    room = Server()
     await room.engine.write(event("u/1", message_expiry_interval=5), ANN)
     await room.engine.read("u/1", ANN)
     room.time += 5
@@ -336,7 +336,7 @@ async def test_a_record_whose_time_is_over_is_not_there():
 
 
 async def test_a_collection_is_searched_and_counted():
-    room = Room()
+    room = Server()
     for number in range(3):
         await room.put(f"Dog/{number}", b'{"age":%d}' % number)
     older = Query(where=Comparison(("age",), Operator.GE, 1))
@@ -366,7 +366,7 @@ async def told(subscription, count):
 
 
 async def test_a_watch_begins_with_the_records():
-    room = Room()
+    room = Server()
     await room.put("u/1")
     subscription = watch(room)
     assert [(SNAPSHOT, 1), (CURRENT, 1)] == await told(subscription, 2)
@@ -376,7 +376,7 @@ async def test_a_watch_begins_with_the_records():
 
 @pytest.mark.parametrize("since", ["0badcafe:1", 1])
 async def test_a_watch_continues_after_a_cursor(since):
-    room = Room()
+    room = Server()
     await room.put("u/1")
     await room.put("u/1")
     assert [(PUT, 2)] == await told(watch(room, since=since), 1)
@@ -386,14 +386,14 @@ async def test_a_watch_continues_after_a_cursor(since):
 @pytest.mark.parametrize("current", [True, False])
 async def test_c11_a_cursor_that_leads_nowhere_begins_anew(since, current):
     """One RESET, then the records, whatever was asked for."""
-    room = Room()
+    room = Server()
     await room.put("u/1")
     subscription = watch(room, since=since, current=current)
     assert [(RESET, 1), (SNAPSHOT, 1), (CURRENT, 1)] == await told(subscription, 3)
 
 
 async def test_c11_the_reset_of_one_filter_is_not_that_of_the_others():
-    room = Room()
+    room = Server()
     subscription = watch(room, current=False)
     watch(room, "v/#", since="0ddba11a:1", subscription=subscription)
     pairs = []
@@ -404,7 +404,7 @@ async def test_c11_the_reset_of_one_filter_is_not_that_of_the_others():
 
 async def test_c11_a_cursor_of_what_is_stored_but_not_yet_announced_is_good():
     """A reader that was behind has read it from the log."""
-    room = Room()
+    room = Server()
     room.writer.held = True
     room.engine.submit(event("u/1"), ANN)
     await turns()
@@ -424,13 +424,13 @@ async def test_c11_a_cursor_of_what_is_stored_but_not_yet_announced_is_good():
     ],
 )
 async def test_a_watch_that_is_refused_leaves_nothing_on_the_bus(text, since, caller, expected):
-    room = Room()
+    room = Server()
     assert expected == code_of(watch, room, text, since, caller=caller)
     assert 0 == room.bus.subscriptions
 
 
 async def test_the_same_filter_again_changes_it():
-    room = Room()
+    room = Server()
     subscription = watch(room)
     again = Interest(TopicFilter("u/#"), 1)
     assert not room.engine.watch(subscription, again, ANN)
@@ -438,7 +438,7 @@ async def test_the_same_filter_again_changes_it():
 
 
 async def test_the_end_of_a_watch_leaves_nothing_on_the_bus():
-    room = Room()
+    room = Server()
     subscription = watch(room)
     watch(room, "v/#", subscription=subscription)
     assert room.engine.unwatch(subscription, TopicFilter("u/#"))
@@ -454,7 +454,7 @@ async def test_the_end_of_a_watch_leaves_nothing_on_the_bus():
     ("topic", "expected"), [("Dog", "Dog/#"), ("Dog/1", "Dog/1"), ("u/1", "u/1")]
 )
 async def test_a_stream_is_of_a_record_or_of_a_whole_collection(topic, expected):
-    room = Room()
+    room = Server()
     stream = room.engine.open_stream(topic, ANN)
     assert [expected] == [interest.topics.text for interest in stream]
     room.engine.close(stream)

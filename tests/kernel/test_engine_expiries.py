@@ -5,8 +5,8 @@ from itertools import count
 from math import inf
 
 import pytest
-from engine_room import NOW, Listener, Room, turns
 
+from build import NOW, Listener, Server, turns
 from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
@@ -72,7 +72,7 @@ class Fixed:
 
 @pytest.fixture
 async def room():
-    return Room()
+    return Server()
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_a_message_that_is_not_retained_moves_no_timer(room, timers):
 async def test_what_ended_while_the_server_was_off_ends_at_the_start(room, timers):
     """A5: nothing is in memory that a kill could take."""
     await room.put("Lease/1", b"{}")
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     after.time = NOW + 3600
     heard, later = Listener(after), Timers(after)
     watch(after, later)
@@ -159,7 +159,7 @@ async def test_what_ended_while_the_server_was_off_ends_at_the_start(room, timer
 
 async def test_what_ends_after_a_restart_ends_at_its_time(room, timers):
     await room.put("Lease/1", b"{}")
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     heard, later = Listener(after), Timers(after)
     watch(after, later)
     await later.pass_time(59.9)

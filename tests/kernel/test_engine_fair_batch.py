@@ -4,8 +4,8 @@ import random
 from collections import deque
 
 import pytest
-from engine_room import ANN, BEN, Room
 
+from build import ANN, BEN, Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
@@ -136,7 +136,7 @@ def _must_follow(item, later):
 
 async def test_versions_rise_with_numbers_also_where_writes_were_overtaken():
     """M2: a time is a place in the log."""
-    room = Room(bounds=WriteBounds(batch=6 * (WRITE_BYTES + 1)))
+    room = Server(bounds=WriteBounds(batch=6 * (WRITE_BYTES + 1)))
     room.writer.held = True
     told = []
     for caller, count in ((ANN, 5), (BEN, 1), (CAL, 2)):

@@ -1,7 +1,6 @@
 """What hooks let a reader have: on subscriptions, reads and counts (G4, G6, G8, G19)."""
 
-from engine_room import ANN, BEN, DOG, Room, code_of, refusal
-
+from build import ANN, BEN, DOG, Server, code_of, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, MESSAGE, PUT, SNAPSHOT, Event
@@ -46,7 +45,7 @@ def hooked(*hooks, **options):
     known = Hooks()
     for hook in hooks:
         known.add(hook)
-    return Room(hooks=known, **options)
+    return Server(hooks=known, **options)
 
 
 def watch(room, caller, text="#", qos=1, **options):
@@ -206,7 +205,7 @@ async def test_g18_subscribe_and_unsubscribe_are_told_whatever_ends_it():
     hooks.add(Usher())
     hooks.on("subscribe", lambda given, who: heard.append((given[0].topics.text, who.user)))
     hooks.on("unsubscribe", lambda given, who: heard.append((*given, who.user)))
-    room = Room(hooks=hooks)
+    room = Server(hooks=hooks)
     one = watch(room, ANN, "mine/#")
     room.engine.watch(one, Interest(TopicFilter("b")), ANN)
     code_of(room.engine.watch, one, Interest(TopicFilter("secret")), ANN)

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 import pytest
-from engine_room import turns
 
+from build import turns
 from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event

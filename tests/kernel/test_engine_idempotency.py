@@ -4,8 +4,8 @@ from hashlib import sha256
 from math import inf
 
 import pytest
-from engine_room import ANN, BEN, Room
 
+from build import ANN, BEN, Server
 from memory_store import MemoryStore
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -18,7 +18,7 @@ from rowcast.store.sqlite import SqlStore
 @pytest.fixture(params=["memory", "sqlite"])
 async def room(request, tmp_path):
     store = SqlStore(tmp_path / "rowcast.db") if request.param == "sqlite" else MemoryStore()
-    yield Room(store=store)
+    yield Server(store=store)
     store.close()
 
 
@@ -46,7 +46,7 @@ def known(room):
 async def test_a_restart_forgets_no_key(room):
     """B17: mark, receipt and event are one transaction."""
     (first,) = await send(room, "k")
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     keys_of(after).restore(known(room))
     (again,) = await send(after, "k")
     facts = [(item.event.seq, item.event.version, item.existed) for item in (first, again)]
@@ -63,7 +63,7 @@ async def test_a_kill_amid_a_request_leaves_what_was_committed(room):
     with keys_of(room).claim(ANN, "k", digest("x")) as claim:
         claim.mark(events[0], 0)
         await room.engine.write(events[0], ANN)
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     keys_of(after).restore(known(room))
     outcomes = await send(after, "k", count=2)
     assert [True, False] == [outcome.repeat for outcome in outcomes]
@@ -125,7 +125,7 @@ async def test_the_timer_is_told_of_the_first_end(room):
     noted = []
     keys_of(room).ends = noted.append
     await send(room, "a")
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     keys_of(after).ends = noted.append
     keys_of(after).restore(known(room))
     assert [room.time + keys_of(room).keep_seconds] * 2 == noted

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, BEN, Code, Room, turns
 
+from build import ANN, BEN, Code, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
@@ -25,7 +25,7 @@ def _unheard(_outcome):
 
 @pytest.fixture
 async def room():
-    room = Room(bounds=SMALL)
+    room = Server(bounds=SMALL)
     room.writer.held = True
     yield room
     room.writer.release()

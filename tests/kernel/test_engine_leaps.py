@@ -1,8 +1,8 @@
 """A clock that was wrong for a while poisons no record (P6, E26)."""
 
 import pytest
-from engine_room import ANN, DOG, NOW, Room, refusal
 
+from build import ANN, DOG, NOW, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.clock import PER_SECOND, seconds_of, version_of
 from rowcast.core.errors import Code
@@ -16,7 +16,7 @@ LEAP = 400 * 86_400
 @pytest.fixture(params=["memory", "sqlite"])
 async def room(request, tmp_path):
     store = SqlStore(tmp_path / "rowcast.db") if request.param == "sqlite" else MemoryStore()
-    yield Room(store=store)
+    yield Server(store=store)
     store.close()
 
 
@@ -87,11 +87,11 @@ async def test_versions_increase_for_each_record_once_the_clock_is_right(room, k
 async def test_a_restart_does_not_keep_the_future(room):
     """P6: the last version on the disk is of a clock that was wrong."""
     await leap(room, room.put("u/1", b"wrong"))
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     written = await after.put("u/2", b"right")
     assert seconds_of(written.event.version) <= NOW + 60
     assert after.store.last_version() == written.event.version
-    again = Room(store=room.store)
+    again = Server(store=room.store)
     assert again.clock.last == written.event.version
 
 

@@ -3,8 +3,8 @@
 from contextlib import aclosing
 
 import pytest
-from engine_room import Code, Room, refusal
 
+from build import Code, Server, refusal
 from rowcast import server
 from rowcast.core.events import CURRENT
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
@@ -22,7 +22,7 @@ def collected():
 async def test_write_and_read(collected):
     """D59: a record on a table, with the table's checks; None removes it."""
     local = server.client("job")
-    room = Room(hooks=collected)
+    room = Server(hooks=collected)
     assert "0badcafe:1" == await local.publish("Dog/1", {"name": "Rex"}, retain=True)
     assert "Rex" == (await local.get("Dog/1"))["name"]
     assert Code.UNPROCESSABLE is await refusal(local.publish("Dog/2", {"age": "x"}, retain=True))
@@ -35,7 +35,7 @@ async def test_write_and_read(collected):
 async def test_watch(collected):
     """D59: current records, their mark, then events of others; its own only with echo."""
     local = server.client("job")
-    room = Room(hooks=collected)
+    room = Server(hooks=collected)
     await room.put("Dog/1", b'{"name":"Rex"}')
     for echo in (False, True):
         heard = []

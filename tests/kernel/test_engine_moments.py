@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, NOW, Room, code_of
 
+from build import ANN, NOW, Server, code_of
 from rowcast.codecs import JSON
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
@@ -56,7 +56,7 @@ def test_a_refusal_says_what_and_how():
 
 async def test_a_cursor_on_the_disk_that_is_not_announced_is_a_moment():
     """M1: a listing may tell it a moment before the bus does."""
-    room = Room()
+    room = Server()
     room.engine.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', JSON, 1, True), ANN)
     await asyncio.sleep(0)
     assert (1, 0) == (room.store.head(), room.committer.announced)

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, DOG, NOTE, Room, turns
 
+from build import ANN, DOG, NOTE, Server, turns
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.memory_limits import RECORD_BYTES
 from rowcast.kernel import pages
@@ -70,7 +70,7 @@ def test_a_page_over_the_bound_is_not_kept(monkeypatch):
 
 
 async def filled(count=5):
-    room = Room()
+    room = Server()
     for _ in range(count):
         await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     return room

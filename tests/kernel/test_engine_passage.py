@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, BEN, Listener, Room, refusal, turns
 
+from build import ANN, BEN, Listener, Server, refusal, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
@@ -21,7 +21,7 @@ def hooked(*hooks, **options):
     known = Hooks()
     for hook in hooks:
         known.add(hook)
-    return Room(hooks=known, **options)
+    return Server(hooks=known, **options)
 
 
 class Guard(Hook):
@@ -298,7 +298,7 @@ async def test_g18_publish_tells_of_every_write_that_was_carried_out(way, waits)
 
     hooks.on("publish", note_later if waits else note)
     hooks.add(Guard())
-    room = Room(hooks=hooks)
+    room = Server(hooks=hooks)
     await refusal(attempt(room, "u/secret", way))
     await attempt(room, "u/noise", way)
     await attempt(room, "u/twice", way)
@@ -309,7 +309,7 @@ async def test_g18_publish_tells_of_every_write_that_was_carried_out(way, waits)
 async def test_g18_a_listener_alone_changes_nothing():
     hooks = Hooks()
     hooks.on("publish", lambda *_: 1 / 0)
-    room = Room(hooks=hooks)
+    room = Server(hooks=hooks)
     heard = Listener(room)
     await room.say("u/1")
     assert ["u/1"] == heard.topics

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, NOTE, NOW, Code, Room, refusal
 
+from build import ANN, NOTE, NOW, Code, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.clock import version_of
@@ -40,7 +40,7 @@ def small(monkeypatch):
 
 async def filled(chance, count, **options):
     """Return a room in which things happened, a millisecond or more apart, and what."""
-    room = Room(**options)
+    room = Server(**options)
     room.store.define(TopicTable("mqtt_home", Branch("home")))
     events = []
     for _ in range(count):
@@ -119,7 +119,7 @@ async def test_only_what_is_wanted_counts_for_the_last():
 
 async def trimmed(count=10, keep=4):
     """Return a room whose table Note has only its last events."""
-    room = Room()
+    room = Server()
     for _ in range(count):
         room.time += 1
         await room.put("Note/1")
@@ -200,7 +200,7 @@ async def test_hooks_keep_back_the_past_too():
 
 
 async def test_a_topic_is_known_by_its_record_or_by_what_happened_there():
-    room = Room()
+    room = Server()
     past = room.engine.past
     await room.put("Note/1")
     await room.delete("Note/1")

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, DOG, Room
 
+from build import ANN, DOG, Server
 from rowcast.core.clock import version_at, version_of
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
@@ -23,7 +23,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize("count", [1, 3, 50])
 async def test_the_last_matches_are_found(small, seed, text, count):
     """D55, C24: so many events after the position that the filter selects, or all there are."""
-    chance, room, topics = random.Random(seed), Room(), TopicFilter(text)
+    chance, room, topics = random.Random(seed), Server(), TopicFilter(text)
     seqs = []
     for _ in range(chance.choice([0, 1, 7, 60])):
         topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
@@ -37,14 +37,14 @@ async def test_the_last_matches_are_found(small, seed, text, count):
 
 async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
     monkeypatch.setattr(positions, "STREAM_LAST_NUMBERS_MAX", 10)
-    room, topics = Room(), TopicFilter("Dog/+")
+    room, topics = Server(), TopicFilter("Dog/+")
     for topic in ["Dog/1", *["Note/1"] * 20]:
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     assert 21 == await positions.before_last(room.reader, [topics], [DOG], 1)
 
 
 async def test_the_first_is_what_is_still_there():
-    room = Room()
+    room = Server()
     for _ in range(9):
         await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     room.store.trim(DOG, Keep(events=4), room.time, 100)
@@ -53,7 +53,7 @@ async def test_the_first_is_what_is_still_there():
 
 async def test_the_last_events_of_several_filters_are_those_of_any(small):
     """C24."""
-    room = Room()
+    room = Server()
     for topic in ("Dog/1", "Note/1", "Dog/2", "Note/2", "Note/3", "Dog/3"):
         await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     filters = [TopicFilter("Dog/#"), TopicFilter("Note/1")]
@@ -65,7 +65,7 @@ async def test_the_last_events_of_several_filters_are_those_of_any(small):
 @pytest.mark.parametrize(("seconds", "expected"), [(-5, 2), (0, 2), (20, 2), (25, 3), (99, 5)])
 async def test_a_time_is_a_position(seconds, expected):
     """C10: as far back as all of it is kept."""
-    room = Room()
+    room = Server()
     for _ in range(5):
         await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
         room.time += 10

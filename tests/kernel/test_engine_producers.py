@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, BEN, Listener, Room, refusal
 
+from build import ANN, BEN, Listener, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Code, Error
@@ -31,7 +31,7 @@ async def write(room, mark, *facts, caller=ANN, **more):
 @pytest.fixture(params=["memory", "sqlite"])
 async def room(request, tmp_path):
     store = SqlStore(tmp_path / "rowcast.db") if request.param == "sqlite" else MemoryStore()
-    yield Room(store=store)
+    yield Server(store=store)
     store.close()
 
 
@@ -86,7 +86,7 @@ async def test_a_restart_forgets_nothing(room):
     """M8: mark and event are one transaction."""
     first = await write(room, "meter:3:7")
     await write(room, "meter:3:9")
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     after.engine.producers.restore(room.store.states(OWNER))
     again = await write(after, "meter:3:7")
     assert (True, first.event.seq) == (again.repeat, again.event.seq)
@@ -121,13 +121,13 @@ async def test_numbers_are_bounded(monkeypatch):
     monkeypatch.setattr(
         "rowcast.features.idempotency.idempotent_writes.PRODUCER_NUMBERS_FORGOTTEN", 5
     )
-    room = Room()
+    room = Server()
     for number in range(22):
         await write(room, f"meter:1:{number}")
     await room.committer.settle()
     kept = {f"1:{number}" for number in range(5, 22)} | {"1:forgotten"}
     assert kept == {name for _, name, _ in room.store.states(OWNER)} - {"1:low"}
-    for seen in (room, Room(store=room.store)):
+    for seen in (room, Server(store=room.store)):
         seen.engine.producers.restore(room.store.states(OWNER))
         assert Code.GONE == await refusal(write(seen, "meter:1:4"))
         assert (await write(seen, "meter:1:5")).repeat
@@ -146,7 +146,7 @@ async def test_what_is_forgotten_is_not_looked_for_with_each_write(monkeypatch):
         lambda known: sorts.append(1) or sorted(known),
         raising=False,
     )
-    room = Room()
+    room = Server()
     for number in range(150):
         await write(room, f"meter:1:{number}")
     assert 10 >= len(sorts) > 0
@@ -162,7 +162,7 @@ async def test_a_newer_epoch_does_not_wait_for_the_older_one(room):
     await room.committer.settle()
     assert [False, False] == [outcome.repeat for outcome in outcomes]
     assert 2 == len(room.store.read(0, 10))
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     after.engine.producers.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:1:8"))
     assert (await write(after, "meter:2:7")).repeat
@@ -173,7 +173,7 @@ async def test_an_epoch_is_known_after_a_restart_though_it_wrote_nothing(room):
     await write(room, "meter:1:1")
     assert Code.UNPROCESSABLE == await refusal(write(room, "meter:10:1", "Dog/1", b"[1]", PUT))
     await room.committer.settle()
-    after = Room(store=room.store)
+    after = Server(store=room.store)
     after.engine.producers.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:9:1"))
 
@@ -193,7 +193,7 @@ async def test_a_delayed_write_is_not_numbered(room):
 
 async def test_producers_are_bounded():
     """Who has not written for the longest time is forgotten, on the disk too."""
-    room = Room()
+    room = Server()
     await write(room, "first:1:1")
     for number in range(PRODUCERS_MAX):
         room.engine.producers._producer(f"{OWNER}ann/{number}")
@@ -217,7 +217,7 @@ async def test_chaos_has_each_effect_once(seed):
     """M8: repeats in any number and order, refusals of the disk, restarts: each effect once."""
     dice = random.Random(seed)
     store = MemoryStore()
-    room = Room(store=store)
+    room = Server(store=store)
     open_numbers = set(range(1, 40))
     positions = {}
     while open_numbers:
@@ -235,7 +235,7 @@ async def test_chaos_has_each_effect_once(seed):
                 assert outcome.event.seq == positions.setdefault(number, outcome.event.seq)
                 open_numbers.discard(number)
         if dice.random() < 0.1:
-            room = Room(store=store)
+            room = Server(store=store)
             room.engine.producers.restore(store.states(OWNER))
     assert 39 == len(store.read(0, 100))
     assert 39 == len(set(positions.values()))

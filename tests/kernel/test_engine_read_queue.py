@@ -5,8 +5,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from engine_room import ANN, DOG, Room, Stepped, turns
 
+from build import ANN, DOG, Server, Threads, turns
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Condition, Operator, Query
@@ -20,7 +20,7 @@ class Reads:
     """A queue whose threads work when the test says so, on a store that hears of every read."""
 
     def __init__(self, threads=5, **options):
-        self.executor = Stepped()
+        self.executor = Threads()
         self.executor.held = True
         self.queue = ReadQueue(self, self.executor, threads, meter=self.meter, **options)
         self.begun, self.limits, self.worked = [], {}, {}
@@ -331,7 +331,7 @@ async def test_p1_on_real_threads_a_cancelled_read_is_interrupted(tmp_path):
 
 async def lane_of(read):
     """Return the lane of a reader's read."""
-    room = Room()
+    room = Server()
     found = []
 
     async def run(_call, lane=KEYED):
@@ -357,7 +357,7 @@ async def test_p1_what_a_read_looks_at_says_where_it_waits():
 
 async def test_p1_a_query_is_its_callers_and_has_the_set_time_until_it_is_answered():
     """A task that a resource began and that goes on has no limit."""
-    queue, later = Room().reader.queue, asyncio.Event()
+    queue, later = Server().reader.queue, asyncio.Event()
     queue.query_seconds = 7
 
     async def outlives():

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, COUNTER, DOG, KEY, NOTE, Room, turns
 
+from build import ANN, COUNTER, DOG, KEY, NOTE, Server, turns
 from memory_store import MemoryStore
 from rowcast.codecs import CBOR, encode
 from rowcast.core.clock import version_of
@@ -22,7 +22,7 @@ UNSEEN = Table("Unseen", None, (KEY,))
 
 
 async def test_a_hot_read_costs_no_trip_to_the_disk():
-    room = Room()
+    room = Server()
     await room.put("u/1", b"1")
     room.readers.held = True
     assert b"1" == (await room.reader.get(None, "u/1")).payload
@@ -30,8 +30,8 @@ async def test_a_hot_read_costs_no_trip_to_the_disk():
 
 async def test_a_cold_read_is_remembered():
     store = MemoryStore("0badcafe")
-    await Room(store=store).put("u/1", b"1")
-    room = Room(store=store)
+    await Server(store=store).put("u/1", b"1")
+    room = Server(store=store)
     assert room.reader.peek("u/1") is UNKNOWN
     record = await room.reader.get(None, "u/1")
     assert record is room.reader.peek("u/1")
@@ -39,8 +39,8 @@ async def test_a_cold_read_is_remembered():
 
 async def test_a_slow_read_does_not_hide_what_was_written_meanwhile():
     store = MemoryStore("0badcafe")
-    await Room(store=store).put("u/1", b"old")
-    room = Room(store=store)
+    await Server(store=store).put("u/1", b"old")
+    room = Server(store=store)
     room.readers.held = True
     reading = asyncio.ensure_future(room.reader.get(None, "u/1"))
     await turns()
@@ -65,16 +65,16 @@ async def test_a_slow_read_does_not_hide_what_was_written_meanwhile():
     ],
 )
 async def test_b2_a_record_is_the_same_before_and_after_a_restart(topic, payload, said, kind):
-    room = Room()
+    room = Server()
     await room.engine.write(Event(topic, kind, payload, said, 1, True), ANN)
     warm = await room.engine.read(topic, ANN)
-    cold = await Room(store=room.store).engine.read(topic, ANN)
+    cold = await Server(store=room.store).engine.read(topic, ANN)
     assert cold.fields == warm.fields
     assert warm is room.reader.peek(topic)
 
 
 async def test_a_known_absence_is_known():
-    room = Room()
+    room = Server()
     await room.put("u/1")
     await room.delete("u/1")
     room.readers.held = True
@@ -107,7 +107,7 @@ X, SINGLE = "Branch(level='x')", "Branch(level=None)"
 )
 async def test_the_tables_that_a_filter_can_reach(text, expected):
     """Never one too few; one too many costs a read that finds nothing."""
-    room = Room((DOG, NESTED, NOTE, UNSEEN))
+    room = Server((DOG, NESTED, NOTE, UNSEEN))
     found = [
         str(item) if isinstance(item, Branch) else item and item.name
         for item in room.reader.sources(TopicFilter(text))
@@ -116,7 +116,7 @@ async def test_the_tables_that_a_filter_can_reach(text, expected):
 
 
 async def test_a_table_at_the_root_is_always_reached():
-    room = Room((DOG, ROOT))
+    room = Server((DOG, ROOT))
     assert [DOG, ROOT, None] == room.reader.sources(TopicFilter("+/1"))
     assert [ROOT] == room.reader.sources(TopicFilter("x/1"))
 
@@ -134,7 +134,7 @@ def test_a7_the_owner_of_a_topic(topic, expected):
 
 
 async def filled():
-    room = Room()
+    room = Server()
     for topic in ("Note/1", "Note/2", "Counter/1", "u/1"):
         await room.put(topic)
     return room

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from engine_room import turns
 from rights_world import ANN, BEN, Rightful, person
 
+from build import turns
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event

@@ -1,8 +1,8 @@
 """What is at a topic: the longest path wins (A7)."""
 
 import pytest
-from engine_room import DOG, KEY, NOTE, code_of
 
+from build import DOG, KEY, NOTE, code_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.kernel import registry as module

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, Code, Room, refusal, turns
 
+from build import ANN, Code, Server, refusal, turns
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.core.queries import Query
 from rowcast.kernel import resource as module
@@ -16,7 +16,7 @@ def dog(room, topic="Dog/1"):
 
 
 async def test_the_verbs_are_those_of_the_table():
-    room = Room()
+    room = Server()
     rex, kinds = dog(room), []
     for call in (rex.put({"name": "Rex"}), rex.patch({"age": 3}), rex.publish({"age": 4})):
         await call
@@ -29,13 +29,13 @@ async def test_the_verbs_are_those_of_the_table():
 
 
 async def test_a_collection_makes_a_new_record_and_tells_its_id():
-    room = Room()
+    room = Server()
     made = await dog(room, "Dog").post({"name": "Rex"})
     assert "Rex" == (await dog(room, f"Dog/{made}").get())["name"]
 
 
 async def test_connecting_is_subscribing():
-    room = Room()
+    room = Server()
     await room.put("Dog/1")
     stream = dog(room).connect()
     items = aiter(stream)
@@ -148,7 +148,7 @@ async def test_a_client_that_does_not_read_is_told_of_no_more(monkeypatch):
 
 
 async def test_a_stream_mixes_its_own_items_with_events():
-    room = Room()
+    room = Server()
     stream = dog(room, "u/1").subscribe()
     items = aiter(stream)
     assert "current" == (await anext(items))[0].kind

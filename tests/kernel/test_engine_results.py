@@ -6,8 +6,8 @@ S14 and M5, without Spark and without a machine.
 import asyncio
 
 import pytest
-from engine_room import ANN, Listener, Room
 
+from build import ANN, Listener, Server
 from rowcast.core import result_limits
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -20,7 +20,7 @@ class World:
     """An engine that takes results."""
 
     def __init__(self, room=None):
-        self.room = room or Room()
+        self.room = room or Server()
         self.results = Results(self.room.engine, self._facts, self.room.now)
         self.heard = Listener(self.room, "Dog/#")
         self.count = 0

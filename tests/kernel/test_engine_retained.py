@@ -1,8 +1,8 @@
 """Retained values that a hook keeps in the table store's place (E23, G10, G14, X20)."""
 
 import pytest
-from engine_room import ANN, BEN, Code, Listener, Room, refusal, turns
 
+from build import ANN, BEN, Code, Listener, Server, refusal, turns
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks import hooks as module
@@ -64,7 +64,7 @@ def stocked(*hooks):
     known = Hooks()
     for hook in hooks:
         known.add(hook)
-    return Room(hooks=known)
+    return Server(hooks=known)
 
 
 async def read(room, topic):
@@ -109,7 +109,7 @@ async def test_g10_the_hook_supplies_what_a_subscription_begins_with(cellar):
 
 @BOTH
 async def test_x20_what_was_in_the_table_before_is_hidden_by_the_hook(cellar):
-    room = Room()
+    room = Server()
     await room.put("ext/1", b"old")
     room.engine.hooks.add(cellar)
     await room.put("ext/1", b"new")
@@ -156,7 +156,7 @@ async def test_x20_a_declared_table_and_a_message_are_not_for_hooks():
 async def test_g10_a_payload_over_the_limit_reaches_no_hook(cellar):
     known = Hooks()
     known.add(cellar)
-    room = Room(hooks=known, payload_bytes_max=3)
+    room = Server(hooks=known, payload_bytes_max=3)
     assert Code.TOO_LARGE == await refusal(room.put("ext/1", b"1234"))
     assert {} == cellar.values
 

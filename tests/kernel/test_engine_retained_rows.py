@@ -1,8 +1,8 @@
 """$SYS/retained: retained messages listed, searched, read and cleared (E30, L12)."""
 
 import pytest
-from engine_room import ANN, NOW, Code, Room, refusal
 
+from build import ANN, NOW, Code, Server, refusal
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
@@ -23,7 +23,7 @@ class Veil(Hook):
 
 
 async def room_with(*topics, **options):
-    room = Room(resources=[(PATH, retained_rows(lambda: NOW))], **options)
+    room = Server(resources=[(PATH, retained_rows(lambda: NOW))], **options)
     for number, topic in enumerate(topics):
         await room.put(topic, b"v%d" % number, content_type="text/plain")
     return room

@@ -1,9 +1,9 @@
 """The retainer's contract on every store there is (E4)."""
 
 import pytest
-from engine_room import TABLES, Room
 from retainer_contract import RetainerContract
 
+from build import TABLES, Server
 from memory_store import MemoryStore
 from rowcast.features.retained.retainer import Retained
 from rowcast.store.sqlite import SqlStore
@@ -20,7 +20,7 @@ class Keeper:
         if self.store is not None:
             self.store.close()
         self.store = self._make()
-        room = Room(TABLES, store=self.store, **options)
+        room = Server(TABLES, store=self.store, **options)
         room.retainer = Retained(room.engine, room.now)
         return room
 

@@ -4,8 +4,8 @@ import resource
 from pathlib import Path
 
 import pytest
-from engine_room import Room
 
+from build import Server
 from rowcast.core.events import PUT, Event
 from rowcast.features.retained.retainer import Retained
 from rowcast.store.sqlite import SqlStore
@@ -22,7 +22,7 @@ def resident_bytes():
 @pytest.mark.slow
 async def test_e9_many_matches_take_no_memory(tmp_path):
     store = SqlStore(tmp_path)
-    room = Room((), store=store)
+    room = Server((), store=store)
     for start in range(1, COUNT, 1_000):
         numbers = range(start, start + 1_000)
         store.commit(

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, NOW, Code, Listener, Room, refusal, turns
 
+from build import ANN, NOW, Code, Listener, Server, refusal, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
@@ -17,7 +17,7 @@ from rowcast.kernel.watch.subscription import Subscription
 
 
 def room_with(**rules):
-    room = Room()
+    room = Server()
     retaining = Retaining(RetainRules(**rules), room.now, room.store)
     room.engine.admission.retaining = retaining
     room.reader.retains = retaining.rules.enabled
@@ -149,7 +149,7 @@ async def test_e20_more_than_the_publish_rate_is_refused_for_now():
 
 async def test_a_retainer_that_is_off_refuses_and_shows_nothing():
     """E12: and what it had is still there when it is on again."""
-    room = Room()
+    room = Server()
     await room.put("a/1")
     off = Retaining(RetainRules(enabled=False), room.now, room.store)
     room.engine.admission.retaining, room.reader.retains = off, False
@@ -178,7 +178,7 @@ async def test_e19_a_reader_is_given_no_more_than_the_delivery_rate(monkeypatch)
         waits.append(round(seconds, 6))
         time += seconds
 
-    room = Room()
+    room = Server()
     for number in range(10):
         await room.put(f"a/{number}")
         await room.put(f"Dog/{number}", b'{"name":"a"}')

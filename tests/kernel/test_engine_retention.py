@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from engine_room import DOG, LEASE, NOTE, TABLES, Code, Listener, Room, turns
 
+from build import DOG, LEASE, NOTE, TABLES, Code, Listener, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE
 from rowcast.core.topics import TopicFilter
@@ -20,7 +20,7 @@ def sweeper(room, tables=TABLES, **keep):
 
 
 async def test_each_table_is_trimmed_by_itself():
-    room = Room()
+    room = Server()
     for topic in ("Note/1", "Note/1", "u/1", "u/1", "u/1"):
         await room.put(topic)
     assert (3, 0) == await sweeper(room, events=1).sweep()
@@ -29,7 +29,7 @@ async def test_each_table_is_trimmed_by_itself():
 
 async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
     """D27: also on undeclared topics, whose part of the log has no records then."""
-    room = Room()
+    room = Server()
     room.engine.durable.add(TopicFilter("#"))
     for _ in range(3):
         await room.say("u/1", qos=1)
@@ -42,14 +42,14 @@ async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
 
 async def test_trimming_goes_in_small_steps(monkeypatch):
     monkeypatch.setattr(module, "SWEEP_EVENTS_MAX", 2)
-    room = Room()
+    room = Server()
     for _ in range(5):
         await room.put("u/1")
     assert (4, 0) == await sweeper(room, events=1).sweep()
 
 
 async def test_a_table_may_keep_its_own_time():
-    room = Room((replace(NOTE, history_seconds=1_000), DOG))
+    room = Server((replace(NOTE, history_seconds=1_000), DOG))
     await room.put("Note/1")
     await room.put("Dog/1")
     room.time += 100
@@ -73,7 +73,7 @@ async def test_a_table_may_keep_its_own_time():
 async def test_e24_a_table_s_own_limits_drop_its_oldest_and_no_other_limit_does(limit, kept):
     """E24: what a table promises is kept, whatever the server's own limits are."""
     table = replace(NOTE, **limit)
-    room = Room((table, DOG))
+    room = Server((table, DOG))
     for _ in range(5):
         await room.put("Note/1", b'{"id":"1"}')
         await room.put("Dog/1", b"{}")
@@ -85,7 +85,7 @@ async def test_e24_a_table_s_own_limits_drop_its_oldest_and_no_other_limit_does(
 
 
 async def test_a5_an_end_is_a_delete_that_everybody_hears():
-    room = Room()
+    room = Server()
     await room.put("Lease/1")
     listener = Listener(room)
     room.time += LEASE.expiration_seconds + 1
@@ -96,7 +96,7 @@ async def test_a5_an_end_is_a_delete_that_everybody_hears():
 
 async def test_a5_many_ends_are_few_commits(monkeypatch):
     monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 3)
-    room = Room()
+    room = Server()
     for number in range(7):
         await room.put(f"Lease/{number}")
     room.time += LEASE.expiration_seconds + 1
@@ -106,7 +106,7 @@ async def test_a5_many_ends_are_few_commits(monkeypatch):
 
 
 async def test_a_record_that_was_written_again_does_not_end():
-    room = Room()
+    room = Server()
     receipt = await room.put("Lease/1")
     room.time += LEASE.expiration_seconds + 1
     old = room.store.get(LEASE, "Lease/1")
@@ -118,7 +118,7 @@ async def test_a_record_that_was_written_again_does_not_end():
 async def test_a_disk_that_refuses_ends_the_sweep(monkeypatch):
     """It is tried again in the next one, not at once and for ever."""
     monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 1)
-    room = Room()
+    room = Server()
     await room.put("Lease/1")
     room.time += LEASE.expiration_seconds + 1
     busy = Error(Code.BUSY, "the disk is full")
@@ -131,7 +131,7 @@ async def test_a_disk_that_refuses_ends_the_sweep(monkeypatch):
     [(Error(Code.BUSY, "the disk is full"), "the disk is full"), (RuntimeError("odd"), "odd")],
 )
 async def test_a_failed_sweep_is_not_the_last(caplog, failure, words):
-    room, failures = Room(), [failure]
+    room, failures = Server(), [failure]
 
     def fault(_name):
         if failures:
@@ -158,7 +158,7 @@ async def test_a_failed_sweep_is_not_the_last(caplog, failure, words):
 
 async def test_what_the_store_left_for_later_is_done_in_steps(monkeypatch):
     """Events of a dropped topic table go a slice at a time, and writers go between."""
-    room = Room()
+    room = Server()
     steps = [True, True, False]
     asked = []
     monkeypatch.setattr(room.store, "tidy", lambda limit: asked.append(limit) or steps.pop(0))

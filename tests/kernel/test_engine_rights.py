@@ -1,8 +1,8 @@
 """Who may do what: the grants of a caller, and the server's own topics."""
 
 import pytest
-from engine_room import code_of
 
+from build import code_of
 from rowcast.auth.anonymous import STRANGER
 from rowcast.core.callers import ALL, NONE, SERVER, Caller, Grants
 from rowcast.core.errors import Code

@@ -6,8 +6,8 @@ What is compared here is what every door asks; the doors themselves are in `test
 import json
 
 import pytest
-from engine_room import Room, turns
 
+from build import Server, turns
 from rights_reference import dice_of, random_person, random_policy, random_value
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -35,7 +35,7 @@ class World:
         self.dice = dice_of(seed)
         self.policy = random_policy(self.dice)
         schema = parse_schema(self.policy.schema)
-        self.room = Room(schema.tables)
+        self.room = Server(schema.tables)
         self.table = schema.tables[0]
         self.engine = self.room.engine
         rules = [rule_of(name, row) for name, row in self.policy.rules.items()]

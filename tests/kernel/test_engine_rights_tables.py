@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from engine_room import code_of, refusal, turns
 from rights_world import ANN, BEN, ROOT, VET, Rightful, person
 
+from build import code_of, refusal, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, Room, code_of, refusal
 
+from build import ANN, Server, code_of, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import answer, holds
@@ -23,7 +23,7 @@ KEPT = TopicSettings()
 @pytest.fixture
 async def room(monkeypatch):
     monkeypatch.setattr(row_reads, "ROW_SLICE_EVENTS", 3)
-    return Room(kept=KEPT)
+    return Server(topics=KEPT)
 
 
 def table(room, name="mqtt_home"):
@@ -167,10 +167,10 @@ async def test_the_whole_count_is_known_at_once(room):
 
 async def test_what_was_said_before_there_was_a_table_is_in_it(room):
     """X6: a server that only routed before has kept some, and they count."""
-    plain = Room(store=room.store)
+    plain = Server(store=room.store)
     await plain.put("home/old", b"1")
     await plain.put("garden/old", b"2")
-    later = Room(store=room.store, kept=KEPT)
+    later = Server(store=room.store, topics=KEPT)
     await later.say("home/t", b"3")
     rows = await listed(later)
     assert [row["payload"] for row in rows] == [1, 3]
@@ -217,7 +217,7 @@ async def secretive(monkeypatch):
     monkeypatch.setattr(row_reads, "ROW_SLICE_EVENTS", 3)
     hooks = Hooks()
     hooks.add(Secretive())
-    room = Room(kept=KEPT, hooks=hooks)
+    room = Server(topics=KEPT, hooks=hooks)
     for n in range(4):
         await room.say("home/t", b'{"n":%d}' % n)
         await room.say("home/secret", b'{"n":%d}' % n)

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, BEN, Room, turns
 
+from build import ANN, BEN, Server, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.events import CURRENT, DELETE, GAP, PUT, RESET, SNAPSHOT, Event
 from rowcast.core.topic_tables import METRICS, message_id
@@ -25,7 +25,7 @@ MARKS = {CURRENT, RESET, GAP}
 
 @pytest.fixture
 async def room():
-    return Room(kept=KEPT)
+    return Server(topics=KEPT)
 
 
 def watch(room, *filters, since=None, caller=ANN, current=True, client_id=""):
@@ -237,7 +237,7 @@ async def test_a_hidden_topic_is_no_row(room):
     """L12: live as well as current."""
     hooks = Hooks()
     hooks.add(Blinds())
-    room = Room(kept=KEPT, hooks=hooks)
+    room = Server(topics=KEPT, hooks=hooks)
     ann, ben = watch(room, "mqtt_home/#"), watch(room, "mqtt_home/#", caller=BEN)
     await room.say("home/secret", b"1")
     await room.say("home/t", b"2")
@@ -313,7 +313,7 @@ async def test_rows_live_and_after_any_cut_are_the_log(monkeypatch, seed):
     dice = random.Random(seed)
     monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", dice.choice((2, 5, 100)))
     monkeypatch.setattr(subscription, "LOG_PAGE_EVENTS", dice.choice((2, 3, 50)))
-    room = Room(kept=KEPT)
+    room = Server(topics=KEPT)
     filters = FILTERS[seed % len(FILTERS)]
     live, got = watch(room, *filters, current=False), []
     start = room.committer.announced

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import NOW, Code, Room, code_of, turns
 
+from build import NOW, Code, Server, code_of, turns
 from memory_store import MemoryStore
 from rowcast import every, server
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
@@ -28,7 +28,7 @@ class Clock:
 
     def __init__(self, hooks, store=None, now=START):
         self.hooks = hooks
-        self.room = Room(hooks=hooks, store=store or MemoryStore("0badcafe"))
+        self.room = Server(hooks=hooks, store=store or MemoryStore("0badcafe"))
         self.room.time = now
         self.schedules = Schedules(self.room.engine, hooks.schedules, self.room.now)
         self.schedules.restore(self.room.store.states(OWNER))
@@ -158,7 +158,7 @@ async def test_they_go_by_the_clock_themselves(collected):
     """H32: nobody must look; and they end with the server."""
     done = asyncio.Event()
     every(1)(done.set)
-    room = Room(hooks=collected)
+    room = Server(hooks=collected)
     schedules = Schedules(room.engine, collected.schedules, room.now)
     schedules.restore([(OWNER, collected.schedules[0].name, b"\0")])
     task = asyncio.create_task(schedules.run())

@@ -1,8 +1,8 @@
 """Which topics were written to (F7)."""
 
 import pytest
-from engine_room import ANN, Room
 
+from build import ANN, Server
 from rowcast.core import limits
 from rowcast.core.callers import SERVER
 from rowcast.core.query_text import parse_query
@@ -14,7 +14,7 @@ from rowcast.kernel import registry
 
 @pytest.fixture
 async def room():
-    return Room(kept=TopicSettings())
+    return Server(topics=TopicSettings())
 
 
 async def rows(room, query=""):
@@ -45,7 +45,7 @@ async def test_what_is_only_read_or_watched_is_not_seen(room):
 
 
 async def test_a_plain_broker_sees_topics_too():
-    room = Room()
+    room = Server()
     await room.say("home/a")
     assert [{"topic": "home/a", "table": None}] == await rows(room)
 

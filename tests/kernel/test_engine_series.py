@@ -7,8 +7,8 @@ from decimal import Decimal
 from statistics import fmean
 
 import pytest
-from engine_room import Code, code_of
 
+from build import Code, code_of
 from rowcast.core.clock import version_of
 from rowcast.features.history import series as module
 from rowcast.features.history.series import FUNCTIONS, Series

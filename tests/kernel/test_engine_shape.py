@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from engine_room import COUNTER, DOG, KEY, NOTE, NOW, code_of
 
+from build import COUNTER, DOG, KEY, NOTE, NOW, code_of
 from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from engine_room import ANN, DOG, NOW, Listener, Room, refusal
 
+from build import ANN, DOG, NOW, Listener, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
@@ -38,7 +38,7 @@ async def value(room, topic):
 @pytest.fixture(params=["memory", "sqlite"])
 async def room(request, tmp_path):
     store = SqlStore(tmp_path / "rowcast.db") if request.param == "sqlite" else MemoryStore()
-    yield Room(store=store)
+    yield Server(store=store)
     store.close()
 
 
@@ -172,7 +172,7 @@ async def test_without_an_origin_the_writer_is_it():
 
 async def test_the_scenario_of_the_source():
     """E26, E27: nodes A, B and C; #1 of A reaches C after #2 of B (seed 3, Ordering)."""
-    node = Room(store=MemoryStore("0000000c"))
+    node = Server(store=MemoryStore("0000000c"))
     heard = Listener(node)
     await write(node, "t/retained", PUT, b"#2", THEN + 2, "B")
     await write(node, "t/retained", PUT, b"#1", THEN + 1, "A")
@@ -196,7 +196,7 @@ async def test_every_order_of_arrival_ends_alike(seed):
             writes.append((dice.choice(["u/1", "u/2"]), kind, payload, moment, origin))
     states = []
     for name in ("0000000a", "0000000b", "0000000c"):
-        node = Room(store=MemoryStore(name))
+        node = Server(store=MemoryStore(name))
         arrivals = writes + dice.choices(writes, k=3)  # some twice
         dice.shuffle(arrivals)
         node.writer.held = dice.random() < 0.5  # in one batch, or each for itself
@@ -224,7 +224,7 @@ async def test_a_resource_class_keeps_the_stamp():
         async def put(self, value):
             return await super().put(value)
 
-    room = Room(resources=[("Dog", Dogs)])
+    room = Server(resources=[("Dog", Dogs)])
     await write(room, "Dog/1", PUT, b'{"name":"2"}', THEN + 20)
     late = await write(room, "Dog/1", PUT, b'{"name":"1"}', THEN + 10)
     assert (THEN + 20, THEN + 20) == (late.late, room.store.get(DOG, "Dog/1").version)

@@ -1,8 +1,8 @@
 """What a slow reader is told it missed: nothing that it did not want (C18)."""
 
 import pytest
-from engine_room import ANN, Room
 
+from build import ANN, Server
 from rowcast.core.events import GAP, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.subscription import Interest, Subscription
@@ -14,7 +14,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
 ):
     """MQTT-3.8.3-3: No Local."""
     monkeypatch.setattr("rowcast.kernel.watch.subscription_state.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
-    room = Room()
+    room = Server()
     subscription = Subscription(room.reader, "me")
     interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)
     room.engine.watch(subscription, interest, ANN, current=False)
@@ -27,7 +27,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
 
 async def test_what_ended_by_itself_is_taken_off_the_bus():
     """C2: its page could not be read; the engine is told that it is over afterwards, once."""
-    room, heard = Room(), []
+    room, heard = Server(), []
     room.engine.hooks.on("unsubscribe", lambda texts, _who: heard.extend(texts))
     subscription = Subscription(room.reader, "me")
     room.engine.watch(subscription, Interest(TopicFilter("u/#")), ANN, current=False)

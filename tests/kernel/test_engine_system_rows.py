@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, Room
 
+from build import ANN, Server
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.query_text import parse_query
@@ -40,7 +40,7 @@ def things(room, name="", caller=ANN):
 
 
 async def listed(query="", **options):
-    rows = await things(Room(), **options).get(parse_query(query, ANY) if query else None)
+    rows = await things(Server(), **options).get(parse_query(query, ANY) if query else None)
     return [row["n"] if isinstance(row, dict) else row for row in rows]
 
 
@@ -95,12 +95,12 @@ async def test_a_page_token_is_refused():
 )
 async def test_one_row_is_whole(name, query, expected):
     query = parse_query(query, ANY) if query else None
-    assert expected == await things(Room(), name).get(query)
+    assert expected == await things(Server(), name).get(query)
 
 
 async def test_who_may_not_read_does_not():
     with pytest.raises(Error) as refused:
-        await things(Room(), caller=Caller("rob", NONE)).get()
+        await things(Server(), caller=Caller("rob", NONE)).get()
     assert Code.DENIED == refused.value.code
 
 
@@ -115,7 +115,7 @@ async def test_hooks_may_keep_rows_back():
     """G6: those of a list are left out, one that is asked for is refused."""
     hooks = Hooks()
     hooks.add(Fussy())
-    room = Room(hooks=hooks)
+    room = Server(hooks=hooks)
     rows = await things(room).get(parse_query("n=lt=15", ANY))
     assert [14, 13, 10, 8, 7, 5, 4] == [row["n"] for row in rows]
     with pytest.raises(Error) as refused:
@@ -124,14 +124,14 @@ async def test_hooks_may_keep_rows_back():
 
 
 async def test_durable_waits_for_what_was_changed():
-    room = Room()
+    room = Server()
     room.engine.committer.keep((Change("a", "b", b"c"),))
     await things(room).durable()
     assert [("a", "b", b"c")] == room.store.states("a")
 
 
 async def test_durable_tells_what_kept_it_off():
-    room = Room()
+    room = Server()
 
     def full(_events, _changes=()):
         raise Error(Code.BUSY, "the disk is full")
@@ -145,7 +145,7 @@ async def test_durable_tells_what_kept_it_off():
 
 async def test_durable_may_be_given_up():
     """A client that is gone does not mind when the disk answers."""
-    room = Room()
+    room = Server()
     room.writer.held = True
     task = asyncio.ensure_future(things(room).durable())
     await asyncio.sleep(0)

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from engine_room import ANN, NOW, TABLES, Listener, Room, turns
 from topic_world import AT_ONCE, count, names, on_disk, watch
 
+from build import ANN, NOW, TABLES, Listener, Server, turns
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Branch, TopicTable
@@ -19,7 +19,7 @@ HOME = TopicTable("mqtt_home", Branch("home"))
 
 @pytest.fixture
 async def room():
-    return Room(kept=AT_ONCE)
+    return Server(topics=AT_ONCE)
 
 
 async def rows(room, query=""):
@@ -99,7 +99,7 @@ async def test_a_subscriber_and_a_writer_at_once_make_one_table(room):
 
 async def test_names_that_would_be_the_same_are_told_apart(room):
     """X3: also from a declared table's."""
-    other = Room(tables=TABLES, kept=AT_ONCE)
+    other = Server(tables=TABLES, topics=AT_ONCE)
     for topic in ("Home/a", "home/a", "a-b/x", "a_b/x", "messages/x", "sys_metrics/x", "/x"):
         await other.say(topic)
     found = names(other)
@@ -145,7 +145,7 @@ async def test_a_message_is_stored_before_it_is_announced(room):
 
 async def test_a_plain_broker_keeps_no_message():
     """X1: `route`."""
-    plain = Room()
+    plain = Server()
     receipt = await plain.say("home/temperature")
     assert (0, []) == (receipt.event.seq, plain.store.read(0, 9))
 
@@ -239,7 +239,7 @@ async def test_a_restart_knows_the_tables_again(room):
     await room.put("home/a")
     await room.engine.stop()
     room.time = NOW + 1000
-    again = Room(store=room.store, kept=AT_ONCE)
+    again = Server(store=room.store, topics=AT_ONCE)
     again.time = NOW + 1000
     (row,) = await rows(again)
     assert ("mqtt_home", True, 1, True) == (
@@ -272,7 +272,7 @@ async def test_one_of_several_subscribers_keeps_it(room):
 
 async def test_a_retained_value_keeps_it():
     """F14."""
-    room = Room(kept=TopicSettings(grace_seconds=0, keep=Keep(seconds=1)))
+    room = Server(topics=TopicSettings(grace_seconds=0, keep=Keep(seconds=1)))
     await room.put("home/a")
     await forget_history(room)
     assert 0 == await room.topic_tables.clean()
@@ -289,7 +289,7 @@ async def forget_history(room):
 
 async def test_history_keeps_it_until_that_is_over():
     """X6: also one that nobody ever subscribed to; the sweep ends it."""
-    room = Room(kept=TopicSettings(grace_seconds=0, keep=Keep(seconds=50)))
+    room = Server(topics=TopicSettings(grace_seconds=0, keep=Keep(seconds=50)))
     await room.say("home/a")
     assert 0 == await room.topic_tables.clean()
     await forget_history(room)
@@ -298,7 +298,7 @@ async def test_history_keeps_it_until_that_is_over():
 
 async def test_a_grace_period_that_a_subscriber_ends():
     """F25."""
-    room = Room(kept=TopicSettings(grace_seconds=60))
+    room = Server(topics=TopicSettings(grace_seconds=60))
     room.engine.close(watch(room, "home/a"))
     assert 0 == await room.topic_tables.clean()
     entry = room.topic_tables.named("mqtt_home")

@@ -1,9 +1,9 @@
 """Topic tables when something fails, or there are too many; how much they keep (F23-F32)."""
 
 import pytest
-from engine_room import Room, refusal
 from topic_world import AT_ONCE, count, names, on_disk, watch
 
+from build import Server, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch
@@ -14,7 +14,7 @@ from rowcast.store.store import Keep
 
 @pytest.fixture
 async def room():
-    return Room(kept=AT_ONCE)
+    return Server(topics=AT_ONCE)
 
 
 # -- faults ----------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ async def test_a_table_that_could_not_be_dropped_takes_messages(room):
 
 async def test_a_message_beyond_the_cap_is_refused_in_words():
     """F32."""
-    room = Room(kept=TopicSettings(grace_seconds=0, tables_max=2))
+    room = Server(topics=TopicSettings(grace_seconds=0, tables_max=2))
     await room.say("home/a")
     await room.say("lamp")
     with pytest.raises(Error, match=r"'barn/a' would need .* topics\.max_tables"):
@@ -95,7 +95,7 @@ async def test_a_message_beyond_the_cap_is_refused_in_words():
 
 async def test_a_subscription_beyond_the_cap_works():
     """F32: it has no table, and gets one when there is room and something to keep."""
-    room = Room(kept=TopicSettings(grace_seconds=0, tables_max=1))
+    room = Server(topics=TopicSettings(grace_seconds=0, tables_max=1))
     first = watch(room, "home/a")
     watch(room, "barn/a")
     assert (["mqtt_home"], 1) == (names(room), count(room, "barn"))
@@ -106,7 +106,7 @@ async def test_a_subscription_beyond_the_cap_works():
 
 
 async def test_what_the_server_says_of_itself_needs_no_table():
-    room = Room(kept=TopicSettings(tables_max=1))
+    room = Server(topics=TopicSettings(tables_max=1))
     await room.say("home/a")
     await room.put("$SYS/broker/version", b"1", caller=SERVER)
     assert ["mqtt_home"] == on_disk(room)
@@ -118,7 +118,7 @@ async def test_what_the_server_says_of_itself_needs_no_table():
 async def test_each_table_keeps_what_is_set_for_it():
     """F26."""
     kept = TopicSettings(keep=Keep(events=5), keeps={"mqtt_barn": Keep(events=2)})
-    room = Room(kept=kept)
+    room = Server(topics=kept)
     for number in range(10):
         await room.say("home/a", b"%d" % number)
         await room.say("barn/a", b"%d" % number)

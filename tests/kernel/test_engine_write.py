@@ -1,8 +1,8 @@
 """A write on its way, and who hears of its end."""
 
 import pytest
-from engine_room import ANN, DOG, NOTE
 
+from build import ANN, DOG, NOTE
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.kernel.write import UNHEARD, Condition, Group, Receipt, Unheard, Write

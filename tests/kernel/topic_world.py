@@ -1,7 +1,6 @@
 """Topic tables for tests: who subscribes, which there are, in memory and on disk."""
 
-from engine_room import ANN
-
+from build import ANN
 from rowcast.core.topic_tables import Branch
 from rowcast.core.topics import TopicFilter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from kernel.engine_room import Room
+from build import Server
 from metrics.metrics_world import Loop
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.event_limits import (
@@ -23,7 +23,7 @@ class World:
     """The history of clients over an engine without a machine; time passes when it is told to."""
 
     def __init__(self, room=None):
-        self.room = room or Room()
+        self.room = room or Server()
         self.room.store.define(TABLE)
         self.events = ClientEvents(self.room.engine, self.room.now)
         self.loop = self.events._loop = Loop()
@@ -138,7 +138,7 @@ def test_a_server_that_was_killed_shows():
     """O6: the next start says so; after a stop in order it does not."""
 
     async def scenario():
-        room = Room()
+        room = Server()
         for stops in (False, True, True):
             world = World(room)
             await world.events.start(version="1")

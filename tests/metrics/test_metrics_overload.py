@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kernel.engine_room import Room
+from build import Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
@@ -35,7 +35,7 @@ class Memory:
 
 class World:
     def __init__(self, marks=None):
-        self.room = Room()
+        self.room = Server()
         self.subscriptions = []
         self.memory, self.told, self.trims = Memory(), [], []
         reader = self.room.engine.reader

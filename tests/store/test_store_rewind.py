@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kernel.engine_room import COUNTER, DOG, NOW, TABLES, Room
+from build import COUNTER, DOG, NOW, TABLES, Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
@@ -69,7 +69,7 @@ def any_event(chance):
 async def lived(folder, seed, events):
     """Write at random; return the file and what was at some positions."""
     store = SqlStore(folder / "rowcast.db")
-    room = Room(store=store, kept=TopicSettings())
+    room = Server(store=store, topics=TopicSettings())
     chance, then = random.Random(seed), {}
     for number in range(events):
         room.time = NOW + number

@@ -1,0 +1,232 @@
+"""Builds any part of the server in the test's own process: no file, no socket, no thread.
+
+``Server`` is a kernel on a store in memory, with topic tables, the MQTT broker or the HTTP edge
+where a test asks for them. Its clock is a number, its threads work when the test says so.
+"""
+
+import asyncio
+from functools import partial
+
+from memory_store import MemoryStore
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.tables import Attribute, Logs, Role, Table, Type
+from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.edge import Edge, HttpSettings
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
+from rowcast.doors.mqtt.sessions.wills import WILLS
+from rowcast.doors.mqtt.settings import BrokerSettings
+from rowcast.features.delayed.delayed import OWNER as DELAYED
+from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
+from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
+from rowcast.features.slow_subscribers.slow_rows import slow_rows
+from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
+from rowcast.features.undeclared_topics.topic_table_rows import PATH as TOPIC_ROWS
+from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
+from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
+from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.cache import RecordCache
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Registry
+from virtual import Threads, VirtualLoop, turns
+
+NOW = 1_700_000_000.0
+EPOCH = "0badcafe"
+KEY = Attribute("id", Type.ID, primary_key=True)
+DOG = Table(
+    "Dog",
+    "Dog",
+    (
+        KEY,
+        Attribute("name", Type.STRING),
+        Attribute("age", Type.INT),
+        Attribute("created", Type.DATE, role=Role.CREATED_TIME),
+        Attribute("updated", Type.LONG, role=Role.UPDATED_TIME),
+    ),
+)
+NOTE = Table("Note", "Note", (KEY,), logs=Logs.QOS1)
+COUNTER = Table("Counter", "Counter", (Attribute("id", Type.LONG, primary_key=True),))
+LEASE = Table(
+    "Lease", "Lease", (KEY, Attribute("name", Type.STRING)), expiration_seconds=60
+)  # fmt: skip
+TABLES = (DOG, NOTE, COUNTER, LEASE)
+
+ANN = Caller("ann", ALL, "http")
+BEN = Caller("ben", ALL, "http")
+
+
+class Listener:
+    """A subscriber that remembers."""
+
+    def __init__(self, server, topics="#"):
+        self.events = []
+        server.bus.add(TopicFilter(topics), self)
+
+    def offer(self, event):
+        self.events.append(event)
+
+    @property
+    def topics(self):
+        return [event.topic for event in self.events]
+
+
+class Server:
+    """The parts of one server.
+
+    ``topics`` are the settings of topic tables; without, undeclared topics have none.
+    ``undeclared`` is the setting ``topics.undeclared``: by default what ``topics`` make of it.
+    ``now`` is a time, which a test moves by setting ``time``, or a clock.
+    ``writer``, ``readers``, ``cache`` and ``bounds`` (of writes in hand) replace what is made else;
+    other options are those of the kernel.
+    """
+
+    def __init__(
+        self,
+        tables=TABLES,
+        *,
+        store=None,
+        topics=None,
+        undeclared=None,
+        resources=(),
+        now=NOW,
+        writer=None,
+        readers=None,
+        cache=None,
+        bounds=None,
+        **options,
+    ):
+        self.time = now
+        self.tables = tables
+        self.now = now = now if callable(now) else lambda: self.time
+        self.store = store or MemoryStore(EPOCH)
+        self.store.open(tables)
+        self.bus = Bus()
+        self.cache = RecordCache() if cache is None else cache
+        self.writer, self.readers = writer or Threads(), readers or Threads()
+        self.clock = HybridClock(now, self.store.last_version())
+        self.committer = Committer(
+            self.store, self.bus, self.cache, self.clock, self.writer, bounds
+        )
+        committer = self.committer
+        self.reader = Reader(
+            self.store, self.cache, self.readers, tables, lambda: committer.announced
+        )
+        undeclared = undeclared or ("route" if topics is None else "table")
+        self.registry = Registry(
+            tables, undeclared=undeclared != "reject", logged=undeclared == "table"
+        )
+        self.topic_tables = None
+        if topics is not None:
+            self.topic_tables = TopicTables(self.store, committer, self.registry, topics, now)
+            self.registry.add(TOPIC_ROWS, topic_table_rows(self.topic_tables))
+        for path, resource in resources:
+            self.registry.add(path, resource)
+        self.engine = Engine(
+            self.registry,
+            self.bus,
+            committer,
+            self.reader,
+            now,
+            topic_tables=self.topic_tables,
+            **options,
+        )
+        if self.topic_tables is not None:
+            stored = self.store.topic_tables()
+            self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
+
+    # -- doors -------------------------------------------------------------------------------------
+
+    def open_mqtt(self, loop=None, slow=None, **settings):
+        """Put a broker without sockets on it, its clock a virtual one unless a ``loop`` is given.
+
+        ``slow`` are settings of slow subscriptions. Sessions, groups and delayed messages that the
+        store has are taken up.
+        """
+        self.loop = loop or VirtualLoop(asyncio.get_running_loop())
+        self.slow = None
+        if slow is not None:
+            changed = partial(self.engine.live.changed, SLOW)
+            self.slow = self.reader.slow = SlowSubscriptions(slow, self.now, self.loop, changed)
+            self.registry.add(SLOW, slow_rows(self.slow))
+        self.broker = Broker(self.engine, BrokerSettings(**settings), self.now)
+        self.broker.loop = self.engine.delayed.loop = self.topic_tables.loop = self.loop
+        self.engine.groups.restore(self.store.states(GROUPS))
+        self.broker.restore(self.store.states(SESSIONS), self.store.states(WILLS))
+        self.engine.delayed.restore(self.store.states(DELAYED))
+        return self.broker
+
+    def make_edge(self, fixed=make_fixed, grants=ALL, **settings):
+        """Return an HTTP edge for it; ``grants`` are those of callers without a name."""
+        facts = {
+            "title": "Rowcast",
+            "version": "1.2.3",
+            "sse_heartbeat_seconds": 15,
+            "sse_retry_ms": 1000,
+            "websocket_heartbeat_seconds": 20,
+            "cors_origins": (),
+            "body_bytes_max": 100_000,
+            "anonymous": lambda peer, door: Caller("anonymous", grants, door, peer=peer),
+        } | settings
+        http = HttpSettings(**facts)
+        return Edge(self.engine, http, fixed(self.engine, http))
+
+    # -- verbs -------------------------------------------------------------------------------------
+
+    async def put(self, topic, payload=b"{}", caller=None, condition=None, **facts):
+        event = Event(topic, PUT, payload, qos=1, retain=True, **facts)
+        return await self.engine.write(event, caller or ANN, condition)
+
+    async def delete(self, topic, condition=None):
+        event = Event(topic, DELETE, b"", qos=1, retain=True)
+        return await self.engine.write(event, ANN, condition)
+
+    async def say(self, topic, payload=b"{}", caller=None, qos=0, **facts):
+        event = Event(topic, MESSAGE, payload, qos=qos, **facts)
+        return await self.engine.write(event, caller or ANN)
+
+    def cursor(self, seq):
+        """Return the token of a position."""
+        return self.engine.cursor(seq)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    async def turn(self):
+        """Let all happen that is due, without letting time pass."""
+        await turns(30)
+
+    async def pass_time(self, seconds):
+        """Let time pass on both clocks, the wall's and the loop's."""
+        self.time += seconds
+        self.loop.advance(seconds)
+        await self.turn()
+
+
+async def refusal(work):
+    """Return the code with which work is refused."""
+    try:
+        await work
+    except Error as error:
+        return error.code
+    return None
+
+
+def code_of(call, *args, **kwargs):
+    """Return the code with which a call is refused."""
+    try:
+        call(*args, **kwargs)
+    except Error as error:
+        return error.code
+    return None
+
+
+__all__ = [
+    "ANN", "BEN", "COUNTER", "DOG", "EPOCH", "KEY", "LEASE", "NOTE", "NOW", "TABLES", "Code",
+    "Listener", "Server", "Threads", "code_of", "refusal", "turns",
+]  # fmt: skip
