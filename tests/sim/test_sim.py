@@ -54,6 +54,9 @@ def test_every_promise_is_kept_while_the_clock_leaps(seed):
     run(seed, leaps=True)
 
 
+TESTS = Path(__file__).parent.parent
+
+
 def test_a_seed_is_a_replay():
     assert [run(seed)[0] for seed in range(5)] == [run(seed)[0] for seed in range(5)]
 
@@ -68,7 +71,7 @@ def test_a_seed_is_a_replay_in_another_process():
     for hashing in ("1", "2"):
         result = subprocess.run(
             [sys.executable, Path(__file__).with_name("sim_cli.py"), "3"],
-            env=os.environ | {"PYTHONHASHSEED": hashing},
+            env=os.environ | {"PYTHONHASHSEED": hashing, "PYTHONPATH": str(TESTS)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         digests.add(result.stdout)
