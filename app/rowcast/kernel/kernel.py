@@ -1,22 +1,15 @@
 """The only door: every read, write and watch, from any protocol, passes through the Engine.
 
-A write takes six steps, in this order and no other:
-
-1. route: what is at this topic?
-2. authorise: may the caller write it? A hook may refuse it.
-3. transform: hooks may change or drop it, a resource class may change or refuse it.
-4. validate: are the values of the table's types?
-5. commit: the record and the log, durable (``commit.py``).
-6. announce: the bus offers it to every matching subscription (``commit.py``).
-
-A watch takes the same first two steps for each filter (a hook may change it), then registers
-with the bus and gives the subscription its place in the log. The engine knows no protocol: an edge
-translates its own verbs into these, and Errors into its own answers.
+A write is routed, authorised, changed by hooks and resource classes, validated, committed
+(``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
+authorised for each filter (a hook may change it), then registered with the bus and given its place
+in the log. The engine knows no protocol. Features attach at its seams (``seams.py``).
 """
 
 import asyncio
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rowcast.bus.bus import Bus
 from rowcast.bus.durable_filters import Durable
@@ -53,6 +46,7 @@ from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
 from rowcast.kernel.rows.live_rows import LiveRows
 from rowcast.kernel.rows.readable import Readable, nothing_at
+from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.watch.offered import check_offered
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription
@@ -71,7 +65,7 @@ from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Change, Page
 
 
-class Engine:
+class Engine(Seams):
     """Reads, writes and watches, for every door."""
 
     def __init__(
@@ -85,6 +79,7 @@ class Engine:
         hooks: Hooks | None = None,
         topic_tables: TopicTables | None = None,
     ) -> None:
+        super().__init__()
         self.registry = registry
         self.bus = bus
         self.committer = committer
@@ -115,6 +110,11 @@ class Engine:
         self._together = Together(self, self.admission, self._passage)
         for client in self.hooks.clients:
             client.bind(self)
+
+    def rows(self, path: str, rows: type[Resource]) -> RowChanged:
+        """Show system rows at a path; raises CONFLICT if something is there already."""
+        self.registry.add(path, rows)
+        return partial(self.live.changed, path)
 
     # -- positions ---------------------------------------------------------------------------------
 
@@ -405,7 +405,7 @@ class Engine:
         subscription.gate = self.gate(caller)
 
     def gate(self, caller: Caller) -> Gate | None:
-        """Return what stands between events and a caller; nothing, if no hook looks at reads."""
+        """Return what stands between events and a caller; None if nothing does."""
         return Gate.between(self.rights, self.hooks, caller)
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:

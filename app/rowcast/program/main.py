@@ -11,7 +11,7 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, cast
@@ -59,7 +59,6 @@ from rowcast.features.retained.retained_rows import retained_rows
 from rowcast.features.retained.retainer import Retained, clear_regularly
 from rowcast.features.retained.retaining import Retaining
 from rowcast.features.retained.retention import Retention, RetentionSettings
-from rowcast.features.rights.rule_rows import OWNER as RULES
 from rowcast.features.schedules.schedules import OWNER as SCHEDULE
 from rowcast.features.schedules.schedules import Schedules
 from rowcast.features.schema_proposal.proposal_resource import PATH as PROPOSAL
@@ -72,6 +71,7 @@ from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLE
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
+from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
@@ -80,18 +80,19 @@ from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config
 from rowcast.program.doors import Doors
 from rowcast.program.exporting import exports_of
+from rowcast.program.features import FEATURES, Plug
 from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
 from rowcast.program.logs import configure_logging
 from rowcast.program.measures import (
     count_writes,
-    list_slow,
     sample_messages,
     show_tables,
     watch_broker,
     watch_store,
 )
 from rowcast.program.operations import end, make_ready, watch_memory
+from rowcast.program.parts import Parts
 from rowcast.program.policies import set_policy
 from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.gateway import plan_of, plans
@@ -116,8 +117,16 @@ class Application:
     Making it reads the schema and the resources, and raises INVALID for what is wrong in them.
     """
 
-    def __init__(self, config: Config, now: WallClock | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        now: WallClock | None = None,
+        features: Sequence[Plug] = FEATURES,
+    ) -> None:
         self.config = config
+        self._plugs = features
+        self.features: dict[str, Feature] = {}
+        """The features that are switched on, by name."""
         self._now = now = now or guarded_clock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
@@ -169,6 +178,9 @@ class Application:
                 sample_messages(self.broker, stats)
             self.metrics.retained = await self._on_writer(self._count_records)
             await self._restore()
+            for feature in self.features.values():
+                self._closing.push_async_callback(feature.stop)
+                await feature.start()
             self._end_in_time()
             deadlines = Deadlines(self.engine, self.schema.tables, self._now)
             self._closing.callback(deadlines.stop)
@@ -208,14 +220,7 @@ class Application:
         await self._on_writer(self._define_metrics)
         stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
         self.topic_tables.restore(stored, facts)
-        remembered = await self._on_writer(self.store.states, RULES)
-        await set_policy(self.engine, self.identity.person, remembered)
-        self.engine.groups.restore(await self._on_writer(self.store.states, GROUPS))
-        wills = await self._on_writer(self.store.states, WILLS)
-        self.broker.restore(await self._on_writer(self.store.states, OWNER), wills)
-        self.engine.producers.restore(await self._on_writer(self.store.states, PRODUCERS))
-        self.engine.producers.keys.restore(await self._on_writer(self.store.states, KEYS))
-        self.engine.delayed.restore(await self._on_writer(self.store.states, DELAYED))
+        await self.engine.restore(lambda owner: self._on_writer(self.store.states, owner))
 
     def _build(self) -> None:
         """Build the engine and what works on it."""
@@ -265,15 +270,40 @@ class Application:
         self._closing.push_async_callback(self.engine.stop)
         self.identity.begin(self.engine)
         self._run(self.identity.look())
-        list_slow(self.engine, self.config.slow_subscriptions.settings)
+        self._install()
         self._retain()
         results = Results(
             self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
         )
         self.registry.add(RESULTS, result_rows(results))
         self.broker = self._make_broker()
+        self._keep_facts()
         self.retention = Retention(self.engine, tables, settings, self._now)
         self._run(self.retention.run())
+
+    def _keep_facts(self) -> None:
+        """Say what is restored of an earlier run, in this order.
+
+        Rules come before wills, which are judged by them; sessions before delayed messages, which
+        are for them.
+        """
+        engine, wills = self.engine, list[tuple[str, str, bytes]]()
+        set_policy(engine, self.identity.person)
+        engine.facts(GROUPS, engine.groups.restore)
+        engine.facts(WILLS, wills.extend)
+        engine.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
+        engine.facts(PRODUCERS, engine.producers.restore)
+        engine.facts(KEYS, engine.producers.keys.restore)
+        engine.facts(DELAYED, engine.delayed.restore)
+
+    def _install(self) -> None:
+        """Make the features that are switched on, and add them to the kernel."""
+        parts = Parts(self.config, self.schema, self.store, self._now)
+        for plug in self._plugs:
+            feature = plug.make(parts)
+            if feature is not None:
+                self.features[plug.name] = feature
+                feature.install(self.engine)
 
     def _define_metrics(self) -> None:
         """Give the server's own their tables; without, their past is among other topics'."""

@@ -1,8 +1,6 @@
 """What is measured: brings the metrics together with those who count, none of which knows them."""
 
-import asyncio
 from collections.abc import Sequence
-from functools import partial
 from random import random
 
 from rowcast.core.errors import Error
@@ -17,9 +15,6 @@ from rowcast.features.client_events.client_events import TABLE as EVENTS
 from rowcast.features.late_writes.write_version import is_stamped
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE
-from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
-from rowcast.features.slow_subscribers.slow_rows import slow_rows
-from rowcast.features.slow_subscribers.slow_subscribers import SlowSettings, SlowSubscriptions
 from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
@@ -105,15 +100,6 @@ def show_tables(engine: Engine, tables: TopicTables) -> None:
         engine.live.changed(TABLES, name, "dropped")
 
     tables.on_begin, tables.on_end = begin, end
-
-
-def list_slow(engine: Engine, settings: SlowSettings) -> None:
-    """Have it measured how late subscriptions are given something, and show who is slow (O7)."""
-    slow = SlowSubscriptions(
-        settings, engine.now, asyncio.get_running_loop(), partial(engine.live.changed, SLOW)
-    )
-    engine.reader.slow = slow
-    engine.registry.add(SLOW, slow_rows(slow))
 
 
 def sample_messages(broker: Broker, stats: TopicStats) -> None:

@@ -1,0 +1,26 @@
+"""A feature: a folder that adds behaviour at the kernel's seams.
+
+``program/features.py`` lists the features of a server, in order. Each is installed into the kernel
+before anything is restored, started when everything is restored and before any port opens, and
+stopped after all ports are closed, the last one first. A feature that is switched off is not made,
+so nothing of it is on any path.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Engine
+
+
+class Feature:
+    """Extended by each feature; only ``install`` must be given."""
+
+    def install(self, kernel: "Engine") -> None:
+        """Add the feature at the kernel's seams (``seams.py``); nothing may be written yet."""
+        raise NotImplementedError
+
+    async def start(self) -> None:
+        """Begin to work: what an earlier run left is restored, and no port is open yet."""
+
+    async def stop(self) -> None:
+        """End what ``start`` began; what is written here is still stored."""

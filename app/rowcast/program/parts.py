@@ -1,0 +1,18 @@
+"""What a feature may be made of: the parts of a server that are there before the kernel."""
+
+from dataclasses import dataclass
+
+from rowcast.core.clock import WallClock
+from rowcast.program.config import Config
+from rowcast.schema.schema import Schema
+from rowcast.store.sqlite import SqlStore
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one server."""
+
+    config: Config
+    schema: Schema
+    store: SqlStore
+    now: WallClock
