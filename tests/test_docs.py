@@ -28,6 +28,8 @@ from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"
 TOUR = ROOT / "app" / "README.md"
+PROJECT = APP / "program" / "template"
+"""What `rowcast init` writes, so that a document may name it."""
 CHAPTERS = sorted((ROOT / "docs").glob("*.md"))
 MANUAL = [README, *CHAPTERS]
 DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR)]
@@ -168,7 +170,7 @@ def missing_place(text: str) -> str:
         return ""
     found = [
         place
-        for base in (APP, ROOT, ROOT / "app")
+        for base in (APP, ROOT, ROOT / "app", PROJECT)
         for place in (base / name, base / f"{name}.py")
         if place.exists()
     ]

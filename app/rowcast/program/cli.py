@@ -36,6 +36,7 @@ HERE: Final = "rowcast.program.commands."
 LAKE: Final = "rowcast_lake.commands."
 
 COMMANDS: Final = {
+    "init": Place(HERE + "init", "init", "Write the files that a new project starts with."),
     "serve": Place(HERE + "serving", "serve", "Start the server; Ctrl-C stops it."),
     "check": Place(
         HERE + "serving", "check", "Check settings and schema without starting anything."

@@ -30,7 +30,9 @@ def load_schema(path: Path) -> Schema:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise Error(
-            Code.INVALID, f"{path}: cannot be read ({error.strerror}); name a schema file"
+            Code.INVALID,
+            f"{path}: cannot be read ({error.strerror}); name a schema file, or write one with "
+            "rowcast init",
         ) from None
     except UnicodeDecodeError as error:
         raise Error(

@@ -1,0 +1,132 @@
+"""``rowcast init``: the files that a new project begins with."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from house import ROOT
+from rowcast.core.errors import Error
+from rowcast.program.cli import command
+from rowcast.program.commands.init import STARTERS
+from rowcast.program.config import load_config
+from rowcast.program.resource_loader import load_resources
+from rowcast.schema import load_schema
+
+
+def init(*arguments):
+    return CliRunner().invoke(command, ("init", *map(str, arguments)), catch_exceptions=True)
+
+
+def files(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in found}
+
+
+def attributes(folder):
+    """Return what the tables of a schema declare, but for descriptions."""
+    return {
+        (table.name, item.name): replace(item, description="")
+        for table in load_schema(folder / "schema.graphql").tables
+        for item in table.attributes
+    }
+
+
+def test_it_writes_a_schema_an_example_and_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = init()
+    assert 0 == result.exit_code
+    assert set(STARTERS) == set(files(tmp_path))
+    assert 3 == result.output.count("written")
+
+
+def test_it_makes_the_directory_and_says_what_to_do_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = init("new/project").output
+    assert set(STARTERS) == set(files(tmp_path / "new/project"))
+    following = [line.split("  ")[1] for line in said.partition("Next:\n")[2].splitlines()]
+    assert ["cd new/project", "rowcast serve"] == following[:2]
+
+
+def test_in_its_own_directory_nobody_is_told_to_change_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "  cd " not in init().output
+
+
+@pytest.mark.parametrize("name", STARTERS)
+def test_it_overwrites_nothing(tmp_path, name):
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    result = init(tmp_path)
+    assert (0, "mine") == (result.exit_code, mine.read_text())
+    assert (1, 2) == (result.output.count("kept, was there"), result.output.count("written"))
+    assert set(STARTERS) == set(files(tmp_path))
+
+
+def test_a_second_time_changes_nothing(tmp_path):
+    init(tmp_path)
+    before = files(tmp_path)
+    result = init(tmp_path)
+    assert (before, 3) == (files(tmp_path), result.output.count("kept, was there"))
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "s3://bucket/project"])
+def test_a_place_that_is_no_directory_is_refused(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    result = init(place)
+    assert (1, True) == (result.exit_code, isinstance(result.exception, Error))
+    assert {"file": ""} == files(tmp_path)
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_left(tmp_path, monkeypatch):
+    class Full:
+        def write(self, _text):
+            raise OSError(28, "No space left on device")
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    usual = Path.open
+
+    def full(path, mode="r", *arguments):
+        if mode != "xb":
+            return usual(path, mode, *arguments)
+        path.touch()
+        return Full()
+
+    monkeypatch.setattr(Path, "open", full)
+    result = init(tmp_path)
+    assert "schema.graphql cannot be written: No space left on device" in str(result.exception)
+    assert {} == files(tmp_path)
+
+
+def test_rowcast_check_accepts_the_files(tmp_path, monkeypatch):
+    init(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(command, ("check", "--run-resources"))
+    assert (0, True) == (result.exit_code, "resources: Greeting, Dog" in result.output)
+
+
+def test_the_settings_are_the_defaults(tmp_path):
+    init(tmp_path)
+    assert load_config(None, {}) == load_config(tmp_path / "rowcast.yaml", {})
+
+
+def test_the_tables_are_those_of_the_sample(tmp_path):
+    """One page of examples, in README.md, is for both."""
+    init(tmp_path)
+    sample, made = attributes(ROOT), attributes(tmp_path)
+    assert made == {name: sample[name] for name in made}
+
+
+def test_the_example_changes_a_table_and_adds_a_path(tmp_path):
+    init(tmp_path)
+    shutil.rmtree(tmp_path / "resources/__pycache__", ignore_errors=True)
+    assert ["Greeting", "Dog"] == [path for path, _ in load_resources(tmp_path / "resources")]
