@@ -30,6 +30,9 @@ GAP: Final = "gap"
 RETAINED: Final = frozenset({PUT, PATCH, DELETE})
 """Kinds that change the record."""
 
+EXPIRY: Final = "message_expiry_interval"
+"""The property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
+
 
 class Missing:
     """The type of MISSING: a value that has not been decoded yet."""

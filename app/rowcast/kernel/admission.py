@@ -12,15 +12,16 @@ from rowcast.codecs import decode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, PATCH, PUT, RETAINED, Event
+from rowcast.core.events import DELETE, EXPIRY, PATCH, PUT, RETAINED, Event
 from rowcast.core.tables import Logs, Table
 from rowcast.core.writers import note_writer
 from rowcast.features.idempotency.idempotent_writes import MARKS, fact_of_mark
-from rowcast.features.late_writes.write_version import check_stamp, is_stamped
-from rowcast.features.retained.retaining import EXPIRY, Retaining
+from rowcast.features.late_writes.write_version import check_stamp
+from rowcast.features.retained.retaining import Retaining
 from rowcast.features.rights.rights import Rights
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.write import Condition, Done, Write
 from rowcast.rows.compiled_table import Shape

@@ -35,13 +35,13 @@ from rowcast.core.limits import (
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source
-from rowcast.features.late_writes.write_version import is_stamped, places_of_tombstones, stamp_in
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
 from rowcast.kernel.cache import RecordCache, Unknown
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.disk import Disk, size_of
 from rowcast.kernel.fair_batch import FairBatches
+from rowcast.kernel.last_write_wins import is_stamped, places_of_tombstones, stamp_in
 from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change, Keep, Store
 

@@ -13,9 +13,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.features.late_writes.write_version import Stamp
 from rowcast.features.retained.retaining import Quota
 from rowcast.features.rights.row_policy import TableSight
+from rowcast.kernel.last_write_wins import Stamp
 from rowcast.rows.compiled_table import Shape
 from rowcast.store.store import Change
 

@@ -12,13 +12,13 @@ from rowcast.doors.mqtt.client import Client
 from rowcast.features.audit.audit import TABLE as AUDIT
 from rowcast.features.audit.refusals import TABLE as REFUSALS
 from rowcast.features.client_events.client_events import TABLE as EVENTS
-from rowcast.features.late_writes.write_version import is_stamped
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE
 from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.watch.gaps import Why
 from rowcast.kernel.write import Outcome, Receipt
 from rowcast.mqtt.packets import Publish

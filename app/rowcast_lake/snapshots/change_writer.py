@@ -18,7 +18,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Branch
-from rowcast.features.late_writes.write_version import ORIGIN
+from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast.rows.compiled_table import Shape
 from rowcast.store.read_transaction import CutBranch
 from rowcast.store.read_transaction_log import CutLog, LogRow

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.events import PUT
-from rowcast.features.late_writes.write_version import ORIGIN
+from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast_lake.snapshots.shapes import loads
 
 WRITTEN: Final = ("_op", "_origin", "_client")

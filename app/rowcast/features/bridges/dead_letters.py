@@ -12,11 +12,10 @@ from typing import Final, cast
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, PUT, Event, Record
+from rowcast.core.events import DELETE, EXPIRY, PUT, Event, Record
 from rowcast.core.gateway_limits import GATEWAY_LETTER_PAYLOAD_BYTES_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.outbox import Item
-from rowcast.features.retained.retaining import EXPIRY
 
 ROOT: Final = "$SYS/gateway"
 _DAY: Final = 86_400

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from rowcast.core.buckets import Bucket
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, RETAINED, Event, Record
+from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
 from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX, SERVERS_OWN_RECORDS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.store.store import Store
 
-EXPIRY = "message_expiry_interval"
-"""The publish property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
 _SERVERS_OWN = TopicFilter("$SYS/#")
 
 

@@ -16,9 +16,9 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source
-from rowcast.features.late_writes.write_version import outdated
 from rowcast.features.retained.retainer import Retained, Retainer
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.retention")

@@ -10,7 +10,7 @@ handed over together:
 A message arrives when the engine takes it, with its version, so nothing is noted of it on its way;
 what is not logged has none, and counts from when its reader could not take it, or is sent it. What
 was there before its reader came is not late, but for its ``response``, and neither is what was
-first made elsewhere or at another time (``stamps.py``).
+first made elsewhere or at another time (``kernel/last_write_wins.py``).
 
 The list is bounded, and forgets who was not slow again. It knows no protocol: who hands over says
 so. As long as nothing is slow, it costs a look at the clock for all that is handed over together.
@@ -32,7 +32,7 @@ from rowcast.core.slow_limits import (
     SLOW_THRESHOLD_MS,
     SLOW_TOP,
 )
-from rowcast.features.late_writes.write_version import is_stamped
+from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
 
 if TYPE_CHECKING:

@@ -1,0 +1,77 @@
+"""Last-writer-wins: which of two retained writes at a topic is the newer one, and tombstones.
+
+A stamp is a version (``core/clock.py``) and the name of its origin. Of two retained writes at one
+topic the one with the greater stamp wins, wherever and in whatever order they arrive: first the
+version, then the origin, so that every node comes to the same state (E28; seed 3, "Ordering"). A
+write that brought no stamp gets the next version here, and this log's epoch is its origin.
+
+A record carries its stamp. That of a deletion is a fact, because there is no record that could
+carry it: a tombstone, kept for some days in an owner for each day, so that a day is forgotten at
+once.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rowcast.core.clock import PER_SECOND
+from rowcast.core.events import RETAINED, Event
+from rowcast.core.limits import TOMBSTONE_DAYS, TOMBSTONE_DAYS_FORGOTTEN
+from rowcast.store.store import Change
+
+ORIGIN: Final = "origin"
+"""The property of an event that names where it was first written; it marks a stamped one."""
+GONE: Final = "gone/"
+"""What the owners of tombstones begin with; the day follows, in days since 1970."""
+_PER_DAY: Final = 86_400 * PER_SECOND
+
+Stamp = tuple[int, str]
+"""Version and origin; the greater one wins."""
+
+
+def is_stamped(event: Event) -> bool:
+    """Tell whether an event brought a stamp with it."""
+    return event.properties is not None and ORIGIN in event.properties
+
+
+def stamp_of(event: Event, epoch: str) -> Stamp:
+    """Return an event's stamp; ``epoch`` names the log it was read from."""
+    origin = event.properties.get(ORIGIN) if event.properties is not None else None
+    return event.version, origin if isinstance(origin, str) else epoch
+
+
+def is_late(event: Event, known: Stamp) -> bool:
+    """Tell whether an event comes after one that wins over it; the same one again is late too."""
+    return event.kind in RETAINED and stamp_of(event, "") <= known
+
+
+# -- tombstones ----------------------------------------------------------------------------------
+
+
+def tombstone(event: Event, epoch: str, now_version: int) -> Change:
+    """Return the fact that a topic's record was deleted, with the stamp of the deletion."""
+    version, origin = stamp_of(event, epoch)
+    value = version.to_bytes(8, "big") + origin.encode()
+    return Change(_owner(now_version // _PER_DAY), event.topic, value)
+
+
+def places_of_tombstones(topics: Iterable[str], now_version: int) -> list[tuple[str, str]]:
+    """Return owner and name of all facts that could tell of a deletion at these topics."""
+    today = now_version // _PER_DAY
+    owners = [_owner(today - days) for days in range(TOMBSTONE_DAYS + 1)]
+    return [(owner, topic) for topic in topics for owner in owners]
+
+
+def stamp_in(value: bytes) -> Stamp:
+    """Return the stamp that a tombstone tells."""
+    return int.from_bytes(value[:8], "big"), value[8:].decode()
+
+
+def outdated(now_seconds: float) -> list[Change]:
+    """Return the changes that forget the tombstones of all days that are over."""
+    oldest = int(now_seconds) // 86_400 - TOMBSTONE_DAYS
+    days = range(max(0, oldest - TOMBSTONE_DAYS_FORGOTTEN), oldest)
+    return [Change(_owner(day), "", None) for day in days]
+
+
+def _owner(day: int) -> str:
+    return f"{GONE}{day:06d}"
