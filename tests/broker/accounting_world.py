@@ -11,18 +11,17 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from broker_world import (
+from mqtt_server import (
     OTHER,
+    MqttServer,
     Puback,
     Pubcomp,
     Publish,
     Pubrec,
     Pubrel,
     Subscription,
-    World,
     users,
 )
-
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.frames import Frames
@@ -265,7 +264,7 @@ class Yard:
         policy = chance.choice((Overflow.DROP_OLDEST, Overflow.DROP_NEWEST))
         most = chance.choice((0, 0, 3, 20))
         undeclared = chance.choice(("route", "table"))
-        self.world = World(
+        self.world = MqttServer(
             store, undeclared=undeclared, session_queue_max=most, session_queue_policy=policy
         )
         queue = chance.choice((2, 5, 50))
@@ -313,7 +312,7 @@ class Yard:
         event = Event(topic, kind, json.dumps(fields).encode(), None, qos, kind == PUT)
         event.client = client
         if kind == MESSAGE and chance.random() < 0.1:
-            event.expires_at = self.world.now + 2
+            event.expires_at = self.world.time + 2
         self.world.engine.submit(event, OTHER)
 
     async def run(self, messages, burst=40):

@@ -3,20 +3,21 @@
 from contextlib import asynccontextmanager
 
 import pytest_asyncio
-from broker_world import World
+
+from mqtt_server import MqttServer
 
 
 @pytest_asyncio.fixture
 async def world():
     """An engine in memory and a broker on it; afterwards nothing is left running."""
-    async with lasting(World()) as made:
+    async with lasting(MqttServer()) as made:
         yield made
 
 
 @pytest_asyncio.fixture
 async def plain_world():
     """The same where messages at undeclared topics are only delivered (`route`)."""
-    async with lasting(World(undeclared="route")) as made:
+    async with lasting(MqttServer(undeclared="route")) as made:
         yield made
 
 
@@ -27,8 +28,7 @@ async def lasting(made):
     for peer in made.peers:
         peer.lose()
     for executor in (made.writer, made.readers):  # a killed world's
-        if executor.held is not None:
-            executor.release()
+        executor.release()
     await made.broker.stop()
     await made.engine.stop()
     await made.turn()

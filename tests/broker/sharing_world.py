@@ -1,6 +1,6 @@
 """Workers of a shared subscription, each a client with a connection of its own."""
 
-from broker_world import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from mqtt_server import Puback, Pubcomp, Publish, Pubrec, Pubrel
 
 SHARE = "$share/g/a/#"
 

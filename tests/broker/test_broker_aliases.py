@@ -1,8 +1,8 @@
 """Topic Aliases towards clients: only for those that keep some, and they always know the topic."""
 
 import pytest
-from broker_world import payloads, topics
 
+from mqtt_server import payloads, topics
 from rowcast.doors.mqtt.delivery import delivery_format as forms
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Publish

@@ -1,9 +1,18 @@
 """Who is it: CONNECT with a password, or a dialogue of AUTH packets (D44, L1, L2, L9)."""
 
 import pytest
-from broker_world import Connack, Connect, Disconnect, Pingreq, Pingresp, Puback, World, payloads
 
 from auth_world import ScramClient, ann_and_bob, user
+from mqtt_server import (
+    Connack,
+    Connect,
+    Disconnect,
+    MqttServer,
+    Pingreq,
+    Pingresp,
+    Puback,
+    payloads,
+)
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.passwords import Passwords
 from rowcast.auth.tries import Tries
@@ -21,7 +30,7 @@ async def at_once(call, password):
     return call(password)
 
 
-class Guarded(World):
+class Guarded(MqttServer):
     """A broker with users; what listeners of refusals hear is in ``told``."""
 
     def __init__(self, policy="loopback", required=("mqtt",), tries=None, **settings):
@@ -199,7 +208,7 @@ async def test_another_method_is_refused(world, method):
 
 
 async def test_without_users_no_method_is_offered():
-    world = World()
+    world = MqttServer()
     connack = await Talk(world).begin()
     assert Reason.BAD_AUTHENTICATION_METHOD is connack.reason
 

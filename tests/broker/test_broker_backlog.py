@@ -3,17 +3,17 @@
 import json
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     OTHER,
     VERSIONS,
     Disconnect,
+    MqttServer,
     Puback,
     Publish,
-    World,
     payloads,
     users,
 )
-
 from rowcast.core.events import MESSAGE, Event
 from rowcast.kernel.watch.backlog import Overflow
 from rowcast.mqtt.reasons import Reason
@@ -25,7 +25,7 @@ GAPS = users(("seq", ""))
 
 def bounded(policy, most=5):
     """Return a world in which so many messages may wait."""
-    return World(session_queue_max=most, session_queue_policy=policy)
+    return MqttServer(session_queue_max=most, session_queue_policy=policy)
 
 
 def lasting(version, **more):
@@ -254,7 +254,7 @@ async def test_a_trimmed_log_is_told_with_a_reset_and_not_as_dropped():
     await away(world, "Dog/#")
     for number in range(9):
         await world.put("Dog/1", b'{"age":%d}' % number)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=5), world.now, 100)
+    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=5), world.time, 100)
     _, _, heard = await back(world)
     assert ["$reset/0", "Dog/1", "$snapshot/end/0"] == [item.topic for item in heard]
     assert (b'{"age":8}', (0, 0, 0)) == (payloads(heard)[1], await counters(world))

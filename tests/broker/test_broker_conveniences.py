@@ -1,18 +1,18 @@
 """Rewritten topics, subscriptions at connect, exclusive ones: through whole clients (D53, D54)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Connect,
+    MqttServer,
     Publish,
     Subscription,
     Unsuback,
     Unsubscribe,
-    World,
     payloads,
     topics,
 )
-
 from rowcast.core.errors import Code, Error
 from rowcast.doors.mqtt.packets.rewrite import AutoSubscriptions, Rewriting, make_rule
 from rowcast.mqtt.packets import Puback, Pubrec, Will
@@ -31,7 +31,7 @@ REWRITING = Rewriting(
 
 @pytest.fixture
 async def rewriting():
-    world = World(rewriting=REWRITING)
+    world = MqttServer(rewriting=REWRITING)
     yield world
     for peer in world.peers:
         peer.lose()
@@ -118,7 +118,7 @@ async def automatic():
         Subscription("$ignored/${username}"),
         Subscription("Secret/1"),
     )
-    world = World(auto_subscriptions=AutoSubscriptions(wanted))
+    world = MqttServer(auto_subscriptions=AutoSubscriptions(wanted))
     yield world
     for peer in world.peers:
         peer.lose()

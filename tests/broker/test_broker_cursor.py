@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from broker_world import EPOCH, Puback, payloads, topics, user, users
 
+from mqtt_server import EPOCH, Puback, payloads, topics, user, users
 from rowcast.codecs import CBOR
 from rowcast.store.store import Keep
 
@@ -96,7 +96,7 @@ async def test_a_cursor_that_fell_off_the_log(world):
     for number in range(1, 5):
         await world.put("Dog/1", b'{"age":%d}' % number)
     dog = first.table
-    while world.store.trim(dog, Keep(events=2), world.now, 100):
+    while world.store.trim(dog, Keep(events=2), world.time, 100):
         pass
     peer = await world.connected()
     await peer.subscribe("Dog/#", properties=since(world.cursor(first.seq)))

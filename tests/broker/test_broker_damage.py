@@ -1,8 +1,8 @@
 """Facts that are damaged or foreign: they never keep the server from starting (D27, D37)."""
 
 import pytest
-from broker_world import payloads
 
+from mqtt_server import payloads
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
 

@@ -1,8 +1,8 @@
 """$delayed over MQTT: acknowledged when on disk, sent on when due (D52)."""
 
 import pytest
-from broker_world import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
 
+from mqtt_server import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
 from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason

@@ -1,8 +1,8 @@
 """Delivery: windows, slow readers, fairness; what is logged is never lost."""
 
 import pytest
-from broker_world import Puback, payloads, topics, user, users
 
+from mqtt_server import Puback, payloads, topics, user, users
 from rowcast.core import limits
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_QUEUE_EVENTS_MAX

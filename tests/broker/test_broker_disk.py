@@ -1,8 +1,8 @@
 """Sessions on a disk that refuses now and then, and over kills at bad moments (D16, D27, D31)."""
 
 import pytest
-from broker_world import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 
+from mqtt_server import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch
 from rowcast.mqtt.packets import Pubcomp, Pubrel, Will
@@ -226,7 +226,7 @@ async def test_what_the_log_has_no_more_holds_no_identifier(world):
     speaker.publish("a", b"next", 2, packet_id=2)
     await world.pass_time(1)
     there = await world.killed()
-    there.store.trim(Branch(None), Keep(events=1), world.now, 100)
+    there.store.trim(Branch(None), Keep(events=1), world.time, 100)
     again = await connected(there)
     pubrel = next(item for item in [*again.later, *await again.hear()] if type(item) is Pubrel)
     assert held.packet_id == pubrel.packet_id
@@ -330,7 +330,7 @@ async def test_only_what_needs_a_trimmed_part_begins_anew(world):
         await world.put("Dog/1", b'{"age":%d}' % number)
         await world.say("Open/1", b"%d" % number)
     table = world.engine.registry.route("Dog/1").table
-    world.store.trim(table, Keep(events=1), world.now, 100)
+    world.store.trim(table, Keep(events=1), world.time, 100)
     again = await connected(world)
     heard = [item for item in (*again.later, *await again.hear()) if isinstance(item, Publish)]
     assert [b"0", b"1", b"2", b"3"] == payloads(p for p in heard if p.topic == "Open/1")

@@ -1,13 +1,14 @@
 """Durable sessions: what a client keeps over connections, and over the server (D18, D27-D29)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Disconnect,
+    MqttServer,
     Puback,
     Publish,
     Unsubscribe,
-    World,
     payloads,
     topics,
     users,
@@ -231,7 +232,7 @@ async def test_clean_session_0_never_expires(world, later, version):
 
 async def test_the_server_may_shorten_the_expiry(world):
     """MQTT 5, 3.2.2.3.2: and says so."""
-    other = World(session_expiry_seconds_max=60)
+    other = MqttServer(session_expiry_seconds_max=60)
     peer = other.peer()
     connack = await peer.connect("d", clean_start=False, properties=HOUR)
     assert 60 == connack.properties["session_expiry_interval"]
@@ -255,7 +256,7 @@ async def test_take_over_goes_on_with_the_session(world):
 
 async def test_packets_sent_with_connect_are_held(world):
     """MQTT 5, 3.1: a client need not wait for CONNACK."""
-    from broker_world import Connack, Connect, Suback, Subscribe, Subscription
+    from mqtt_server import Connack, Connect, Suback, Subscribe, Subscription
 
     peer = world.peer()
     properties = {"session_expiry_interval": 60}
@@ -313,7 +314,7 @@ async def test_trimmed_messages_are_told_by_current_records(world):
     for number in range(10):
         await world.put("Dog/1", b'{"age":%d}' % number)
     table = world.engine.registry.route("Dog/1").table
-    world.store.trim(table, Keep(events=2), world.now, 100)
+    world.store.trim(table, Keep(events=2), world.time, 100)
     _, _, heard = await back(world)
     assert [b'{"age":9}'] == payloads(heard)
 
@@ -357,7 +358,7 @@ async def test_a_single_record_comes_once_over_a_break(world):
 
 async def test_a_history_has_no_messages_of_the_client_itself(world):
     """D37, MQTT-3.8.3-3: No Local holds for the part of the log before a filter began, too."""
-    from broker_world import users
+    from mqtt_server import users
 
     peer = await durable(world, "other")
     begin = world.engine.head

@@ -3,8 +3,17 @@
 import asyncio
 
 import pytest
-from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, World, payloads, topics
 
+from mqtt_server import (
+    VERSIONS,
+    Connect,
+    Disconnect,
+    MqttServer,
+    Pingreq,
+    Pingresp,
+    payloads,
+    topics,
+)
 from rowcast.doors.mqtt.packets import publish as publishing
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
@@ -188,7 +197,7 @@ async def test_the_server_goes_down(world, version):
 
 async def test_the_server_goes_down_and_names_another():
     """D46; MQTT 5, 4.11: 0x9C and the Server Reference."""
-    world = World(server_reference="other.example:1883")
+    world = MqttServer(server_reference="other.example:1883")
     peer = await world.connected()
     stopping = asyncio.ensure_future(world.broker.stop())
     (told,) = await peer.hear()

@@ -5,8 +5,8 @@ import json
 import cbor2
 import msgpack
 import pytest
-from broker_world import OTHER, World, payloads, user, users
 
+from mqtt_server import OTHER, MqttServer, payloads, user, users
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.events import PUT, Event
 from rowcast.doors.mqtt.delivery import delivery_format as forms
@@ -52,7 +52,7 @@ async def test_before_five_a_declared_table_speaks_json(world):
 @pytest.mark.parametrize("version", (3, 4, 5))
 async def test_a_setting_for_those_who_cannot_ask(version):
     """X19: before MQTT 5 there is no `accept`; a client of 5 that asks gets what it asks for."""
-    world = World(media_type=CBOR)
+    world = MqttServer(media_type=CBOR)
     peer = await world.subscribed("Dog/#", version=version)
     asking = await world.subscribed(
         "Dog/#", client_id="a", connect={"properties": users(("accept", JSON))}
@@ -242,7 +242,7 @@ async def test_what_few_share_is_made_once_too(world, monkeypatch, options):
     made = []
     watch(monkeypatch, world.broker.forms, "_make", made)
     peers = await crowd(world, 20, 1, **options)
-    await world.put("Dog/1", b"{}", JSON, expires_at=0.0 if options else world.now + 60)
+    await world.put("Dog/1", b"{}", JSON, expires_at=0.0 if options else world.time + 60)
     for peer in peers:
         assert 1 == len(await peer.hear())
     assert 1 == len(made)

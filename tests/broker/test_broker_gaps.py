@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from broker_world import OTHER, Puback, Publish, World, payloads, topics, users
 
+from mqtt_server import OTHER, MqttServer, Puback, Publish, payloads, topics, users
 from rowcast.core.callers import SERVER
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.topic_tables import Branch
@@ -16,7 +16,7 @@ from rowcast.store.store import Keep
 @pytest.fixture
 async def world():
     """A broker that logs no message at undeclared topics unless a session needs it."""
-    made = World(undeclared="route")
+    made = MqttServer(undeclared="route")
     yield made
     for peer in made.peers:
         peer.lose()
@@ -198,7 +198,7 @@ async def test_what_waits_in_the_queue_when_a_connection_ends_is_told_next_time(
 
 
 async def test_what_is_owed_survives_a_restart_of_the_server():
-    world = World(undeclared="route")
+    world = MqttServer(undeclared="route")
     peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
     peer.lose()
     await world.turn()
@@ -213,14 +213,14 @@ async def test_what_is_owed_survives_a_restart_of_the_server():
 
 async def test_a_gap_waits_for_room_as_messages_do():
     """MQTT-3.3.4-7: what cannot be sent again is told when the client has acknowledged more."""
-    world = World()
+    world = MqttServer()
     peer = await world.subscribed("a", qos=1, connect=lasting(), properties=ASKS)
     for payload in (b"gone", b"kept"):
         await world.say("a", payload)
     await peer.hear()
     await world.pass_time(1)
     world = await world.killed()
-    world.store.trim(Branch(None), Keep(events=1), world.now, 100)
+    world.store.trim(Branch(None), Keep(events=1), world.time, 100)
     peer = world.peer()
     await peer.connect("s", **lasting(receive_maximum=1))
     (kept,) = [*peer.later, *await peer.hear()]
@@ -230,7 +230,7 @@ async def test_a_gap_waits_for_room_as_messages_do():
 
 async def test_a_gap_with_qos_2_holds_no_identifier_over_a_kill():
     """MQTT-4.3.3-8: it is not sent again, but its client may hold its identifier."""
-    world = World()
+    world = MqttServer()
     limits = {"maximum_packet_size": 300}
     peer = await world.subscribed("a", qos=2, connect=lasting(**limits), properties=ASKS)
     await world.say("a", BIG)
@@ -313,7 +313,7 @@ async def test_what_grew_too_large_for_a_new_connection_is_told(world):
 
 async def test_what_was_perhaps_passed_on_before_a_kill_is_told():
     """M4: of QoS 0 nothing comes twice, and nothing is missing in silence."""
-    world = World()
+    world = MqttServer()
     peer = await world.subscribed("Dog/#", connect=lasting(), properties=ASKS)
     await world.turn()
     peer.client.pause_writing()
@@ -333,7 +333,7 @@ async def test_what_was_perhaps_passed_on_before_a_kill_is_told():
 
 async def test_what_came_with_qos_0_before_a_kill_does_not_come_with_a_higher_one():
     """C2: the filter asks for more before the log is read again; a further kill changes nothing."""
-    world = World()
+    world = MqttServer()
     peer = await world.subscribed("a", connect=lasting())
     await world.say("a", b"x")
     assert [b"x"] == payloads(await peer.hear())
@@ -351,7 +351,7 @@ async def test_what_came_with_qos_0_before_a_kill_does_not_come_with_a_higher_on
 
 async def test_what_waits_after_a_kill_does_not_come_with_qos_0():
     """C2: it may have come with QoS 1 before the kill; now its filter asks for QoS 0."""
-    world = World()
+    world = MqttServer()
     peer = await world.subscribed("a", qos=1, connect=lasting())
     for text in (b"x", b"y", b"z"):
         await world.say("a", text)
@@ -395,7 +395,7 @@ async def test_nobody_else_says_who_is_silent(world):
 
 async def test_what_is_cleared_without_a_word_is_no_gap():
     """E20, retainer.stop_publish_clear_msg: nobody is to hear of it."""
-    world = World(clears_silently=True)
+    world = MqttServer(clears_silently=True)
     peer = await world.subscribed("#", properties=ASKS)
     for kind in (PUT, DELETE):
         await world.engine.write(Event("a", kind, b"x" * (kind == PUT), None, 1, True), OTHER)

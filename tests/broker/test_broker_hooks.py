@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from broker_world import Publish, World, payloads
 
+from mqtt_server import MqttServer, Publish, payloads
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
@@ -229,7 +229,7 @@ async def test_g4_each_filter_gets_its_own_code(world, usher):
 @BOTH
 @pytest.mark.parametrize("killed", [False, True])
 async def test_g4_a_renamed_filter_is_found_by_its_own_name(usher, killed):
-    world = World()
+    world = MqttServer()
     world.engine.hooks.add(usher())
     options = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
     peer = await world.connected(**options)

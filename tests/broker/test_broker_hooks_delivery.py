@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from broker_world import World, payloads
 
+from mqtt_server import MqttServer, payloads
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.kernel.registry import Registry
@@ -54,7 +54,7 @@ async def test_g6_g8_each_reader_gets_its_own(world, qos):
 @pytest.mark.parametrize("killed", [False, True])
 async def test_g8_a_flight_is_sent_again_as_it_was(killed):
     """The log has the original, which this reader must not see."""
-    world = World()
+    world = MqttServer()
     world.engine.hooks.add(Editor())
     options = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
     peer = await world.connected("s", **options)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from broker_world import Disconnect, Publish, Subscribe, Subscription, World, payloads
 
+from mqtt_server import Disconnect, MqttServer, Publish, Subscribe, Subscription, payloads
 from rowcast.core.callers import ALL, NONE, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.reasons import Reason
@@ -29,7 +29,7 @@ WAYS = {
 
 @pytest.fixture
 async def world():
-    made = World()
+    made = MqttServer()
     yield made
     for peer in made.peers:
         peer.lose()

@@ -3,22 +3,22 @@
 import asyncio
 
 import pytest
-from broker_world import (  # fmt: skip
+
+from mqtt_server import (  # fmt: skip
     VERSIONS,
     Connack,
     Connect,
     Disconnect,
+    MqttServer,
     Pingreq,
     Pingresp,
     Puback,
     Publish,
     Subscribe,
     Subscription,
-    World,
     payloads,
     topics,
 )
-
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import BAN_PEER_FACTOR, MQTT_SUBSCRIBE_TURN_FILTERS
@@ -48,7 +48,7 @@ async def make():
     worlds = []
 
     def _make(**settings):
-        worlds.append(World(**settings))
+        worlds.append(MqttServer(**settings))
         return worlds[-1]
 
     yield _make

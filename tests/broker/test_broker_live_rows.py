@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from broker_world import Publish, World, topics, user
 
+from mqtt_server import MqttServer, Publish, topics, user
 from rowcast.core.limits import SYSTEM_ROWS_SLICE
 from rowcast.features.hooks.hook import Hook
 
@@ -17,7 +17,7 @@ UNTOLD = ["a+b", "#", "L" * 65_530, "/" * 200]
 
 @pytest.fixture
 async def world():
-    return World()
+    return MqttServer()
 
 
 async def watching(world, topics="$SYS/sessions/#", **options):
@@ -123,7 +123,7 @@ class Secrets(Hook):
 
 async def test_hooks_are_asked_about_each_row():
     """G6: watching is authorised as reading is."""
-    world = World()
+    world = MqttServer()
     world.engine.hooks.add(Secrets())
     await world.connected("hidden")
     await world.connected("seen")

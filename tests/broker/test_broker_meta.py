@@ -1,8 +1,8 @@
 """Where a message is from, in MQTT 5, for those who ask (A17)."""
 
 import pytest
-from broker_world import EPOCH, topics, user, users
 
+from mqtt_server import EPOCH, topics, user, users
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.events import MESSAGE, Event
 from rowcast.mqtt.reasons import Reason

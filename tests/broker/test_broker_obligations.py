@@ -1,7 +1,8 @@
 """Normative statements about sessions and QoS 2 that no other test is about (D60)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Connack,
     Connect,
@@ -17,7 +18,6 @@ from broker_world import (
     topics,
     user,
 )
-
 from rowcast.doors.mqtt.connections.transport import fitted
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Auth

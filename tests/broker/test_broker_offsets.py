@@ -1,18 +1,18 @@
 """$stream/<filter>: a subscription that begins somewhere in the log (D55)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     EPOCH,
     OTHER,
     VERSIONS,
+    MqttServer,
     Publish,
     Unsubscribe,
-    World,
     topics,
     user,
     users,
 )
-
 from rowcast.core.events import MESSAGE, Event
 from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Suback, Subscribe, Subscription
@@ -37,7 +37,7 @@ async def history(world, count=6):
     """Write so many events to two dogs in turn, ten seconds apart, and one cat that is nobody's."""
     for number in range(count):
         await world.put(f"Dog/{number % 2}", b'{"age":%d}' % number)
-        world.now += 10
+        world.time += 10
     world.engine.submit(Event("Cat/1", MESSAGE, b"x", None, 1, False), OTHER)
     await world.turn()
 
@@ -99,7 +99,7 @@ async def test_without_an_offset_it_begins_now(world, version):
 async def test_first_is_what_the_log_still_has(world):
     """D55: no reset, although the beginning was trimmed."""
     await history(world)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.now, 100)
+    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
     _, _, heard = await stream(world, "Dog/+", "first")
     assert ([3, 4, 5], ["Dog/1", "Dog/0", "Dog/1"]) == (ages(heard), topics(heard))
 
@@ -108,7 +108,7 @@ async def test_first_is_what_the_log_still_has(world):
 async def test_a_cursor_that_leads_nowhere_is_told_with_a_reset(world, value):
     """C11, D55: of another log, too old, beyond the end: then the records as they are."""
     await history(world)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.now, 100)
+    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
     _, reason, heard = await stream(world, "Dog/+", value)
     assert (1, "$reset/0") == (reason, heard[0].topic)
     assert {"Dog/0", "Dog/1"} == set(topics(heard)[1:-1])
@@ -225,7 +225,7 @@ async def test_packets_wait_until_the_log_was_asked(world):
 
 
 async def test_where_undeclared_topics_are_rejected_they_have_no_history():
-    world = World()
+    world = MqttServer()
     world.engine.registry.undeclared = False
     for text in ("a/#", "a"):
         _, reason, _ = await stream(world, text, "first", client_id=f"s{len(text)}")

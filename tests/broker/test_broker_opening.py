@@ -1,7 +1,8 @@
 """CONNECT and CONNACK: versions, what is offered, who is refused."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Connect,
     Pingreq,
@@ -12,7 +13,6 @@ from broker_world import (
     user,
     users,
 )
-
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Auth, Will
 from rowcast.mqtt.reasons import Reason

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Connack,
     Connect,
@@ -13,7 +14,6 @@ from broker_world import (
     Subscription,
     payloads,
 )
-
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 
@@ -97,7 +97,7 @@ async def test_a_loss_before_connack(world, version):
     world.writer.release()
     assert [b"gone"] == payloads(await watcher.hear())
     session = world.broker.sessions.get("c")
-    assert (None, True) == (session.client, session.expires_at > world.now)
+    assert (None, True) == (session.client, session.expires_at > world.time)
     connack = await world.peer(version).connect("c", clean_start=False, properties=None)
     assert connack.session_present is (version != 3)
 

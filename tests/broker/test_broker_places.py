@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from broker_world import EPOCH, Publish, topics, user, users
 
+from mqtt_server import EPOCH, Publish, topics, user, users
 from rowcast.core.clock import version_of
 from rowcast.core.topics import TopicFilter
 from rowcast.mqtt.packets import Subscribe, Subscription
@@ -19,7 +19,7 @@ async def history(world, chance, count=12):
     for number in range(count):
         event = await world.put(chance.choice(TOPICS), b'{"age":%d}' % number)
         logged.append(event)
-        world.now += chance.choice([0.5, 10])
+        world.time += chance.choice([0.5, 10])
     return logged
 
 
@@ -74,7 +74,7 @@ async def test_c24_what_happens_next_follows_without_a_seam(world):
 
 async def test_c24_a_while_ago_is_a_time(world):
     await world.put("Dog/1", b"{}")
-    world.now += 100
+    world.time += 100
     event = await world.put("Dog/2", b"{}")
     _, _, packets = await came(world, "Dog/#", **{"from": "-1m"})
     assert [world.cursor(event.seq)] == cursors(packets)

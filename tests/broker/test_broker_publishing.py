@@ -1,18 +1,18 @@
 """PUBLISH and PUBACK: what is acknowledged, when, and with which words."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     EPOCH,
     OTHER,
     VERSIONS,
+    MqttServer,
     Puback,
     Publish,
-    World,
     payloads,
     user,
     users,
 )
-
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_HIGH
@@ -290,7 +290,7 @@ async def test_if_match_of_existence(world, text, reasons):
 
 async def test_more_than_the_receive_maximum_is_a_violation():
     """MQTT-3.3.4-9, D19: exactly as many as CONNACK said are taken."""
-    world = World(receive_maximum=3)
+    world = MqttServer(receive_maximum=3)
     peer = await world.connected()
     world.writer.hold()
     for number in (1, 2, 3):
@@ -304,7 +304,7 @@ async def test_more_than_the_receive_maximum_is_a_violation():
 
 async def test_before_five_there_is_no_quota():
     """It is pushed back on by not reading, and never cut off for being fast."""
-    world = World(receive_maximum=3)
+    world = MqttServer(receive_maximum=3)
     peer = await world.connected(version=4)
     world.writer.hold()
     for number in range(1, 10):
@@ -369,7 +369,7 @@ async def test_what_comes_before_it_can_be_carried_out_is_held_in_bytes(world):
 
 async def test_a_packet_over_the_limit():
     """D58, MQTT-3.2.2-15: 0x95, judged by its length alone."""
-    world = World(packet_bytes_max=100)
+    world = MqttServer(packet_bytes_max=100)
     peer = await world.connected()
     peer.send_bytes(b"\x30\xe5\x01")
     (answer,) = await peer.hear()

@@ -8,10 +8,12 @@ import asyncio
 import random
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     Connack,
     Connect,
     Disconnect,
+    MqttServer,
     Puback,
     Pubcomp,
     Publish,
@@ -20,7 +22,6 @@ from broker_world import (
     Subscribe,
     Subscription,
     Unsubscribe,
-    World,
 )
 
 SEEDS = (range(60), pytest.param(range(60, 400), marks=pytest.mark.slow))
@@ -149,7 +150,7 @@ def step(world, dice, device):
     if what == "disk":
         (world.writer.hold if world.writer.held is None else world.writer.release)()
     elif what == "time":
-        world.now += 0.3
+        world.time += 0.3
         world.loop.advance(0.3)
     elif what == "clean":
         device.connect(clean=True)
@@ -225,7 +226,7 @@ async def check_nothing_is_left(world, devices):
 
 
 async def race(seed):
-    dice, world = random.Random(seed), World()
+    dice, world = random.Random(seed), MqttServer()
     devices = [Device(world, dice, name) for name in "abc"]
     watcher = Device(world, dice, "w")
     watcher.connect()
@@ -263,7 +264,7 @@ async def test_no_order_breaks_a_promise(seeds):
 
 async def test_connack_is_the_first_word():
     """The devices would notice another one: their rules are not empty."""
-    world = World()
+    world = MqttServer()
     device = Device(world, random.Random(0), "a")
     device.connect()
     await world.turn()

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from broker_world import VERSIONS, Loop, Transport
 
+from mqtt_server import VERSIONS, Transport
 from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
 from rowcast.doors.mqtt.connections.guard import Refusal
 from rowcast.doors.mqtt.connections.rejections import Refusals
@@ -14,6 +14,7 @@ from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
 from rowcast.mqtt.reasons import Reason
+from virtual import VirtualLoop
 
 FULL = Refusal(Reason.QUOTA_EXCEEDED, "the server has as many connections as it takes")
 
@@ -26,7 +27,7 @@ class Clock:
 
 @pytest.fixture
 def loop():
-    return Loop(Clock())
+    return VirtualLoop(Clock())
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Retained messages and the retainer's rules as MQTT clients see them (E12 to E23)."""
 
 import pytest
-from broker_world import OTHER, Puback, Publish, World, topics
 
+from mqtt_server import OTHER, MqttServer, Puback, Publish, topics
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.mqtt.reasons import Reason
@@ -10,7 +10,7 @@ from rowcast.mqtt.reasons import Reason
 
 def ruled(world, **rules):
     rules = RetainRules(**rules)
-    world.engine.admission.retaining = Retaining(rules, lambda: world.now, world.store)
+    world.engine.admission.retaining = Retaining(rules, lambda: world.time, world.store)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def ruled(world, **rules):
     ],
 )
 async def test_e18_a_refused_publish_is_told_with_reason_and_setting(rules, reason):
-    world = World()
+    world = MqttServer()
     ruled(world, **rules)
     publisher = await world.connected()
     reader = await world.subscribed("#", client_id="r")
@@ -36,7 +36,7 @@ async def test_e18_a_refused_publish_is_told_with_reason_and_setting(rules, reas
 
 
 async def test_e18_before_mqtt_5_what_is_refused_for_good_is_acknowledged():
-    world = World()
+    world = MqttServer()
     ruled(world, payload_bytes_max=3)
     publisher = await world.connected(version=4)
     publisher.publish("a/1", b"22222", 1, True, 2)
@@ -48,7 +48,7 @@ async def test_e18_before_mqtt_5_what_is_refused_for_good_is_acknowledged():
 @pytest.mark.parametrize("silent", [False, True])
 async def test_e20_clear_messages_are_kept_from_subscribers_if_that_is_set(silent, qos):
     """stop_publish_clear_msg; deletions in tables are still heard of."""
-    world = World(clears_silently=silent)
+    world = MqttServer(clears_silently=silent)
     await world.put("a/1", b"1")
     await world.put("Dog/1", b'{"name":"a"}')
     reader = await world.subscribed("a/#", "Dog/#", qos=qos)
@@ -82,7 +82,7 @@ PROPERTIES = {
 @pytest.mark.parametrize("restart", [False, True])
 async def test_e22_properties_are_kept_and_the_expiry_counts_down(restart):
     """E22, MQTT-3.3.2-6: over a restart, and never below what remains."""
-    world = World()
+    world = MqttServer()
     publisher = await world.connected()
     publisher.publish("a/1", b"x", 1, True, 1, **PROPERTIES, message_expiry_interval=100)
     await publisher.hear()
@@ -97,7 +97,7 @@ async def test_e22_properties_are_kept_and_the_expiry_counts_down(restart):
 
 
 async def test_e17_a_default_expiry_counts_down_too():
-    world = World()
+    world = MqttServer()
     ruled(world, expiry_seconds=100)
     await world.put("a/1", b"x")
     await world.pass_time(30)
@@ -129,7 +129,7 @@ async def pump(peer, wanted, known=()):
 @pytest.mark.parametrize("cut", [0, 1, 555, 1_000])
 async def test_e21_a_wildcard_gets_all_in_its_window_also_over_a_reconnect(cut):
     """E21, E19: QoS 1, ten at a time, resumed where it was broken off, none missing."""
-    world = World()
+    world = MqttServer()
     for number in range(COUNT):
         event = Event(f"a/{number:04}", PUT, b"%d" % number, None, 1, True)
         world.engine.submit(event, OTHER)

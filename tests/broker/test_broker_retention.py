@@ -1,18 +1,18 @@
 """Sessions and retention: what the log is to keep, a session gets (D27, decision 15)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     OTHER,
     TABLES,
     VERSIONS,
+    MqttServer,
     Puback,
     Publish,
-    World,
     payloads,
     topics,
     users,
 )
-
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import SESSION_REFRESH_SECONDS
 from rowcast.features.retained.retention import Retention, RetentionSettings
@@ -27,7 +27,7 @@ async def sweep(world):
     """Let retention do its work."""
     settings = RetentionSettings(Keep(seconds=KEEP), 60)
     world.topic_tables.settings = TopicSettings(keep=Keep(seconds=KEEP))
-    await Retention(world.engine, TABLES, settings, lambda: world.now).sweep()
+    await Retention(world.engine, TABLES, settings, lambda: world.time).sweep()
 
 
 async def pass_hours(world, count, topic="Dog/1", start=0):
@@ -192,7 +192,7 @@ async def test_places_of_idle_sessions_are_written_now_and_then(world):
 
 
 async def test_a_world_without_durable_sessions_has_no_such_timer():
-    world = World()
+    world = MqttServer()
     await world.subscribed("a", qos=1)
     await world.pass_time(2 * SESSION_REFRESH_SECONDS)
     assert [] == [timer for timer in world.loop.due() if timer.when > world.loop.now + HOUR]

@@ -1,15 +1,15 @@
 """$SYS/sessions: what every client and its session are, readable (D10, D20, M11)."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     OTHER,
     Disconnect,
+    MqttServer,
     Publish,
     Pubrec,
     Subscription,
-    World,
 )
-
 from rowcast.core.callers import ALL, NONE, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
@@ -76,7 +76,7 @@ async def test_d10_every_member_is_there(world, rich, member):
 
 
 async def test_d10_the_row_is_true(world, rich):
-    world.now += 2
+    world.time += 2
     row = await read(world, "rich")
     assert {
         "user": "anonymous",
@@ -256,5 +256,5 @@ async def test_rows_are_not_for_who_may_not_read(world, rich):
 async def test_what_ends_is_ended_over_a_restart(rich, world):
     await end(world, "rich")
     later = await world.killed()
-    assert isinstance(later, World)
+    assert isinstance(later, MqttServer)
     assert [] == await read(later)

@@ -35,7 +35,7 @@ async def test_fields(world):
     """D24."""
     peer = await world.subscribed("a", "b", client_id="c", qos=1)
     session = world.broker.sessions.get("c")
-    assert ("c", peer.client, world.now, None, 0) == (
+    assert ("c", peer.client, world.time, None, 0) == (
         session.client_id,
         session.client,
         session.created_at,
@@ -127,7 +127,7 @@ async def test_a_session_that_is_over_is_not_gone_on_with(world):
     peer = await world.connected("c", clean_start=False, properties=HOUR)
     peer.lose()
     await world.turn()
-    world.now += 3600
+    world.time += 3600
     again = world.peer()
     assert not (await again.connect("c", clean_start=False, properties=HOUR)).session_present
 

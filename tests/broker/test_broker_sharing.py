@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from broker_world import (
+from sharing_world import SHARE, publish, texts, worker
+
+from mqtt_server import (
     VERSIONS,
     Puback,
     Subscription,
@@ -12,8 +14,6 @@ from broker_world import (
     payloads,
     topics,
 )
-from sharing_world import SHARE, publish, texts, worker
-
 from rowcast.doors.mqtt.delivery.sharing import share_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation

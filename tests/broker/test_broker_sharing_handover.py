@@ -1,9 +1,9 @@
 """What becomes of a shared message when its member goes, or the server does (D36, X11)."""
 
 import pytest
-from broker_world import VERSIONS, Disconnect, Puback, Pubrec, Unsuback, Unsubscribe
 from sharing_world import SHARE, Worker, ended, lasting, publish, returned, texts, worker
 
+from mqtt_server import VERSIONS, Disconnect, Puback, Pubrec, Unsuback, Unsubscribe
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.reasons import Reason
 

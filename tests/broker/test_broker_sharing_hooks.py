@@ -1,9 +1,9 @@
 """Hooks see shared subscriptions as any others (G4, G6, G8, G18; X2)."""
 
 import pytest
-from broker_world import World, payloads
 from sharing_world import SHARE, ended, publish, returned, texts, worker
 
+from mqtt_server import MqttServer, payloads
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
@@ -71,7 +71,7 @@ async def test_what_is_delivered_may_be_changed_or_dropped(world):
 @pytest.mark.parametrize("killed", [False, True])
 async def test_a_share_may_be_refused_or_sent_elsewhere(killed):
     """G4: the filter without its group is what a hook is asked about; what it says is kept."""
-    world = World()
+    world = MqttServer()
     world.engine.hooks.add(Guide())
     peer = await world.connected(
         "x", clean_start=False, properties={"session_expiry_interval": 3600}

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from broker_world import OTHER, Puback, Pubcomp, Publish, Pubrec, World, payloads, topics, user
 from sharing_world import SHARE
 
+from mqtt_server import OTHER, MqttServer, Puback, Pubcomp, Publish, Pubrec, payloads, topics, user
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -16,7 +16,7 @@ LASTING = {"properties": {"session_expiry_interval": 1000}}
 
 
 def world(measure=Measure.WHOLE, undeclared="table", **settings):
-    return World(slow=SlowSettings(measure, **settings), undeclared=undeclared)
+    return MqttServer(slow=SlowSettings(measure, **settings), undeclared=undeclared)
 
 
 def listed(world):
@@ -138,7 +138,7 @@ async def test_what_was_made_elsewhere_counts_from_when_it_is_sent():
     """O7, E26: a stamp is not the time of arrival."""
     here = world()
     peer = await here.subscribed("a/#", qos=1)
-    long_ago = {"version": round(here.now * 1e6) - 10**9, "properties": {"origin": "there"}}
+    long_ago = {"version": round(here.time * 1e6) - 10**9, "properties": {"origin": "there"}}
     await here.put("a/b", b"x", **long_ago)
     await answer(peer, await peer.hear())
     assert [] == listed(here)
@@ -191,7 +191,7 @@ async def test_a_storm_leaves_no_more_to_tell_than_there_is():
     for number in range(9):  # each is slower than those before, and all within one look
         await here.say(f"a/{number}", b"x")
         sent = await peer.hear()
-        here.now += 0.6 + number / 10
+        here.time += 0.6 + number / 10
         await answer(peer, sent)
         assert len(here.slow._news) <= 4
     await here.pass_time(1)

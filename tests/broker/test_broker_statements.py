@@ -4,7 +4,8 @@ Each holds before MQTT 5 as well, unless its name or the words in its docstring 
 """
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Connack,
     Disconnect,
@@ -21,7 +22,6 @@ from broker_world import (
     topics,
     users,
 )
-
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
 from rowcast.doors.mqtt.packets import publish as publishing
 from rowcast.doors.mqtt.packets import subscribe as subscribing

@@ -1,7 +1,8 @@
 """SUBSCRIBE and UNSUBSCRIBE: which filters are granted, and what they bring."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     VERSIONS,
     Disconnect,
     Pingreq,
@@ -19,7 +20,6 @@ from broker_world import (
     user,
     users,
 )  # fmt: skip
-
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.reasons import Reason
 

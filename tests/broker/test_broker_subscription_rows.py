@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from broker_world import Publish, World, topics
 
+from mqtt_server import MqttServer, Publish, topics
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.doors.mqtt.sessions.subscription_rows import SUBSCRIPTIONS
@@ -15,7 +15,7 @@ ADMIN = Caller("root", ALL)
 
 @pytest.fixture
 async def world():
-    return World()
+    return MqttServer()
 
 
 def resource(world, name=""):

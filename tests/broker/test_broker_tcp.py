@@ -5,18 +5,18 @@ import socket
 from contextlib import asynccontextmanager
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     Connect,
     Disconnect,
+    MqttServer,
     Pingreq,
     Pingresp,
     Publish,
     Subscribe,
     Subscription,
-    World,
     payloads,
 )  # fmt: skip
-
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.mqtt.connection import Connection
@@ -78,7 +78,7 @@ class Net:
 
 @asynccontextmanager
 async def listening(**settings):
-    net = Net(World(**settings))
+    net = Net(MqttServer(**settings))
     assert 0 == net.listener.port
     await net.listener.start()
     try:

@@ -1,8 +1,8 @@
 """Time: who is silent, who is slow, who never says who it is."""
 
 import pytest
-from broker_world import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, Publish
 
+from mqtt_server import VERSIONS, Connect, Disconnect, Pingreq, Pingresp, Publish
 from rowcast.core.limits import (
     MQTT_CLOSE_SECONDS,
     MQTT_CONNECT_TIMEOUT_SECONDS,

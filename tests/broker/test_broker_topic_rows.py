@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from broker_world import Puback, Pubcomp, Publish, Pubrec, topics, users
 
+from mqtt_server import Puback, Pubcomp, Publish, Pubrec, topics, users
 from rowcast.core.topic_tables import Branch, TopicTable
 from rowcast.core.topics import TopicFilter
 

@@ -1,8 +1,8 @@
 """Who counts as a subscriber of a topic table: sessions, however they come and go (X5, F10)."""
 
 import pytest
-from broker_world import Puback, Pubrec, Unsubscribe
 
+from mqtt_server import Puback, Pubrec, Unsubscribe
 from rowcast.core.topic_tables import Branch
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.mqtt.reasons import Reason

@@ -1,18 +1,18 @@
 """What is counted of a connection: bytes and packets as on the wire, messages, payloads."""
 
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     Connect,
+    MqttServer,
     Peer,
     Pingreq,
     Puback,
     Publish,
     Subscribe,
     Subscription,
-    World,
     users,
 )
-
 from rowcast.doors.mqtt.connections.traffic import Silence
 from rowcast.mqtt.encode import encode
 
@@ -44,7 +44,7 @@ class Ear(Silence):
 
 @pytest.fixture
 async def world():
-    return World()
+    return MqttServer()
 
 
 @pytest.fixture

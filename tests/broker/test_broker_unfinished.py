@@ -1,8 +1,8 @@
 """Packets that are not all there, while memory is short (K9, L11)."""
 
 import pytest
-from broker_world import VERSIONS, Disconnect, Publish, World
 
+from mqtt_server import VERSIONS, Disconnect, MqttServer, Publish
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.features.overload.shedding import Shed
@@ -12,7 +12,7 @@ from rowcast.mqtt.reasons import Reason
 
 @pytest.fixture
 async def world():
-    made = World()
+    made = MqttServer()
     yield made
     for peer in made.peers:
         peer.lose()

@@ -1,8 +1,8 @@
 """Filters of which nothing can come are refused, and a URL's leading slash is understood (P5)."""
 
 import pytest
-from broker_world import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
 
+from mqtt_server import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
 from rowcast.mqtt.reasons import Reason
 
 UNKNOWN = ["$query/Dog/1", "$replay/a", "$nonsense/#", "$sys/broker/#", "$SYS/nonsense/#", "$"]

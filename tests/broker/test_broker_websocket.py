@@ -5,18 +5,18 @@ import json
 
 import cbor2
 import pytest
-from broker_world import (
+
+from mqtt_server import (
     EPOCH,
     Connect,
+    MqttServer,
     Pingreq,
     Pingresp,
     Publish,
     Subscribe,
     Subscription,
-    World,
     payloads,
 )  # fmt: skip
-
 from rowcast.core.limits import MQTT_STALL_SECONDS, MQTT_WRITE_BUFFER_BYTES_HIGH
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
@@ -271,7 +271,7 @@ async def test_while_the_server_goes_down(world):
 
 async def test_over_the_limit():
     """D6: CONNACK 0x97 in a frame, then the close; nothing is kept."""
-    world = World(guard=GuardSettings(connections_max=1))
+    world = MqttServer(guard=GuardSettings(connections_max=1))
     await world.connected("first")
     web = Web(world)
     await opened_with(web, Reason.QUOTA_EXCEEDED)
@@ -282,7 +282,7 @@ async def test_over_the_limit():
 async def test_over_the_limit_of_answers(monkeypatch):
     """D6: those beyond are closed at once."""
     monkeypatch.setattr("rowcast.doors.mqtt.connections.rejections.REFUSED_CONNECTIONS_MAX", 1)
-    world = World(guard=GuardSettings(connections_max=1))
+    world = MqttServer(guard=GuardSettings(connections_max=1))
     await world.connected("first")
     waiting, web = Web(world), Web(world)
     await web.task

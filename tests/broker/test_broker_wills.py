@@ -1,8 +1,8 @@
 """Wills: published when a client is lost, in time, once, and over the server (D31, D45)."""
 
 import pytest
-from broker_world import Connect, Disconnect, Puback, Publish, payloads, topics
 
+from mqtt_server import Connect, Disconnect, Puback, Publish, payloads, topics
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 

@@ -1,32 +1,16 @@
-"""A broker without sockets: a test holds the far end of each connection, the clock and the disk.
+"""An MQTT broker without sockets: a test holds the far end of each connection.
 
-Bytes cross an in-memory transport; ``World.turn`` lets everything that is due happen. The wall
-clock and the loop's clock are one number that a test moves.
+Bytes cross an in-memory transport; ``MqttServer.turn`` lets everything that is due happen.
 """
 
 import asyncio
-from concurrent.futures import Future
-from functools import partial
 
-from memory_store import MemoryStore
-from rowcast.bus.bus import Bus
+from build import EPOCH, NOW, Server
 from rowcast.core.callers import ALL, SERVER, Caller
-from rowcast.core.clock import HybridClock
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
-from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.accept import enter
-from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
-from rowcast.features.slow_subscribers.slow_rows import slow_rows
-from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
-from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.kernel.cache import RecordCache
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
-from rowcast.kernel.registry import Registry
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import (
@@ -49,7 +33,6 @@ from rowcast.mqtt.packets import (
 from rowcast.mqtt.violations import Violation
 
 VERSIONS = (3, 4, 5)
-EPOCH = "0badcafe"
 TABLES = (
     Table("Dog", "Dog", (Attribute("name", Type.STRING), Attribute("age", Type.INT))),
     Table("Strict", "Strict", (Attribute("name", Type.STRING, required=True),), sealed=True),
@@ -59,84 +42,6 @@ TABLES = (
     Table("Secret", "Secret", (Attribute("n", Type.INT),), hidden_from=frozenset({"mqtt"})),
 )
 OTHER = Caller("other", ALL, "http")
-
-
-class Executor:
-    """Runs work at once, or holds it until the test releases it."""
-
-    def __init__(self):
-        self.held = None
-
-    def hold(self):
-        """From now on, only collect."""
-        self.held = []
-
-    def release(self):
-        """Run what was collected, and hold no more."""
-        held, self.held = self.held, None
-        for future, call, arguments in held:
-            self._run(future, call, arguments)
-
-    def submit(self, call, *arguments):
-        future = Future()
-        if self.held is None:
-            self._run(future, call, arguments)
-        else:
-            self.held.append((future, call, arguments))
-        return future
-
-    @staticmethod
-    def _run(future, call, arguments):
-        try:
-            future.set_result(call(*arguments))
-        except BaseException as error:  # noqa: BLE001
-            future.set_exception(error)
-
-
-class Timer:
-    """A call of the fake loop that is still to come."""
-
-    def __init__(self, when, call, arguments):
-        self.when, self.call, self.arguments = when, call, arguments
-        self.cancelled = False
-
-    def cancel(self):
-        self.cancelled = True
-
-
-class Loop:
-    """The part of a loop that the broker uses, with a clock of its own."""
-
-    def __init__(self, real):
-        self.call_soon = real.call_soon
-        self.now = 1000.0
-        self.timers = []
-
-    def time(self):
-        return self.now
-
-    @staticmethod
-    def create_task(work):
-        return asyncio.get_running_loop().create_task(work)
-
-    def call_later(self, delay, call, *arguments):
-        timer = Timer(self.now + delay, call, arguments)
-        self.timers.append(timer)
-        return timer
-
-    def due(self):
-        """Return the timers that are still to come, in order."""
-        self.timers = [timer for timer in self.timers if not timer.cancelled]
-        return sorted(self.timers, key=lambda timer: timer.when)
-
-    def advance(self, seconds):
-        """Let time pass, calling what becomes due in order."""
-        end = self.now + seconds
-        while (due := self.due()) and due[0].when <= end:
-            self.timers.remove(due[0])
-            self.now = due[0].when
-            due[0].call(*due[0].arguments)
-        self.now = end
 
 
 class Transport:
@@ -174,11 +79,11 @@ class Transport:
 class Peer:
     """The far end of a connection: sends packets, hears packets."""
 
-    def __init__(self, world, version=5, peer="127.0.0.1", form=None):
-        self.world = world
+    def __init__(self, server, version=5, peer="127.0.0.1", form=None):
+        self.server = server
         self.version = version
         self.transport = Transport()
-        self.client = enter(world.broker, self.transport, peer, form)
+        self.client = enter(server.broker, self.transport, peer, form)
         self.decoder = Connection("client", packet_bytes_max=300_000_000, version=version)
         self.read = 0
         self.ended = False
@@ -207,7 +112,7 @@ class Peer:
                 self.client.lost()
 
     async def hear(self):
-        await self.world.turn()
+        await self.server.turn()
         return self.heard()
 
     async def ask(self, *packets):
@@ -243,64 +148,23 @@ class Peer:
         return self.transport.closed
 
 
-class World:
-    """An engine in memory, a broker on it, and time."""
+class MqttServer(Server):
+    """A server that speaks MQTT with peers in memory; other options are the broker's settings."""
 
-    def __init__(self, store=None, now=1_700_000_000.0, undeclared="table", slow=None, **settings):
-        self.now, self.undeclared = now, undeclared
-        self.store = store or MemoryStore(EPOCH)
-        self.store.open(TABLES)
-        self.writer, self.readers = Executor(), Executor()
-        bus, cache = Bus(), RecordCache()
-        clock = HybridClock(lambda: self.now, self.store.last_version())
-        self.committer = Committer(self.store, bus, cache, clock, self.writer)
-        reader = Reader(self.store, cache, self.readers, TABLES, lambda: self.committer.announced)
-        registry = Registry(TABLES, logged=undeclared == "table")
-        self.topic_tables = TopicTables(
-            self.store, self.committer, registry, TopicSettings(), lambda: self.now
+    def __init__(self, store=None, undeclared="table", slow=None, now=NOW, **settings):
+        super().__init__(
+            TABLES, store=store, topics=TopicSettings(), undeclared=undeclared, now=now
         )
-        self.engine = Engine(
-            registry,
-            bus,
-            self.committer,
-            reader,
-            lambda: self.now,
-            topic_tables=self.topic_tables,
-        )
-        self.options = settings
-        self.loop = Loop(asyncio.get_running_loop())
-        self.slow = None
-        if slow is not None:
-            changed = partial(self.engine.live.changed, SLOW)
-            self.slow = SlowSubscriptions(slow, lambda: self.now, self.loop, changed)
-            reader.slow = self.slow
-            registry.add(SLOW, slow_rows(self.slow))
-        self.broker = Broker(self.engine, BrokerSettings(**settings), lambda: self.now)
-        self.broker.loop = self.engine.delayed.loop = self.topic_tables.loop = self.loop
-        facts = self.store.states(TOPIC_TABLES)
-        self.topic_tables.restore(self.store.topic_tables(), facts)
+        self.undeclared, self.options = undeclared, settings
+        self.open_mqtt(slow=slow, **settings)
         self.peers = []
-        self.engine.groups.restore(self.store.states("group/"))
-        self.broker.restore(self.store.states("session/"), self.store.states("will/"))
-        self.engine.delayed.restore(self.store.states("delayed"))
 
     async def killed(self, seconds=0):
-        """Return the world after a kill and a restart: what was on disk is all that is left."""
+        """Return the server after a kill and a restart: what was on disk is all that is left."""
         await self.turn()
         self.writer.hold()
         self.readers.hold()
-        return World(self.store, self.now + seconds, self.undeclared, **self.options)
-
-    async def turn(self):
-        """Let all happen that is due, without letting time pass."""
-        for _ in range(30):
-            await asyncio.sleep(0)
-
-    async def pass_time(self, seconds):
-        """Let time pass on both clocks."""
-        self.now += seconds
-        self.loop.advance(seconds)
-        await self.turn()
+        return MqttServer(self.store, self.undeclared, now=self.time + seconds, **self.options)
 
     def peer(self, version=5, **options):
         """Return a new connection on which nothing was sent yet."""
@@ -348,9 +212,6 @@ class World:
             self.engine.submit(Event(f"Dog/{number}", PUT, b"{}", None, 1, True), OTHER)
         await self.turn()
 
-    def cursor(self, seq):
-        return f"{EPOCH}:{seq}"
-
 
 def users(*pairs):
     """Return user properties as a packet's properties."""
@@ -373,8 +234,8 @@ def topics(packets):
 
 
 __all__ = [
-    "EPOCH", "OTHER", "TABLES", "VERSIONS", "Connack", "Connect", "Disconnect", "Peer", "Pingreq",
-    "Pingresp", "Puback", "Pubcomp", "Publish", "Pubrec", "Pubrel", "Suback", "Subscribe",
-    "Subscription", "Transport", "Unsuback", "Unsubscribe", "World", "payloads", "topics",
+    "EPOCH", "OTHER", "TABLES", "VERSIONS", "Connack", "Connect", "Disconnect", "MqttServer",
+    "Peer", "Pingreq", "Pingresp", "Puback", "Pubcomp", "Publish", "Pubrec", "Pubrel", "Suback",
+    "Subscribe", "Subscription", "Transport", "Unsuback", "Unsubscribe", "payloads", "topics",
     "user", "users",
 ]  # fmt: skip
