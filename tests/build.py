@@ -26,6 +26,7 @@ from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
+from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TOPIC_ROWS
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
@@ -126,6 +127,7 @@ class Server:
         if topics is not None:
             self.topic_tables = TopicTables(self.store, committer, self.registry, topics, now)
             self.registry.add(TOPIC_ROWS, topic_table_rows(self.topic_tables))
+        SeenTopics(self.registry, self.topic_tables)
         for path, resource in resources:
             self.registry.add(path, resource)
         self.engine = Engine(

@@ -44,10 +44,8 @@ LIBRARIES = {
 TIES: dict[tuple[str, str], int] = {
     ("kernel", "features.hooks"): 6,
     ("kernel", "features.idempotency"): 6,
-    ("kernel", "features.undeclared_topics"): 6,
     ("kernel", "features.rights"): 5,
     ("kernel", "features.retained"): 3,
-    ("features.shared_subscriptions", "features.undeclared_topics"): 2,
     ("kernel", "features.delayed"): 2,
     ("kernel", "features.history"): 2,
     ("features.accounts", "features.rights"): 1,

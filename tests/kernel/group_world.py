@@ -6,8 +6,8 @@ from rowcast.bus.durable_filters import Durable
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.group_table import Groups
-from rowcast.features.undeclared_topics.row_views import Views
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.row_views import Views
 from rowcast.kernel.watch.gaps import Gap
 from rowcast.kernel.watch.subscription import Interest
 

@@ -10,13 +10,12 @@ from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.kernel.admission import Admission, logs
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import UNHEARD
 
-ADMISSION = Admission(lambda: NOW, 100, Durable(), SeenTopics(Registry(TABLES), None))
+ADMISSION = Admission(lambda: NOW, 100, Durable(), Registry(TABLES))
 
 
 def admit(event, tables=TABLES, resources=()):

@@ -19,10 +19,9 @@ from rowcast.features.idempotency.idempotent_writes import MARKS, fact_of_mark
 from rowcast.features.late_writes.write_version import check_stamp
 from rowcast.features.retained.retaining import Retaining
 from rowcast.features.rights.rights import Rights
-from rowcast.features.undeclared_topics.recent_topics import SeenTopics
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.last_write_wins import is_stamped
-from rowcast.kernel.registry import VERB_OF_KIND, Route
+from rowcast.kernel.registry import VERB_OF_KIND, Registry, Route
+from rowcast.kernel.row_views import TopicTables
 from rowcast.kernel.write import Condition, Done, Write
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.topic_rows import read_only
@@ -39,11 +38,11 @@ class Admission:
         now: WallClock,
         payload_bytes_max: int,
         durable: Durable,
-        seen: SeenTopics,
+        registry: Registry,
         topic_tables: TopicTables | None = None,
     ) -> None:
         self._now = now
-        self._seen = seen
+        self._registry = registry
         self._topic_tables = topic_tables
         self._durable = durable
         self.payload_bytes_max = payload_bytes_max
@@ -107,7 +106,7 @@ class Admission:
             for guard in self.guards:
                 guard(event)
         if not route.written:
-            self._seen.note(route)
+            self._registry.note_write(route)
         return write
 
     def _guard(self, write: Write) -> None:

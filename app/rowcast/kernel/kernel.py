@@ -32,9 +32,6 @@ from rowcast.features.idempotency.idempotent_writes import Producers, is_marked
 from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
-from rowcast.features.undeclared_topics.recent_topics import SeenTopics
-from rowcast.features.undeclared_topics.row_views import Views
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.admission import NEEDING, Admission
 from rowcast.kernel.atomic_batch import Together
 from rowcast.kernel.cache import UNKNOWN, Unknown
@@ -44,6 +41,7 @@ from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import VERB_OF_KIND, Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
+from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.rows.live_rows import LiveRows
 from rowcast.kernel.rows.readable import Readable, nothing_at
 from rowcast.kernel.seams import RowChanged, Seams
@@ -97,9 +95,8 @@ class Engine(Seams):
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.topic_tables = topic_tables
-        self.seen = SeenTopics(registry, topic_tables)
         kept = topic_tables if registry.logged else None
-        self.admission = Admission(now, payload_bytes_max, self.durable, self.seen, kept)
+        self.admission = Admission(now, payload_bytes_max, self.durable, registry, kept)
         self.admission.rights = self.rights
         self._creation = Creation(self)
         self.live = LiveRows(self)
@@ -160,7 +157,7 @@ class Engine(Seams):
             plain = route.plain and condition is None and not changes
             if plain and event.kind is MESSAGE and self._forward(event, caller):
                 if not route.written:
-                    self.seen.note(route)
+                    self.registry.note_write(route)
                 if type(done) is not Unheard:
                     done(Receipt(event))
                 return

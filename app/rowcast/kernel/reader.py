@@ -30,7 +30,7 @@ from rowcast.store.records import Layout
 from rowcast.store.store import Page, Scan, Store
 
 if TYPE_CHECKING:
-    from rowcast.features.undeclared_topics.row_views import Views
+    from rowcast.kernel.row_views import Views
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ Built once at start from the schema and from the classes in ``resources/``; a lo
 hit for a topic seen before. It decides what a topic *is*, not who may use it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcast.core.errors import Code, Error
@@ -46,7 +46,7 @@ class Route:
     transform, and no history."""
 
     written: bool = False
-    """Whether there was a write since the route was made: then the topic is noted."""
+    """Whether there was a write since the route was made (``Registry.note_write``)."""
 
     @property
     def shape(self) -> Shape | None:
@@ -85,6 +85,8 @@ class Registry:
             if table.path is not None
         }
         self._routes: dict[str, Route] = {}
+        self.on_first_write: Callable[[Route], object] | None = None
+        """Told of the first write at a topic since its route was made."""
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -160,6 +162,12 @@ class Registry:
         """Keep a path for the engine itself, which carries out these verbs there."""
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
+
+    def note_write(self, route: Route) -> None:
+        """Note that there was a write at a topic; writers call it while ``written`` is false."""
+        route.written = True
+        if self.on_first_write is not None:
+            self.on_first_write(route)
 
     def route(self, topic: str) -> Route:
         """Return where a topic leads.

@@ -65,6 +65,7 @@ from rowcast.features.schema_proposal.proposal_resource import PATH as PROPOSAL
 from rowcast.features.schema_proposal.proposal_resource import proposal_resource
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.topic_statistics.topic_stats import TopicStats
+from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
@@ -172,7 +173,7 @@ class Application:
             self._build()
             bus = self.engine.bus
             stats = TopicStats(self._now, lambda topic: len(bus.match(topic)))
-            count_writes(self.engine, self.metrics, stats)
+            count_writes(self.engine, self.seen_topics, self.metrics, stats)
             show_tables(self.engine, self.topic_tables)
             if self.config.topics.undeclared == "route":
                 sample_messages(self.broker, stats)
@@ -256,6 +257,7 @@ class Application:
         )
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.registry.add(TABLES, topic_table_rows(self.topic_tables))
+        self.seen_topics = SeenTopics(self.registry, self.topic_tables)
         self.engine = Engine(
             self.registry,
             bus,

@@ -15,6 +15,7 @@ from rowcast.features.client_events.client_events import TABLE as EVENTS
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE
 from rowcast.features.topic_statistics.topic_stats import TopicStats
+from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.kernel import Engine
@@ -25,9 +26,9 @@ from rowcast.mqtt.packets import Publish
 from rowcast.store.store import Store
 
 
-def count_writes(engine: Engine, metrics: Metrics, stats: TopicStats) -> None:
+def count_writes(engine: Engine, seen: SeenTopics, metrics: Metrics, stats: TopicStats) -> None:
     """Have the metrics hear of records that come and go, and the statistics of all that is kept."""
-    engine.seen.stats = stats
+    seen.stats = stats
     metrics.surveys.append(stats.update)
 
     def told(outcomes: Sequence[Outcome]) -> None:

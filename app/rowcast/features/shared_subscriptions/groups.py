@@ -32,8 +32,8 @@ from rowcast.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.assignments import Deal, Member, Ring, Seat
-from rowcast.features.undeclared_topics.row_views import Views
 from rowcast.kernel.reader import Reader
+from rowcast.kernel.row_views import Views
 from rowcast.kernel.watch.gaps import Account, Gap, Why
 from rowcast.kernel.watch.skipped_ranges import LOGGED
 from rowcast.kernel.watch.subscription import Interest, Subscription

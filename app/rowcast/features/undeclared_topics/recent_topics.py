@@ -39,6 +39,7 @@ class SeenTopics:
         self.stats: Stats | None = None
         """What is counted of the busiest of them."""
         registry.add(PATH, _rows(self))
+        registry.on_first_write = self.note
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -51,7 +52,6 @@ class SeenTopics:
 
     def note(self, route: Route) -> None:
         """Note the first write at a topic since its route was made."""
-        route.written = True
         topic = route.topic
         if topic[0] == "$" or len(topic) > TOPIC_CACHED_BYTES_MAX:
             return

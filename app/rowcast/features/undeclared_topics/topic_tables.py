@@ -32,6 +32,7 @@ from rowcast.core.topic_tables import Branch, TopicTable, branch_of, name_of_bra
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.row_views import Views
 from rowcast.store.store import Change, Figures, Keep, Store
 
 log = logging.getLogger("rowcast.topics")
@@ -114,6 +115,12 @@ class TopicTables:
         self.on_end: Callable[[str], object] | None = None
         """Told the name of a table that is gone."""
         committer.prepare = self._prepare
+
+    def show_in(self, views: Views) -> None:
+        """Have the rows of each table be read, of those that are made later, too."""
+        for entry in self:
+            views.define(entry.table)
+        self.on_begin, self.on_end = views.define, views.drop
 
     def __len__(self) -> int:
         return len(self._entries)

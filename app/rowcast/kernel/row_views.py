@@ -8,15 +8,17 @@ when the table is there. So nobody has to wait for the first message to subscrib
 All of it happens on the loop. It knows no store: what was said before is in ``row_reads.py``.
 """
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus, Subscriber
-from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
+from rowcast.core.events import Event
+from rowcast.core.topic_tables import METRICS, PREFIX, Branch, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
+from rowcast.store.store import Keep
 
 _PREFIX_CHARS: Final = len(PREFIX)
 
@@ -28,6 +30,34 @@ class Watcher(Subscriber, Protocol):
 
     def changed(self, interest: Interest, rows: RowFilter | None) -> None:
         """Hear that a filter begins to select rows, or does no more."""
+
+
+class TopicTables(Protocol):
+    """Who makes tables for undeclared topics and ends them, as far as the kernel needs it."""
+
+    def show_in(self, views: "Views", /) -> None:
+        """Define a view for each table, now and later, and drop it when the table is gone."""
+
+    def need(self, event: Event, /) -> bool:
+        """See to it that what is written has a table; return whether the event is to be kept."""
+
+    def keeps(self) -> Iterable[tuple[Branch, Keep]]:
+        """Return how much history each table keeps."""
+
+    def subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
+        """Note that a client has a filter, for which it may have asked by another text."""
+
+    def unsubscribed(self, owner: object, text: str) -> None:
+        """Note that a client has a filter no more."""
+
+    def gone(self, owner: object) -> None:
+        """Note that a client is gone for good, and with it all its filters."""
+
+    async def clean(self) -> int:
+        """Drop the tables that are over; return how many."""
+
+    async def stop(self) -> None:
+        """Drop no more."""
 
 
 class Views:
@@ -43,9 +73,7 @@ class Views:
             view = self._views[METRICS] = MetricsView()
             registry.show(view)
         if tables is not None:
-            for entry in tables:
-                self.define(entry.table)
-            tables.on_begin, tables.on_end = self.define, self.drop
+            tables.show_in(self)
 
     def get(self, name: str) -> View | None:
         """Return the view of a table's name; None if that is no topic table."""
