@@ -10,8 +10,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.rest.request import Request
-from rowcast.features.overload.shedding import Shed, Shedding
 from rowcast.kernel.bytes_in_hand import InHand, WriteBounds
+from rowcast.kernel.shedding import Shed, Shedding
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 

@@ -16,8 +16,8 @@ from rowcast.core.overload_limits import (
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.features.overload.overload import Overload, Queues, Watermarks
-from rowcast.features.overload.process import memory_limit
-from rowcast.features.overload.shedding import Shed
+from rowcast.kernel.process_memory import memory_limit
+from rowcast.kernel.shedding import Shed
 from rowcast.kernel.watch.gaps import Gap, Why
 from rowcast.kernel.watch.subscription import Interest, Subscription
 

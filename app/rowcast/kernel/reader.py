@@ -17,13 +17,13 @@ from rowcast.core.query_index import is_helped
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Branch, Source, branch_of, branches_of
 from rowcast.core.topics import TopicFilter
-from rowcast.features.overload.shedding import Shedding
 from rowcast.features.retained.retaining import servers_own
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
 from rowcast.kernel.before_image import find_befores
 from rowcast.kernel.cache import RecordCache, Unknown
 from rowcast.kernel.pages import LogPage, Pages
 from rowcast.kernel.read_queue import Lane, ReadQueue
+from rowcast.kernel.shedding import Shedding
 from rowcast.kernel.watch.gaps import Account
 from rowcast.rows.topic_rows import RowFilter
 from rowcast.store.records import Layout

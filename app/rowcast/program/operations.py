@@ -20,8 +20,8 @@ from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.features.client_events.client_events import ClientEvents
 from rowcast.features.metrics.figure_rows import listed_rows
 from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
-from rowcast.features.overload.shedding import Shed
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.shedding import Shed
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.program.doors import Doors
 

@@ -12,7 +12,7 @@ from math import floor
 from rowcast.core.clock import WallClock
 from rowcast.core.topics import SHARE_PREFIX
 from rowcast.features.metrics.loads import Loads
-from rowcast.features.overload.process import Heap
+from rowcast.kernel.process_memory import Heap
 
 QUEUE_PREFIX = "$queue/"
 """The other spelling of a shared subscription (D55)."""
