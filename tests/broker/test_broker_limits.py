@@ -369,7 +369,9 @@ async def test_refusals_are_told_of_whoever_it_was(make):
     """O6: a wrong password, and who finds the door closed."""
     world = make(guard=GuardSettings(connections_max=1), authenticator=Password())
     told = []
-    world.engine.hooks.witness = lambda what, caller, **facts: told.append((what, caller, facts))
+    world.engine.listeners.clients.append(
+        lambda what, caller, **facts: told.append((what, caller, facts))
+    )
     await world.peer().connect("guesser", username="ann", password=b"guess")
     [peer.lose() for peer in world.peers]
     await world.peer().connect("first", username="ann", password=b"right")

@@ -165,8 +165,10 @@ async def test_nothing_is_left_of_many(world):
 async def test_the_end_of_a_session_that_waited_is_told(world):
     """O6: with how long its client was away; one that ends with its connection tells of that."""
     told = []
-    world.engine.hooks.witness = lambda what, caller, **facts: told.append(
-        (what, caller.client_id, facts.get("away_seconds"))
+    world.engine.listeners.clients.append(
+        lambda what, caller, **facts: told.append(
+            (what, caller.client_id, facts.get("away_seconds"))
+        )
     )
     lasting = {"properties": {"session_expiry_interval": 60}}
     for client_id, options in (("gone", {}), ("waits", lasting)):

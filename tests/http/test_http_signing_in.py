@@ -299,7 +299,7 @@ async def test_questions_that_cannot_be_answered_are_malformed(rest, words):
 async def test_a_question_is_no_refusal(rest):
     """L9: administrators are told of what was refused, and nobody was."""
     told = []
-    rest.edge.engine.hooks.refusals = lambda *facts: told.append(facts)
+    rest.edge.engine.listeners.refusals.append(lambda *facts: told.append(facts))
     assert {"Dog/1": False} == (await rest.get("/$SYS/me?read=Dog/1")).value["reads"]
     assert [] == told
     await rest.get("/Dog/1")

@@ -21,8 +21,8 @@ class World(Rightful):
     def __init__(self):
         super().__init__()
         self.refusals = Refusals(self.engine, self.room.now)
-        self.engine.hooks.refusals = self.refusals
-        self.engine.committer.denied = self.engine.hooks.refused
+        self.engine.listeners.refusals.append(self.refusals)
+        self.engine.committer.denied = self.engine.listeners.refused
         self.room.store.define(TABLE)
 
     async def told(self, what="+"):

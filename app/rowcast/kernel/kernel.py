@@ -2,8 +2,7 @@
 
 A write is routed, authorised, changed by hooks and resource classes, validated, committed
 (``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
-authorised for each filter (a hook may change it), then registered with the bus and given its place
-in the log. The engine knows no protocol. Features attach at its seams (``seams.py``).
+authorised for each filter and registered with the bus. Features attach at its seams (``seams.py``).
 """
 
 import asyncio
@@ -84,6 +83,7 @@ class Engine(Seams):
         self.reader = reader
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
+        self.listeners = self.hooks.listeners
         self.access = Access(now)
         tables = [shape.table for shape in registry.shapes.values()]
         self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
@@ -176,7 +176,7 @@ class Engine(Seams):
                 return
             self.committer.publish(event)
         except Error as error:
-            self.hooks.unfit(caller, event, error)
+            self.listeners.unfit(caller, event, error)
             done(error)
             return
         done(Receipt(event))

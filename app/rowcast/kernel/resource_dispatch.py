@@ -93,7 +93,7 @@ class Handover:
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
             outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
         refused = outcome if isinstance(outcome, Error) else None
-        engine.hooks.administered(caller, verb, route.topic, value, refused)
+        engine.listeners.administered(caller, verb, route.topic, value, refused)
         return outcome
 
     async def _keep(self, changes: Sequence[Change]) -> None:

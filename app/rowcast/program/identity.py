@@ -55,9 +55,9 @@ class Identity:
     def begin(self, engine: Engine) -> None:
         """Let the engine ask who may stay, and show users and roles."""
         self.directory.begin(engine)
-        engine.hooks.auditor = Audit(engine, self._now)
-        engine.hooks.refusals = Refusals(engine, self._now)
-        engine.committer.denied = engine.hooks.refused
+        engine.listeners.administration.append(Audit(engine, self._now))
+        engine.listeners.refusals.append(Refusals(engine, self._now))
+        engine.committer.denied = engine.listeners.refused
         engine.registry.add(USERS, user_rows(self.directory))
         engine.registry.add(ROLES, role_rows(self.directory))
         engine.registry.add(CONTROL, control_rows())

@@ -35,7 +35,7 @@ KEPT: Final = Keep(AUDIT_KEEP_SECONDS, AUDIT_KEEP_EVENTS, 0)
 
 
 class Audit:
-    """Hears of administrators as ``Hooks.auditor``."""
+    """Hears what was administered."""
 
     def __init__(self, engine: Engine, now: WallClock) -> None:
         self._engine = engine

@@ -61,7 +61,7 @@ class _Refused:
 
 
 class Refusals:
-    """Hears of refusals as ``Hooks.refusals``."""
+    """Hears what was refused."""
 
     def __init__(self, engine: Engine, now: WallClock) -> None:
         self._engine = engine

@@ -70,7 +70,7 @@ class Held:
 
 
 class ClientEvents:
-    """The history of the clients of one server; hears of them as ``Hooks.witness``."""
+    """The history of the clients of one server; a listener (``kernel/listeners.py``)."""
 
     def __init__(self, engine: Engine, now: WallClock) -> None:
         self._engine = engine
@@ -100,13 +100,17 @@ class ClientEvents:
             facts |= {"reason": "the server before this one did not stop in order"}
             facts |= {"after": before.get("at")}
         self._put(SERVER_TOPIC, {"event": STARTED, "at": self._at(), **facts})
-        self._engine.hooks.witness = self
+        self._engine.listeners.clients.append(self)
+        self._engine.listeners.server.append(self.tell)
         self._engine.reader.account.noted = self._missed
         self._arm()
 
     def stop(self) -> None:
         """Write what was held back, and that the server stops; hear of nothing more."""
-        self._engine.hooks.witness = None
+        listeners = self._engine.listeners
+        if self in listeners.clients:
+            listeners.clients.remove(self)
+            listeners.server.remove(self.tell)
         if self._timer is not None:
             self._timer.cancel()
         self._tell_missed()

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import UNFIT, Code, Error
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, Record
 from rowcast.core.freshness import told_of
 from rowcast.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
@@ -28,6 +28,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
+from rowcast.kernel.listeners import Listeners
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.rows.topic_rows import Row
 
@@ -49,29 +50,6 @@ HAPPENINGS: Final = (
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
 Listener = Callable[..., object]
-
-
-class Witness(Protocol):
-    """Hears what happens to clients, on every door, to write it down (O6)."""
-
-    def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
-        """Hear it."""
-
-
-class Refusing(Protocol):
-    """Hears who was refused what, to write it down."""
-
-    def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str, /) -> None:
-        """Hear it."""
-
-
-class Auditor(Protocol):
-    """Hears what was administered, to write it down."""
-
-    def __call__(
-        self, caller: Caller, action: str, topic: str, value: object, error: Error | None, /
-    ) -> None:
-        """Hear it; ``error`` is why it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,34 +94,7 @@ class Hooks:
         """Whether anyone decides what may be read."""
         self.delivering = False
         """Whether anyone looks at what readers are sent."""
-        self.witness: Witness | None = None
-        self.auditor: Auditor | None = None
-        self.refusals: Refusing | None = None
-
-    def tell(self, what: str, caller: Caller, **facts: object) -> None:
-        """Tell the witness, if there is one."""
-        if self.witness is not None:
-            self.witness(what, caller, **facts)
-
-    def administered(
-        self, caller: Caller, action: str, topic: str, value: object, error: Error | None
-    ) -> None:
-        """Tell the auditor, if there is one, what somebody did below ``$SYS`` (L15)."""
-        if self.auditor is not None and topic.startswith("$SYS/") and caller.door != "server":
-            self.auditor(caller, action, topic, value, error)
-
-    def refused(self, caller: Caller, action: str, topic: str, error: Error) -> None:
-        """Tell that somebody may not do something (L9, L15)."""
-        if self.refusals is not None and caller.door != "server":
-            self.refusals(caller, action, topic, str(error.code), error.message)
-
-    def unfit(self, caller: Caller, event: Event, error: Error) -> None:
-        """Tell that what somebody wrote is not taken: its writer may not be told (P5).
-
-        Before MQTT 5 there is no word for it, and with QoS 0 no answer.
-        """
-        if error.code in UNFIT:
-            self.refused(caller, "write", event.topic, error)
+        self.listeners = Listeners()
 
     # -- who listens -------------------------------------------------------------------------------
 
@@ -240,18 +191,18 @@ class Hooks:
 
     def connected(self, caller: Caller) -> None:
         """Tell that a connection was accepted (G3)."""
-        self.tell("connected", caller)
+        self.listeners.tell("connected", caller)
         self._notify("on_connected", caller)
         self._happened("connected", caller, _socket(caller))
 
     def auth_failed(self, caller: Caller, message: str) -> None:
         """Tell that somebody could not prove who it is, or may not come in."""
         self._happened("auth-failed", caller, _socket(caller, message))
-        self.refused(caller, "sign-in", "", Error(Code.UNAUTHENTICATED, message))
+        self.listeners.refused(caller, "sign-in", "", Error(Code.UNAUTHENTICATED, message))
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
         """Tell that a connection ended, and why when the client did not wish it (G3)."""
-        self.tell("disconnected", caller, reason=error, code=getattr(error, "code", None))
+        self.listeners.tell("disconnected", caller, reason=error, code=getattr(error, "code", None))
         self._notify("on_disconnect", caller, error)
         self._happened("disconnected", caller, _socket(caller, error))
 
@@ -279,7 +230,7 @@ class Hooks:
 
     def subscribed(self, caller: Caller, interest: Interest) -> None:
         """Tell that a filter is watched now (G18)."""
-        self.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
+        self.listeners.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
         self._happened("subscribe", [interest], caller)
 
     def unsubscribed(self, caller: Caller, text: str) -> None:

@@ -154,7 +154,7 @@ class Rights:
             error = Error(Code.UNAUTHENTICATED, words)
         else:
             error = Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
-        self._hooks.refused(caller, verb, topic, error)
+        self._hooks.listeners.refused(caller, verb, topic, error)
         return error
 
     # -- topics ------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Rights:
                 "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due"
             )
             error = Error(Code.DENIED, words)
-            self._hooks.refused(caller, "write", topic, error)
+            self._hooks.listeners.refused(caller, "write", topic, error)
             raise error
         self.check_administer(topic, caller)
 

@@ -72,7 +72,7 @@ def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
     """Tell listeners that somebody could not prove who it is (L9)."""
     edge.engine.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
-    edge.engine.hooks.tell("refused", nobody, reason=error.message, code=status)
+    edge.engine.listeners.tell("refused", nobody, reason=error.message, code=status)
 
 
 def peer_of(scope: Scope) -> str:

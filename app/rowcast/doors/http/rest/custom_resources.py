@@ -81,7 +81,7 @@ async def _posted(request: Request, resource: Resource, value: object) -> object
         raise
     finally:
         hooks = request.engine.hooks
-        hooks.administered(request.caller, "post", request.topic, value, refused)
+        hooks.listeners.administered(request.caller, "post", request.topic, value, refused)
 
 
 def _resource(request: Request) -> Resource:

@@ -64,7 +64,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         )
     except Error as error:
         edge.engine.close(stream.subscription)
-        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
         await send_problem(edge.engine, error, headers, scope, send)
         return
     with present(hooks, caller):

@@ -71,7 +71,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     except Error as error:
         if socket is not None:
             edge.engine.close(socket.subscription)
-        hooks.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
         await _refuse(send, error, protocol)
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
@@ -290,6 +290,6 @@ class Socket(Connection):
         topics = self._filters.pop(number, None) if type(number) is int else None
         if topics is None:
             return False
-        self.engine.hooks.tell("unsubscribed", self.caller, filter=topics.text)
+        self.engine.listeners.tell("unsubscribed", self.caller, filter=topics.text)
         self.engine.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
         return self.engine.unwatch(self.subscription, topics)

@@ -71,13 +71,13 @@ def refused_at(broker: "Broker", peer: str, packet: Connect, reason: Reason, mes
     """Tell that a connection from a peer was refused."""
     user = packet.username or "anonymous"
     caller = Caller(user, NONE, DOOR, packet.client_id, peer)
-    broker.engine.hooks.tell("refused", caller, reason=message, code=int(reason))
+    broker.engine.listeners.tell("refused", caller, reason=message, code=int(reason))
 
 
 def taken_over(old: "Client", new: "Client") -> None:
     """Tell that another connection takes the session of a client."""
     if old.caller is not None:
-        old.broker.engine.hooks.tell("taken_over", old.caller, by=new.peer)
+        old.broker.engine.listeners.tell("taken_over", old.caller, by=new.peer)
 
 
 def left(client: "Client") -> None:
@@ -146,7 +146,9 @@ def ended(broker: "Broker", session: "Session") -> None:
         for share, _ in session.sharing.shares.values():
             hooks.unsubscribed(caller, share.topics.text)
     if session.left_at is not None:  # else its connection ends with it, and tells of that
-        hooks.tell("session_ended", caller, away_seconds=round(broker.now() - session.left_at))
+        hooks.listeners.tell(
+            "session_ended", caller, away_seconds=round(broker.now() - session.left_at)
+        )
     hooks.session_ended(session.client_id)
     for text in _filters(session):
         broker.observer.on_unsubscribe(session.client_id, text)

@@ -190,8 +190,8 @@ def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Err
     reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
     for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
         if isinstance(outcome, Error) and client.caller is not None:
-            words, hooks = outcome.message, client.broker.engine.hooks
-            hooks.tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
+            tell, words = client.broker.engine.listeners.tell, outcome.message
+            tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
     client.send_saved(Suback(packet.packet_id, reasons, properties))
 
 
@@ -431,7 +431,7 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
     for text, reason in zip(packet.filters, reasons, strict=True):
         if reason == Reason.SUCCESS:
-            client.broker.engine.hooks.tell("unsubscribed", caller, filter=text)
+            client.broker.engine.listeners.tell("unsubscribed", caller, filter=text)
     client.send_saved(Unsuback(packet.packet_id, reasons))
 
 

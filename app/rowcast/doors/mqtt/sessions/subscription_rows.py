@@ -76,7 +76,7 @@ def _end(broker: "Broker", session: "Session", text: str) -> bool:
         session.filters.remove(interest)
     broker.forget_filter(session, interest)
     if session.client is not None and session.client.caller is not None:
-        broker.engine.hooks.tell("unsubscribed", session.client.caller, filter=text)
+        broker.engine.listeners.tell("unsubscribed", session.client.caller, filter=text)
     return True
 
 
