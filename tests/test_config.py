@@ -342,7 +342,7 @@ def test_limits_of_mqtt_become_those_of_the_broker(write):
 # -- other spellings, Harper's among them ----------------------------------------------------------
 
 
-def test_the_seed_s_file_is_understood(write):
+def test_a_usual_file_is_understood(write):
     """O1: a file that many have; without a certificate no TLS."""
     text = """
 mqtt:

@@ -17,6 +17,7 @@ import pytest
 import typer.core
 import typer.main
 
+import behaviours
 import rowcast
 from house import APP, FLOORS, ROOT, expect_none, relative
 from rowcast.core import events
@@ -342,6 +343,11 @@ def test_every_link_within_the_project_leads_somewhere(name):
     expect_none(list(dead_links(ROOT / name)))
 
 
+def test_every_behaviour_has_a_line_and_a_test():
+    """An id in a comment leads to docs/behaviours.md, a line there to a test."""
+    expect_none(list(behaviours.mistakes()))
+
+
 def test_readme_leads_to_every_chapter(readme):
     assert [] == [path.name for path in CHAPTERS if f"](docs/{path.name})" not in readme]
 
@@ -350,6 +356,7 @@ def test_readme_leads_to_every_chapter(readme):
 
 
 def test_the_tour_visits_every_room(tour):
+    """O2."""
     rooms = [path.name for path in APP.iterdir() if (path / "__init__.py").exists()]
     assert [] == [room for room in rooms if f"{room}/" not in tour]
 

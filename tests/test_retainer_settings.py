@@ -17,7 +17,7 @@ def given(text, tmp_path):
     return load_config(file, {}).retainer
 
 
-def test_the_defaults_are_the_sources_origin_where_it_names_them():
+def test_the_defaults():
     """E17 to E20"""
     found = settings()
     assert (0, 0, True, 0) == (

@@ -218,7 +218,7 @@ async def crowd(world, count, qos, **options):
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("version", [4, 5])
 async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
-    """D64: 1,000 subscribers, one frame for each version, form and QoS."""
+    """D64, K10: 1,000 subscribers, one frame for each version, form and QoS."""
     made, encoded = [], []
     monkeypatch.setattr(world, "turn", world.short_turn)
     watch(monkeypatch, world.broker.forms, "_make", made)

@@ -1,4 +1,4 @@
-"""Retained messages and the retainer's rules as MQTT clients see them (E12 to E23)."""
+"""Retained messages and the retainer's rules as MQTT clients see them (E12 to E15, E17 to E23)."""
 
 import pytest
 

@@ -81,7 +81,7 @@ async def test_p5_a_write_at_one_is_refused_with_what_can_be_written(world):
 
 @pytest.mark.parametrize("form", ["/Dog/#", "/Dog/+", "/Dog/1", "$queue//Dog/#", "$share/g//Dog/#"])
 async def test_p5_a_filter_with_a_leading_slash_is_the_resource(world, form):
-    """The seed writes /my-resource/#; the record's topic has no slash."""
+    """Somebody writes /my-resource/#; the record's topic has no slash."""
     peer = await world.connected()
     assert (0,) == await peer.subscribe(form)
     await world.put("Dog/1", b"{}")

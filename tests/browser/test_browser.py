@@ -1,6 +1,6 @@
 """Headless Chromium against the whole program: EventSource and WebSocket as a page uses them.
 
-The address of the seed's snippets, `server`, leads to this machine by a rule of the browser and
+The address in the snippets, `server`, leads to this machine by a rule of the browser and
 through a TLS terminator, for the snippets say `https` and `wss`. They are used here unchanged.
 """
 
@@ -123,7 +123,7 @@ def heard(page, count):
 
 
 @pytest.mark.parametrize("snippet", [WEBSOCKET_SNIPPET, EVENT_SOURCE_SNIPPET], ids=["ws", "sse"])
-def test_the_seeds_snippet_hears_the_record_and_its_changes(page, server, snippet):
+def test_a_snippet_hears_the_record_and_its_changes(page, server, snippet):
     """C1, C4: the snippet as it is, on a record that is there already."""
     server.request("PUT", "/my-resource/341", json={"n": 0})
     run_snippet(page, snippet)

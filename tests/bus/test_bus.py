@@ -72,7 +72,7 @@ def test_trie_agrees_with_the_matcher(seed: int) -> None:
     ],
 )
 def test_d33_d34_examples(text: str, topic: str, wanted: bool) -> None:
-    """D32, D33 (the seed's example), D34; MQTT-4.7.1-1, MQTT-4.7.2-1."""
+    """D32, D33, D34, X10; MQTT-4.7.1-1, MQTT-4.7.2-1."""
     trie: Trie[str] = Trie()
     trie.add(TopicFilter(text), "me")
     assert trie.match(topic) == (("me",) if wanted else ())

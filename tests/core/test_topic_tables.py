@@ -34,7 +34,7 @@ from rowcast.core.topics import TopicFilter
         ("$SYS/broker/uptime", "mqtt_sys_metrics"),
     ],
 )
-def test_a_free_name_is_the_source_s(topic, name):
+def test_a_free_name_is_the_plain_one(topic, name):
     """F5, F4: ``mqtt_`` and the first level, in lower case."""
     assert name == table_name_for_topic(topic)
 

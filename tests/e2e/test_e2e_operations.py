@@ -69,7 +69,7 @@ def test_no_new_connections_when_memory_is_shorter_still(tmp_path):
 
 
 def test_stopping_tells_everyone_when_to_come_back(tmp_path):
-    """O11: each at another time; what was acknowledged is there, and the exit code is 0."""
+    """O11, K11: each at another time; what was acknowledged is there, and the exit code is 0."""
     with Server(tmp_path) as server:
         clients = [Mqtt(server.mqtt_port) for _ in range(20)]
         server.request("PUT", "/Dog/1", json={"name": "Rex"}).raise_for_status()

@@ -40,7 +40,7 @@ def rows(server, path):
 
 
 def test_a_collection_like_any_other(server):
-    """F3, F20, B1-B19: JSON, columns, query, one row, count, HEAD, description."""
+    """F3, F20, B1-B17, B19: JSON, columns, query, one row, count, HEAD, description."""
     say(server, "home/temperature", b'{"temp":22.5}', b'{"temp":23}')
     say(server, "home/door", b"open", retain=True)
     one, two, door = rows(server, "/mqtt_home/")

@@ -41,7 +41,7 @@ async def test_records_and_messages_go_there(broker, folder):
     assert world.engine.cursor(receipt.event.seq) == reader.marks(0)["rowcast-id"]
 
 
-async def test_the_timeline_of_the_source(broker, folder):
+async def test_an_outage_from_beginning_to_end(broker, folder):
     """H9, H5, H7: t0 to t10; in order, and nothing lost."""
     async with server(folder, to(broker, "u/#")) as world:
         await world.idle()
@@ -89,7 +89,7 @@ async def test_rows_go_there(broker, folder):
 
 
 async def test_what_waits_survives_a_restart(broker, folder):
-    """H21, H4: the outbox is the log."""
+    """H21, H4, X14: the outbox is the log."""
     settings = to(broker, "u/#")
     broker.kill()
     async with server(folder, settings) as world:

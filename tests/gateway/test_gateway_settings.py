@@ -12,7 +12,7 @@ def settings(*brokers):
     return GatewaySettings.model_validate({"brokers": brokers})
 
 
-def test_defaults_are_those_of_the_source():
+def test_defaults():
     """H18, H19."""
     (plan,) = plans(settings({"name": "b", "host": "h"}))
     rules = plan.rules

@@ -1,4 +1,4 @@
-"""Resources with their own ``connect``: Echo and Example, as the seed has them (C5-C7)."""
+"""Resources with their own ``connect``: Echo and Example (C5-C7)."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ from rowcast.kernel.resource import Resource, Stream
 
 
 class Echo(Resource):
-    """The seed's first: what comes in goes out."""
+    """What comes in goes out."""
 
     async def connect(self, incoming=None):
         """Send every message back."""
@@ -23,7 +23,7 @@ class Echo(Resource):
 
 
 class Example(Resource):
-    """The seed's second: a greeting at intervals, an echo, and a timer that must end."""
+    """A greeting at intervals, an echo, and a timer that must end."""
 
     path = "Dog"
     greetings = ()
@@ -139,7 +139,7 @@ async def gone(condition):
             await a_moment()
 
 
-# -- the seed's ------------------------------------------------------------------------------------
+# -- Echo and Example ------------------------------------------------------------------------------
 
 
 async def test_echo(doors):

@@ -21,6 +21,7 @@ async def rest(tmp_path):
         yield opened
 
 
+# B18: there is no long poll
 REFUSED = [
     ("agee==5", 'did you mean "age"?'),
     ("agee=5", 'did you mean "age"?'),

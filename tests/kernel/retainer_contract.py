@@ -65,7 +65,7 @@ class Veil(Hook):
 
 
 class RetainerContract:
-    async def test_the_eight_calls_have_the_names_of_the_source(self, keeper):
+    async def test_the_eight_calls_have_their_names(self, keeper):
         """E4"""
         assert [True] * 8 == [callable(getattr(Retainer, name, None)) for name in CALLS]
         kept: Retainer = keeper.start().retainer

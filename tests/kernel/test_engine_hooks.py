@@ -1,4 +1,4 @@
-"""How points are dispatched, and what a hook's mistakes cost (G1-G22)."""
+"""How points are dispatched, and what a hook's mistakes cost (G1-G20, G22)."""
 
 import asyncio
 import logging

@@ -37,7 +37,7 @@ def load(folder, **files):
     return load_resources(folder)
 
 
-def test_f18_resources_have_the_source_s_name_of_the_helper():
+def test_f18_resources_have_both_names_of_the_helper():
     """F5, F18: getTableNameForTopic, as Python spells it."""
     assert "mqtt_home" == get_table_name_for_topic("home/temperature")
 

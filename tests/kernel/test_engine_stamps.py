@@ -171,8 +171,8 @@ async def test_without_an_origin_the_writer_is_it():
     assert (1_769_860_800_250_000, "sensor-7") == (event.version, event.properties[ORIGIN])
 
 
-async def test_the_scenario_of_the_source():
-    """E26, E27: nodes A, B and C; #1 of A reaches C after #2 of B (seed 3, Ordering)."""
+async def test_three_nodes_and_a_late_write():
+    """E26, E27: nodes A, B and C; #1 of A reaches C after #2 of B."""
     node = Server(store=MemoryStore("0000000c"))
     heard = Listener(node)
     await write(node, "t/retained", PUT, b"#2", THEN + 2, "B")

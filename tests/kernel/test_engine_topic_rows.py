@@ -42,8 +42,8 @@ def event(topic="home/temperature", payload=b'{"temp":22.5}', kind=MESSAGE, **fa
     return Event(topic, kind, payload, **({"seq": 7, "version": VERSION, "client": "c"} | facts))
 
 
-def test_a_row_has_the_seven_columns_of_the_source():
-    """F3, F20: the message of the seed, exactly."""
+def test_a_row_has_the_seven_columns():
+    """F3, F20: of one message, exactly."""
     row = row_of(HOME, event(qos=1))
     assert row.topic == f"mqtt_home/{ID}"
     assert row.kind == PUT

@@ -29,7 +29,7 @@ def attribute(field, *, more=""):
     ],
 )
 def test_a_table_needs_no_attributes(text):
-    """A1: the line of the seed, verbatim, and with empty braces."""
+    """A1: one line, and with empty braces."""
     table = one(text)
     assert ("MyTopic", "MyTopic", ()) == (table.name, table.path, table.attributes)
     assert table.open

@@ -178,7 +178,7 @@ class Write:
 
 
 class Group:
-    """Several writes that are carried out all or none (B11, B22)."""
+    """Several writes that are carried out all or none (B11)."""
 
     __slots__ = ("conclude", "writes")
 

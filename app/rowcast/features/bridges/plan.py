@@ -1,4 +1,4 @@
-"""A plan: what a bridge carries and how it treats what fails, by the names of seed 5."""
+"""A plan: what a bridge carries and how it treats what fails."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

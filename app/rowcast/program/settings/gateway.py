@@ -1,4 +1,4 @@
-"""Settings of the bridges to other brokers; names and defaults are those of seed 5."""
+"""Settings of the bridges to other brokers, with names and defaults (H18, H19)."""
 
 import re
 import ssl
