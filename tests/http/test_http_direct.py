@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 from rest_world import world
 
-from rowcast.doors.http.messages.direct import write_whole
 from rowcast.doors.http.rest import representations, writes
+from rowcast.doors.http.uvicorn_fastpath import write_whole
 
 LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 
@@ -22,10 +22,10 @@ async def rest(tmp_path):
 
 
 @contextlib.asynccontextmanager
-async def serving(edge, **options):
+async def serving(edge, protocol="httptools", **options):
     """Serve an edge on a free port; yield a function that sends bytes and returns the answer."""
     server = uvicorn.Server(
-        uvicorn.Config(edge, port=0, http="httptools", lifespan="off", log_config=None, **options)
+        uvicorn.Config(edge, port=0, http=protocol, lifespan="off", log_config=None, **options)
     )
     server.capture_signals = contextlib.nullcontext
     task = asyncio.create_task(server.serve())

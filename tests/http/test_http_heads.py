@@ -7,7 +7,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from rowcast.doors.http.messages import request_head_limits as heads
+from rowcast.core.limits import HTTP_HEAD_BYTES_MAX
+from rowcast.doors.http.uvicorn_fastpath import RequestHeadLimits
 
 
 async def hello(_scope, _receive, send):
@@ -15,15 +16,20 @@ async def hello(_scope, _receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
+HURRIED = {"head_seconds_max": 0.05}
+
+
 @asynccontextmanager
-async def connected(**settings):
+async def connected(limits=None, **settings):
     config = uvicorn.Config(
-        hello, http=heads.BoundedHeads, log_config=None, lifespan="off", **settings
+        hello, http=RequestHeadLimits, log_config=None, lifespan="off", **settings
     )
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: heads.BoundedHeads(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(
+        lambda: RequestHeadLimits(config, state, {}, **(limits or {})), "127.0.0.1", 0
+    )
     port = server.sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -34,22 +40,17 @@ async def connected(**settings):
         await server.wait_closed()
 
 
-@pytest.fixture
-def hurried(monkeypatch):
-    monkeypatch.setattr(heads, "HTTP_HEAD_SECONDS_MAX", 0.05)
-
-
-async def test_a_head_that_never_ends_is_answered_408_and_closed(hurried):
-    async with connected() as (reader, writer):
+async def test_a_head_that_never_ends_is_answered_408_and_closed():
+    async with connected(HURRIED) as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 @pytest.mark.parametrize("more", [b"", b"Connection: Upgrade\r\nUpgrade: websocket\r\n"])
-async def test_a_head_that_drips_is_answered_408_and_closed(hurried, more):
+async def test_a_head_that_drips_is_answered_408_and_closed(more):
     """The whole head has a time limit: each further byte gives no more of it."""
-    async with connected() as (reader, writer):
+    async with connected(HURRIED) as (reader, writer):
         writer.write(b"GET /Dog/1 HTTP/1.1\r\nHost: a\r\n" + more + b"X-Slow: ")
         answer = asyncio.ensure_future(reader.read())
         while not answer.done():
@@ -58,21 +59,21 @@ async def test_a_head_that_drips_is_answered_408_and_closed(hurried, more):
     assert answer.result().startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
-async def test_a_connection_that_says_nothing_is_closed(hurried):
-    async with connected() as (reader, _writer):
+async def test_a_connection_that_says_nothing_is_closed():
+    async with connected(HURRIED) as (reader, _writer):
         assert b"" == await reader.read()
 
 
 async def test_a_head_over_the_limit_is_answered_431_and_closed():
     async with connected() as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-Large: ")
-        writer.write(b"x" * (heads.HTTP_HEAD_BYTES_MAX + 1))
+        writer.write(b"x" * (HTTP_HEAD_BYTES_MAX + 1))
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_an_idle_connection_between_requests_is_left_to_keep_alive(hurried):
-    async with connected() as (reader, writer):
+async def test_an_idle_connection_between_requests_is_left_to_keep_alive():
+    async with connected(HURRIED) as (reader, writer):
         for _ in range(3):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
             answer = await reader.readuntil(b"0\r\n\r\n")

@@ -159,9 +159,9 @@ async def cut_off(doors):
     (stream,) = doors.edge.watch._streams
     big = b'{"n": "' + b"x" * 50_000 + b'"}'
     written = 0
-    while not stream._outlet.busy_since:
+    while not stream._writer.busy_since:
         written = (await doors.write("Dog/1", PUT, big)).seq
-    stream.look(stream._outlet.busy_since + sse.STREAM_SEND_SECONDS + 1)
+    stream.look(stream._writer.busy_since + sse.STREAM_SEND_SECONDS + 1)
     return peer, stream, written
 
 

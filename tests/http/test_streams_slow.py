@@ -6,7 +6,7 @@ import time
 import pytest
 from doors import Doors, hear
 
-from rowcast.doors.http.streams.outlet import Flusher, Outlet
+from rowcast.doors.http.streams.stream_writer import Flusher, StreamWriter
 from rowcast.features.slow_subscribers.slow_subscribers import (
     Measure,
     SlowSettings,
@@ -63,7 +63,7 @@ async def test_a_websocket(doors):
 def test_from_when_on_a_reader_could_take_nothing():
     """O7: what nobody keeps counts from when the peer did not take what was before it."""
     held = []
-    outlet = Outlet(Flusher(), list, bool, lambda: held.append(True))
-    outlet.busy_since = 1.0
-    outlet.flush()
+    writer = StreamWriter(Flusher(), list, bool, lambda: held.append(True))
+    writer.busy_since = 1.0
+    writer.flush()
     assert [True] == held

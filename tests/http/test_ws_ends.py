@@ -204,7 +204,7 @@ async def test_the_order_over_all_subscriptions_is_that_of_the_log(doors):
 
 
 async def test_a_connection_that_compresses_is_served_frame_by_frame(doors):
-    """The fast lane is for frames that all may share."""
+    """The fast path is for frames that all may share."""
     doors.server.config.ws_per_message_deflate = True
     await doors.write("Dog/1", value={"n": 1})
     async with doors.compressing_ws("/Dog/1") as peer:

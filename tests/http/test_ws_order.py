@@ -100,14 +100,14 @@ async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors, monkeypatch
     async with doors.ws() as peer:
         await doors.until(lambda: len(doors.edge.watch) == 1)
         (stream,) = doors.edge.watch._streams
-        held, flush = [], stream._outlet.ready
-        stream._outlet = SimpleNamespace(ready=lambda: held.append(stream._said_bytes))
+        held, flush = [], stream._writer.ready
+        stream._writer = SimpleNamespace(ready=lambda: held.append(stream._said_bytes))
         for number in range(10):
             await say(peer, id=number, op="get", topic="Dog/1")
         await doors.until(lambda: held and held[-1] >= 3_000)
         for _ in range(10):
             await asyncio.sleep(0)
         assert 3 == len(held)
-        stream._outlet = SimpleNamespace(ready=flush, close=flush.__self__.close)
+        stream._writer = SimpleNamespace(ready=flush, close=flush.__self__.close)
         flush()
         assert list(range(10)) == [each["ack"] for each in await hear(peer, 10)]

@@ -17,7 +17,7 @@ import uvicorn
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from rowcast.doors.http.edge import Edge
-from rowcast.doors.http.messages.request_head_limits import BoundedHeads
+from rowcast.doors.http.uvicorn_fastpath import HTTP_PROTOCOL, log_problem
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.net.certificates import Certificates, DoorTls
@@ -92,6 +92,7 @@ class Doors:
 
     async def open_http(self, edge: Edge) -> None:
         """Open the ports of HTTP; its server ends their connections when it is closed."""
+        log_problem()
         server = HttpServer(_uvicorn_config(edge, self._config))
         serving = asyncio.create_task(server.serve(sockets=[]), name="http")
 
@@ -237,7 +238,7 @@ class HttpServer(uvicorn.Server):
 
     def connection(self) -> asyncio.Protocol:
         """Return the protocol of a new connection."""
-        return BoundedHeads(config=self.config, server_state=self.server_state, app_state={})
+        return HTTP_PROTOCOL(config=self.config, server_state=self.server_state, app_state={})
 
 
 def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
@@ -246,7 +247,7 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
         edge,
         interface="asgi3",
         proxy_headers=False,
-        http=BoundedHeads,
+        http=HTTP_PROTOCOL,
         ws="websockets-sansio",
         ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
         ws_per_message_deflate=False,

@@ -34,8 +34,8 @@ from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.rest import rest
 from rowcast.doors.http.streams import sse, websocket
-from rowcast.doors.http.streams.outlet import Flusher
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
+from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.kernel import Engine
 

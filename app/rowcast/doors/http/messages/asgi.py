@@ -21,6 +21,21 @@ HeaderList = list[tuple[bytes, bytes]]
 _PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: what a path may hold as it is
 
 
+class TrackedSend:
+    """An ASGI ``send`` that knows whether anything was sent."""
+
+    __slots__ = ("send", "started")
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message."""
+        self.started = True
+        await self.send(message)
+
+
 def headers_of(scope: Scope) -> Headers:
     """Return the headers by lower-case name; repeated ones are one list (RFC 9110, 5.3)."""
     listed: HeaderList = scope["headers"]

@@ -11,7 +11,7 @@ from typing import Final
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
-from rowcast.doors.http.messages.direct import has_arrived
+from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.rows.compiled_table import Shape
 
 FORM: Final = "application/x-www-form-urlencoded"

@@ -9,9 +9,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.bodies import read_body
-from rowcast.doors.http.messages.direct import has_arrived
 from rowcast.doors.http.messages.parameters import Parameters
 from rowcast.doors.http.messages.replies import send_bytes
+from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
 from rowcast.features.late_writes.write_version import put_stamp

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, topic_of
+from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, TrackedSend, topic_of
 from rowcast.doors.http.messages.cors import preflight
-from rowcast.doors.http.messages.direct import Outlet
 from rowcast.doors.http.messages.parameters import read_parameters, write_parameters
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_empty, send_problem
@@ -50,18 +49,20 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 
 async def serve(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
-    outlet = Outlet(send)
+    tracked = TrackedSend(send)
     try:
         topic = edge.engine.registry.named(topic_of(scope))
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                await send_representation(kept, headers, outlet)
+                await send_representation(kept, headers, tracked)
                 return
-        await _serve(edge, topic, headers, scope, receive, outlet)
+        await _serve(edge, topic, headers, scope, receive, tracked)
     except Exception as failure:
         error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
-        if outlet.started:  # half an answer is out: cut it, so that nobody takes it for a whole one
+        if (
+            tracked.started
+        ):  # half an answer is out: cut it, so that nobody takes it for a whole one
             raise error from failure
         await send_problem(edge.engine, error, headers, scope, send)
 

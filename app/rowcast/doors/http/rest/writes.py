@@ -7,13 +7,13 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, loca
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.bodies import content_type_of, is_batch, patch_type_of
-from rowcast.doors.http.messages.direct import whole_answer, write_whole
 from rowcast.doors.http.messages.replies import send_empty, send_headers
 from rowcast.doors.http.rest import batch
 from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered
 from rowcast.doors.http.rest.conditions import is_conditional, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
+from rowcast.doors.http.uvicorn_fastpath import whole_answer, write_whole
 from rowcast.kernel.write import A_RECORD, Condition
 
 

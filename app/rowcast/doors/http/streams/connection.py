@@ -1,4 +1,4 @@
-"""What every WebSocket connection has: a lane, an end, and a peer that may stop reading."""
+"""What every WebSocket connection has: a channel, an end, and a peer that may stop reading."""
 
 from secrets import randbelow
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,8 @@ from rowcast.core.limits import (
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.doors.http.messages.asgi import Message, Receive, Send
 from rowcast.doors.http.messages.problems import FACES
-from rowcast.doors.http.messages.wire import SocketLane, cut, is_closing
+from rowcast.doors.http.streams.channels import SocketChannel
+from rowcast.doors.http.uvicorn_fastpath import cut, is_closing
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
@@ -27,7 +28,7 @@ def farewell(error: Error) -> tuple[int, str]:
 
 
 class Connection:
-    """What both kinds of connection have: a lane, an end, and a peer that may stop reading."""
+    """What both kinds of connection have: a channel, an end, and a peer that may stop reading."""
 
     def __init__(self, edge: "Edge", media_type: str) -> None:
         self._edge = edge
@@ -37,7 +38,7 @@ class Connection:
         self._gone = False
         self._cut_off = False
         self._closing_since = 0.0
-        self._lane: SocketLane
+        self._channel: SocketChannel
         self._asgi_send: Send
 
     @property
@@ -69,7 +70,7 @@ class Connection:
 
     async def _close(self) -> None:
         if not self._gone and self._goodbye is not None:
-            await self._lane.close(*self._goodbye)
+            await self._channel.close(*self._goodbye)
 
     async def _received(self, receive: Receive) -> str | bytes | None:
         """Return what the client said next, None when it is gone."""

@@ -19,10 +19,10 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_SEND_SECONDS
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send
 from rowcast.doors.http.messages.problems import as_error
-from rowcast.doors.http.messages.wire import cut
 from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.doors.http.uvicorn_fastpath import cut
 from rowcast.features.rights.access import judge_resource
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.watch.subscription import Subscription

@@ -15,7 +15,7 @@ from rowcast.core.limits import (
 )
 from rowcast.doors.http.messages.asgi import Receive, Send
 from rowcast.doors.http.messages.problems import as_error
-from rowcast.doors.http.messages.wire import Gone, SocketLane
+from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.connection import Connection, farewell
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
@@ -33,12 +33,12 @@ class ResourceSocket(Connection):
     """A connection to a resource with its own ``connect``."""
 
     def __init__(
-        self, edge: "Edge", resource: Resource, frames: Frames, lane: SocketLane, send: Send
+        self, edge: "Edge", resource: Resource, frames: Frames, channel: SocketChannel, send: Send
     ) -> None:
         super().__init__(edge, frames.media_type)
         self._frames = frames
         self._resource = resource
-        self._lane, self._asgi_send = lane, send
+        self._channel, self._asgi_send = channel, send
         self._busy_since = 0.0
         self._incoming = Incoming()
         self._source: object = None
@@ -100,7 +100,7 @@ class ResourceSocket(Connection):
 
     async def _send(self, payload: bytes) -> None:
         self._busy_since = asyncio.get_running_loop().time()
-        await self._lane.send([self._lane.pack(payload)])
+        await self._channel.send([self._channel.pack(payload)])
         self._busy_since = 0.0
 
     async def _send_all(self) -> None:

@@ -24,13 +24,14 @@ from rowcast.core.limits import (
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.messages.replies import send_problem
-from rowcast.doors.http.messages.wire import EventLane, Gone, cut, event_lane_of, leave_word
 from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at
 from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block, slow_reader
+from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import Request, accepted, request_of
-from rowcast.doors.http.streams.outlet import Outlet
+from rowcast.doors.http.streams.stream_writer import StreamWriter
+from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access import stay
 from rowcast.kernel.watch.subscription import Interest, Subscription
@@ -99,12 +100,12 @@ class EventStream:
         self.path = path
         self._send = send
         subscription = Subscription(edge.engine.reader)
-        self._outlet = Outlet(
+        self._writer = StreamWriter(
             edge.flusher, self._take, lambda: subscription.ready, subscription.hold
         )
-        subscription.on_ready = self._outlet.ready
+        subscription.on_ready = self._writer.ready
         self.subscription = subscription
-        self._lane: EventLane
+        self._channel: EventChannel
         self._frame: Once
         self._task: asyncio.Task[None] | None = None
         self._gone = False
@@ -144,17 +145,17 @@ class EventStream:
         ]
         headers = headers_for(frames.media_type, place)
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        lane = self._lane = event_lane_of(self._send)
-        name = f"{lane.name} block {frames.name}"
-        self._frame = Once(name, lambda event: lane.pack(frames.block(event)))
-        await lane.send([lane.pack(retry_block(self._edge))])
+        channel = self._channel = event_channel_of(self._send)
+        name = f"{channel.name} block {frames.name}"
+        self._frame = Once(name, lambda event: channel.pack(frames.block(event)))
+        await channel.send([channel.pack(retry_block(self._edge))])
         try:
-            await self._outlet.run(lane)
+            await self._writer.run(channel)
         except Gone:
             raise
         except Exception as failure:  # noqa: BLE001 - a reader is told how its stream ended
             error = as_error(failure, f"the stream of {self.path!r}")
-            await lane.send([lane.pack(problem_block(self._edge, error, self.path))])
+            await channel.send([channel.pack(problem_block(self._edge, error, self.path))])
 
     def _take(self) -> list[Any]:
         """Return the frames to send next."""
@@ -170,12 +171,12 @@ class EventStream:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._gone = True
-        self._outlet.close()
+        self._writer.close()
 
     def _cut(self) -> None:
         """Give up a reader that does not read: ``send`` waits for it and would for ever."""
         self._gone = True
-        self._outlet.close()
+        self._writer.close()
         if not cut(self._send) and self._task is not None:
             self._task.cancel()
 
@@ -186,7 +187,7 @@ class EventStream:
             self._cut()
             return
         self._gone, self._left_since = True, now
-        self._outlet.close()
+        self._writer.close()
         self._edge.engine.close(self.subscription)
 
     # -- what the watch calls --------------------------------------------------------------------
@@ -198,19 +199,19 @@ class EventStream:
 
     def look(self, now: float) -> None:
         """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
-        outlet = self._outlet
+        writer = self._writer
         if self._left_since:
             if now - self._left_since > self.leave_seconds:
                 self._cut()
-        elif outlet.busy_since:
-            if now - outlet.busy_since > STREAM_SEND_SECONDS:
+        elif writer.busy_since:
+            if now - writer.busy_since > STREAM_SEND_SECONDS:
                 self._leave(now)
-        elif outlet.wrote or not self._quiet_since:
-            outlet.wrote = False
+        elif writer.wrote or not self._quiet_since:
+            writer.wrote = False
             self._quiet_since = now
         elif now - self._quiet_since >= self._quiet_seconds:
-            self._heartbeat = [self._lane.pack(_HEARTBEAT)]
-            outlet.ready()
+            self._heartbeat = [self._channel.pack(_HEARTBEAT)]
+            writer.ready()
 
     def judge(self) -> None:
         """Raise why the reader may not have what it reads any more, if it may not."""
@@ -220,11 +221,11 @@ class EventStream:
 
     def refuse(self, error: Error) -> None:
         """End with a problem."""
-        self._outlet.fail(error)
+        self._writer.fail(error)
 
     def stop(self) -> None:
         """End, because the server stops; the reader may resume where it was."""
-        if self._outlet.busy_since:
+        if self._writer.busy_since:
             self._cut()
         else:
-            self._outlet.close()
+            self._writer.close()

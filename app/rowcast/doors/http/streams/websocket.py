@@ -26,14 +26,15 @@ from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
-from rowcast.doors.http.messages.wire import Gone, SocketLane, socket_lane_of
 from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at, streams_itself
+from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.connection import Connection, farewell
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import FORMATS, request_of
-from rowcast.doors.http.streams.outlet import Outlet
+from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
+from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
 from rowcast.features.history.places import Place
 from rowcast.features.rights.access import stay
 from rowcast.kernel.watch.subscription import Interest, Subscription
@@ -75,15 +76,15 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
         await _refuse(send, error, protocol)
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
-    lane = socket_lane_of(send, binary=media_type != JSON)
+    channel = socket_channel_of(send, binary=media_type != JSON)
     hooks.connected(caller)
     connection: Socket | ResourceSocket = socket
     try:
         if resource is not None:
-            connection = ResourceSocket(edge, resource, socket.frames, lane, send)
+            connection = ResourceSocket(edge, resource, socket.frames, channel, send)
             await connection.run(receive)
         else:
-            await socket.run(receive, lane, send)
+            await socket.run(receive, channel, send)
     finally:
         hooks.disconnected(caller, connection.trouble)
 
@@ -118,8 +119,8 @@ class Socket(Connection):
         self.caller = caller
         self.path: str = scope["path"]
         self.subscription = Subscription(edge.engine.reader)
-        self._outlet = Outlet(edge.flusher, self._take, self._more, self.subscription.hold)
-        self.subscription.on_ready = self._outlet.ready
+        self._writer = StreamWriter(edge.flusher, self._take, self._more, self.subscription.hold)
+        self.subscription.on_ready = self._writer.ready
         self._frame: Once
         self.frames = Frames(edge.engine, media_type, meta=meta)
         self._filters: dict[int, TopicFilter] = {}
@@ -135,22 +136,22 @@ class Socket(Connection):
     @property
     def busy_since(self) -> float:
         """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
-        return self._outlet.busy_since
+        return self._writer.busy_since
 
     def _stop_sending(self) -> None:
-        self._outlet.close()
+        self._writer.close()
         self._room.set()
 
-    async def run(self, receive: Receive, lane: SocketLane, send: Send) -> None:
+    async def run(self, receive: Receive, channel: SocketChannel, send: Send) -> None:
         """Send and listen until either side has had enough."""
         edge = self._edge
-        self._lane, self._asgi_send = lane, send
-        name = f"{lane.name} {self.frames.name}"
-        self._frame = Once(name, lambda event: lane.pack(self.frames.envelope(event)))
+        self._channel, self._asgi_send = channel, send
+        name = f"{channel.name} {self.frames.name}"
+        self._frame = Once(name, lambda event: channel.pack(self.frames.envelope(event)))
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         try:
-            await self._outlet.run(lane)
+            await self._writer.run(channel)
         except Gone:
             self._gone = True
         except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
@@ -174,7 +175,7 @@ class Socket(Connection):
         """Return the frames to send next: answers first, then events."""
         frames: list[Any] = []
         if self._said:
-            frames += map(self._lane.pack, self._said)
+            frames += map(self._channel.pack, self._said)
             self._said.clear()
             self._said_bytes = 0
             self._make_room()
@@ -188,7 +189,7 @@ class Socket(Connection):
     def _numbered(self, event: Event, number: int) -> Any:
         if number == OWN_STREAM:
             return self._frame(event)
-        return self._lane.pack(self.frames.for_subscription(event, number))
+        return self._channel.pack(self.frames.for_subscription(event, number))
 
     # -- the listener ----------------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ class Socket(Connection):
         said = encode(fields, self.media_type)
         self._said.append(said)
         self._said_bytes += len(said)
-        self._outlet.ready()
+        self._writer.ready()
 
     def answer(self, given: object, fields: dict[str, Any]) -> None:
         """Tell that a command was carried out, if it had an id."""

@@ -1,8 +1,8 @@
-"""An outlet: lets out what a stream has, at the end of the turn of the loop in which it came.
+"""The stream writer: writes what a stream has, at the end of the turn of the loop in which it came.
 
 The many streams that one event concerns are flushed by one call, each with one write to its
-socket, and everything that came for a stream in that turn goes in that write. A task
-is only woken when a peer does not keep up or the server underneath offers nothing but ASGI.
+socket, and everything that came for a stream in that turn goes in that write. A task is only woken
+when a peer does not keep up or the channel is plain ASGI.
 """
 
 import asyncio
@@ -10,29 +10,29 @@ from collections.abc import Callable
 from typing import Any
 
 from rowcast.core.errors import Error
-from rowcast.doors.http.messages.wire import Lane
+from rowcast.doors.http.streams.channels import Channel
 
 
 class Flusher:
-    """The outlets of one edge that have something; all are flushed when the turn ends."""
+    """The writers of one edge that have something; all are flushed when the turn ends."""
 
     def __init__(self) -> None:
-        self._ready: list[Outlet] = []
+        self._ready: list[StreamWriter] = []
 
-    def add(self, outlet: "Outlet") -> None:
-        """Flush an outlet when this turn of the loop ends."""
+    def add(self, writer: "StreamWriter") -> None:
+        """Flush a writer when this turn of the loop ends."""
         if not self._ready:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._ready.append(outlet)
+        self._ready.append(writer)
 
     def _flush(self) -> None:
         ready, self._ready = self._ready, []
-        for outlet in ready:
-            outlet.flush()
+        for writer in ready:
+            writer.flush()
 
 
-class Outlet:
-    """The way out of one stream.
+class StreamWriter:
+    """Writes the frames of one stream to its channel.
 
     ``take`` gives the frames to write next, an empty list when there are none for now; ``more``
     tells whether it would give any; ``hold`` hears that nothing can be taken now. What ``take``
@@ -40,10 +40,10 @@ class Outlet:
     """
 
     __slots__ = (
+        "_channel",
         "_failure",
         "_flusher",
         "_hold",
-        "_lane",
         "_more",
         "_take",
         "_wake",
@@ -64,7 +64,7 @@ class Outlet:
         self._more = more
         self._hold = hold
         self._wake = asyncio.Event()
-        self._lane: Lane | None = None
+        self._channel: Channel | None = None
         self._failure: Exception | None = None
         self.busy_since = 0.0
         """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
@@ -73,19 +73,19 @@ class Outlet:
         self.closed = False
 
     def ready(self) -> None:
-        """Hear that there is something to let out."""
-        if self._lane is not None and self._lane.immediate:
+        """Note that there is something to write."""
+        if self._channel is not None and self._channel.immediate:
             self._flusher.add(self)
         else:
             self._wake.set()
 
     def flush(self) -> None:
-        """Write what there is, if the peer takes it now; else leave it to the task."""
-        lane = self._lane
-        if self.busy_since or self.closed or self._failure is not None or lane is None:
+        """Write what there is if the peer reads; otherwise leave it to the task."""
+        channel = self._channel
+        if self.busy_since or self.closed or self._failure is not None or channel is None:
             self._hold()
             return
-        if not lane.open:
+        if not channel.open:
             self._hold()
             self._wake.set()
             return
@@ -97,13 +97,13 @@ class Outlet:
             return
         if frames:
             self.wrote = True
-            lane.write(frames)
+            channel.write(frames)
             if self._more():
                 self._flusher.add(self)
 
-    async def run(self, lane: Lane) -> None:
-        """Let out until closed; raises Gone, and what ``take`` raises."""
-        self._lane = lane
+    async def run(self, channel: Channel) -> None:
+        """Write until closed; raises Gone, and what ``take`` raises."""
+        self._channel = channel
         loop = asyncio.get_running_loop()
         while not self.closed:
             if self._failure is not None:
@@ -115,16 +115,16 @@ class Outlet:
                 continue
             self.wrote = True
             self.busy_since = loop.time()
-            await lane.send(frames)
+            await channel.send(frames)
             self.busy_since = 0.0
 
     def fail(self, error: Error) -> None:
-        """Let nothing more out, and end ``run`` with an Error that the reader is to be told."""
+        """Write nothing more, and end ``run`` with an Error for the reader."""
         if self._failure is None:
             self._failure = error
             self._wake.set()
 
     def close(self) -> None:
-        """Let nothing more out."""
+        """Write nothing more."""
         self.closed = True
         self._wake.set()

@@ -1,0 +1,92 @@
+"""Channels: how the frames of one stream reach its connection, in plain ASGI.
+
+A channel packs a payload into a frame once, for all readers of the same format, and sends frames.
+ASGI awaits each message; ``uvicorn_fastpath`` has channels that write to the transport at once.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rowcast.doors.http.messages.asgi import Send
+
+
+class Gone(Exception):  # noqa: N818 - no error: the peer has closed the connection
+    """The connection is closed."""
+
+
+class Channel:
+    """The frames of one connection, sent with an ASGI ``send`` that may wait."""
+
+    name = "plain"
+    """Frames of channels with the same name are the same bytes."""
+    immediate = False
+    """Whether ``write`` works: at once, without waiting."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def pack(self, payload: bytes) -> Any:
+        """Return the frame of one message: what ``send`` and ``write`` take, shared by readers."""
+        raise NotImplementedError
+
+    async def send(self, frames: Sequence[Any]) -> None:
+        """Send frames in order; waits while the peer does not read. Raises Gone."""
+        raise NotImplementedError
+
+    @property
+    def open(self) -> bool:
+        """Whether ``write`` may be called now: the peer reads and is connected."""
+        return False
+
+    def write(self, frames: Sequence[Any]) -> None:
+        """Write frames at once, if the channel is immediate and open."""
+        raise NotImplementedError
+
+
+class EventChannel(Channel):
+    """Blocks of an event stream as the body of an HTTP response."""
+
+    def pack(self, payload: bytes) -> Any:
+        """Return the block as it is."""
+        return payload
+
+    async def send(self, frames: Sequence[Any]) -> None:
+        """Send blocks as one part of the body."""
+        body = frames[0] if len(frames) == 1 else b"".join(frames)
+        with _gone():
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+class SocketChannel(Channel):
+    """Messages of a WebSocket."""
+
+    def __init__(self, send: Send, *, binary: bool) -> None:
+        super().__init__(send)
+        self._binary = binary
+
+    def pack(self, payload: bytes) -> Any:
+        """Return the ASGI message."""
+        if self._binary:
+            return {"type": "websocket.send", "bytes": payload}
+        return {"type": "websocket.send", "text": payload.decode()}
+
+    async def send(self, frames: Sequence[Any]) -> None:
+        """Send messages one after the other."""
+        with _gone():
+            for frame in frames:
+                await self._send(frame)
+
+    async def close(self, code: int, reason: str) -> None:
+        """Send a close frame, if the peer is still connected."""
+        with contextlib.suppress(Gone), _gone():
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+@contextlib.contextmanager
+def _gone() -> Iterator[None]:
+    """Raise Gone for each of the errors by which servers say that the connection is closed."""
+    try:
+        yield
+    except (OSError, RuntimeError) as failure:
+        raise Gone from failure

@@ -1,0 +1,395 @@
+"""Fast path: everything of this server that reaches into uvicorn's private parts, in one file.
+
+Three things need more than ASGI offers:
+
+- **Whole answers** (``write_whole``): ASGI sends an answer as two messages, each with a coroutine,
+  a look at every header and a system call; for a record in memory that costs more than all the
+  rest. A prepared answer is written to the transport with one call, and uvicorn's request cycle is
+  left in the state in which its own ``send`` would leave it.
+- **Shared frames** (``event_channel_of``, ``socket_channel_of``): a frame that many readers share
+  is written to each socket without a task or a copy, and a reader that has stopped reading can be
+  cut off.
+- **Bounded request heads** (``RequestHeadLimits``): uvicorn's may take any time and be of any size.
+
+uvicorn promises none of the attributes that this needs. ``find_problem`` therefore does on sample
+connections what the fast path does, and compares it with what uvicorn does for the same ASGI
+messages: bytes on the wire and state left behind. Where they differ, or an attribute is missing,
+``PROBLEM`` says so, ``log_problem`` writes it to the log at the start, and everything goes through
+plain ASGI. Under another ASGI server, or with anything wrapped around ``send``, it does too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets import websockets_sansio_impl
+
+from rowcast.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
+from rowcast.doors.http.messages.asgi import HeaderList, Receive, Send, TrackedSend
+from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
+from rowcast.doors.http.uvicorn_samples import GET, UPGRADE, at_once, connection
+
+log = logging.getLogger("rowcast.doors.http")
+
+STATUS_LINES: Final = {
+    int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+_FINAL_TEXT: Final = 0x81
+_FINAL_BINARY: Final = 0x82
+_SOCKET: Any = getattr(websockets_sansio_impl, "WebSocketsSansIOProtocol", None)
+
+
+# -- whole answers ---------------------------------------------------------------------------------
+
+
+def has_arrived(receive: Receive) -> bool:
+    """Tell whether the whole body is known to be there, so that ``receive`` does not wait."""
+    cycle: Any = getattr(receive, "__self__", None)
+    return type(cycle) is _CYCLE and not cycle.more_body
+
+
+def whole_answer(status: int, headers: HeaderList, body: bytes = b"") -> bytes:
+    """Return an answer as it goes over the wire; no header may hold what a client has sent."""
+    lines = [name + b": " + value + b"\r\n" for name, value in headers]
+    return b"".join((STATUS_LINES[status], *lines, b"\r\n", body))
+
+
+def write_whole(send: Send, answer: bytes) -> bool:
+    """Write a whole answer if that is possible at once; return whether it was."""
+    tracked = send if isinstance(send, TrackedSend) else None
+    cycle: Any = getattr(tracked.send if tracked is not None else send, "__self__", None)
+    if (
+        type(cycle) is not _CYCLE
+        or cycle.response_started
+        or cycle.disconnected
+        or not cycle.keep_alive
+        or cycle.flow.write_paused
+        or cycle.default_headers
+        or cycle.access_log
+        or cycle.waiting_for_100_continue
+    ):
+        return False
+    if tracked is not None:
+        tracked.started = True
+    cycle.response_started = True
+    cycle.transport.write(answer)
+    cycle.response_complete = True
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
+
+
+# -- shared frames ---------------------------------------------------------------------------------
+
+
+class _Immediate(Channel):
+    """A channel whose frames are bytes for the transport."""
+
+    immediate = True
+    _transport: asyncio.Transport
+
+    def write(self, frames: Sequence[Any]) -> None:
+        """Write frames with one call."""
+        self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    async def send(self, frames: Sequence[Any]) -> None:
+        """Write frames as soon as the peer reads."""
+        await self._writes_again()
+        if not self.open:
+            raise Gone
+        self.write(frames)
+
+    async def _writes_again(self) -> None:
+        """Wait while the transport's buffer is full."""
+        raise NotImplementedError
+
+
+class FastEventChannel(_Immediate, EventChannel):
+    """Blocks of an event stream; a frame is a chunk (RFC 9112, 7.1), made once for all readers."""
+
+    name = "chunk"
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(send)
+        cycle = _server_of(send)
+        self._flow = cycle.flow
+        self._transport = cycle.transport
+
+    def pack(self, payload: bytes) -> Any:
+        """Return the block as a chunk."""
+        return b"%x\r\n%b\r\n" % (len(payload), payload)
+
+    @property
+    def open(self) -> bool:
+        """Whether blocks may be written now."""
+        return not (self._flow.write_paused or self._transport.is_closing())
+
+    async def _writes_again(self) -> None:
+        if self._flow.write_paused:
+            await self._flow.drain()
+
+
+class FastSocketChannel(_Immediate, SocketChannel):
+    """Messages of a WebSocket; a frame is bytes, made once for all readers."""
+
+    name = "frame"
+
+    def __init__(self, send: Send, *, binary: bool) -> None:
+        super().__init__(send, binary=binary)
+        protocol = _server_of(send)
+        self._writable: asyncio.Event = protocol.writable
+        self._transport = protocol.transport
+
+    def pack(self, payload: bytes) -> Any:
+        """Return a server's whole message: one final frame, not masked (RFC 6455, 5.2)."""
+        first = _FINAL_BINARY if self._binary else _FINAL_TEXT
+        size = len(payload)
+        if size < 126:
+            return bytes((first, size)) + payload
+        if size < 65_536:
+            return bytes((first, 126)) + size.to_bytes(2, "big") + payload
+        return bytes((first, 127)) + size.to_bytes(8, "big") + payload
+
+    @property
+    def open(self) -> bool:
+        """Whether frames may be written now."""
+        return self._writable.is_set() and not self._transport.is_closing()
+
+    async def _writes_again(self) -> None:
+        await self._writable.wait()
+
+
+def event_channel_of(send: Send) -> EventChannel:
+    """Return the fastest channel of a response whose headers have been sent."""
+    cycle = _server_of(send)
+    fast = type(cycle) is _CYCLE and cycle.chunked_encoding and not cycle.response_complete
+    return FastEventChannel(send) if fast else EventChannel(send)
+
+
+def socket_channel_of(send: Send, *, binary: bool) -> SocketChannel:
+    """Return the fastest channel of an accepted WebSocket; one that compresses has no fast one."""
+    protocol = _server_of(send)
+    fast = type(protocol) is _SOCKET and not protocol.conn.extensions
+    return (FastSocketChannel if fast else SocketChannel)(send, binary=binary)
+
+
+def cut(send: Send) -> bool:
+    """Cut a connection without what waits in its buffer; return whether that was possible."""
+    transport = getattr(_server_of(send), "transport", None)
+    if transport is None:
+        return False
+    transport.abort()
+    return True
+
+
+def leave_word(send: Send, block: bytes) -> bool:
+    """End an event stream whose peer does not read, with a last block behind what waits for it.
+
+    The connection closes when the peer has taken all of it. Return whether that was possible; the
+    caller then has to cut the connection if the peer never does.
+    """
+    channel = event_channel_of(send)
+    if not isinstance(channel, FastEventChannel):
+        return False
+    transport = _server_of(send).transport
+    transport.write(channel.pack(block) + b"0\r\n\r\n")
+    transport.close()
+    return True
+
+
+def is_closing(send: Send) -> bool:
+    """Tell whether the server has begun to close a connection."""
+    transport = getattr(_server_of(send), "transport", None)
+    return transport is not None and bool(transport.is_closing())
+
+
+def _server_of(send: Send) -> Any:
+    """Return the server's object that an ASGI ``send`` belongs to, through what wraps it."""
+    while hasattr(send, "__wrapped__"):
+        send = send.__wrapped__
+    return getattr(send, "__self__", None)
+
+
+# -- bounded request heads -------------------------------------------------------------------------
+
+
+class RequestHeadLimits(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with a time and a size limit for request heads; bodies have their own.
+
+    A client that sends its request line and headers a byte at a time, or without end, is answered
+    408 or 431 and closed. One timer serves a connection for its life, where uvicorn makes and
+    cancels one for each answer; so an idle connection is closed when its keep-alive time is over
+    or up to ``head_seconds_max`` later.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        head_seconds_max: float = HTTP_HEAD_SECONDS_MAX,
+        head_bytes_max: int = HTTP_HEAD_BYTES_MAX,
+        **named: Any,
+    ) -> None:
+        super().__init__(*arguments, **named)
+        self._head_seconds_max = head_seconds_max
+        self._head_bytes_max = head_bytes_max
+        self._head_since = self.loop.time()
+        self._head_bytes = 0
+        self._idle_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._look_in(min(self._head_seconds_max, self.timeout_keep_alive))
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes before the end of a head."""
+        super().data_received(data)
+        if self._head_since:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._head_bytes_max:
+                sentence = f"a request head may have {self._head_bytes_max} bytes"
+                self._refuse("431 Request Header Fields Too Large", sentence)
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the end of this head.
+
+        Only the beginning of a request ends a rest between requests: empty lines, and the body of
+        a request that is answered already, would otherwise keep a connection open for ever.
+        """
+        super().on_message_begin()
+        self._idle_since = 0.0
+        self._head_since = self.loop.time()
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting: the rest is the body, which has its own limits (``bodies``)."""
+        self._head_since = 0.0
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, without a timer of its own."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        if not self._head_since:
+            self._idle_since = self.loop.time()
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        now, left = self.loop.time(), float(self._head_seconds_max)
+        if self._idle_since:
+            left = self.timeout_keep_alive - (now - self._idle_since)
+        elif self._head_since:
+            left -= now - self._head_since
+        if left > 0:
+            self._look_in(left)
+        elif self._idle_since:
+            self.timeout_keep_alive_handler()
+        else:
+            sentence = f"send the whole request head within {self._head_seconds_max} s"
+            self._refuse("408 Request Timeout", sentence)
+
+    def _refuse(self, status: str, sentence: str) -> None:
+        """Answer with the reason, if any part of a request has come, and close."""
+        if self.transport.is_closing():
+            return
+        if self._head_bytes:
+            self.transport.write(
+                f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+                f"content-length: {len(sentence)}\r\nconnection: close\r\n\r\n{sentence}".encode()
+            )
+        self.transport.close()
+
+
+# -- the self-check --------------------------------------------------------------------------------
+
+
+def _answer(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
+    made, wire = connection(protocol, GET)
+    cycle, headers = made.cycle, [(b"content-length", b"2")]
+    if fast and not write_whole(cycle.send, whole_answer(200, headers, b"ok")):
+        raise RuntimeError("it may not be written to")
+    if not fast:
+        at_once(cycle.send({"type": "http.response.start", "status": 200, "headers": headers}))
+        at_once(cycle.send({"type": "http.response.body", "body": b"ok"}))
+    state = (cycle.response_started, cycle.response_complete, cycle.message_event.is_set())
+    return wire.written, state, made.server_state.total_requests, cycle.more_body
+
+
+def _events(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
+    made, wire = connection(protocol, GET)
+    at_once(made.cycle.send({"type": "http.response.start", "status": 200, "headers": []}))
+    channel = (FastEventChannel if fast else EventChannel)(made.cycle.send)
+    at_once(channel.send([channel.pack(b"data: 1\n\n")]))
+    return wire.written, made.cycle.chunked_encoding, made.cycle.response_complete
+
+
+def _messages(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:  # noqa: ARG001
+    made, wire = connection(_SOCKET, UPGRADE)
+    at_once(made.send({"type": "websocket.accept"}))
+    for binary in (False, True):
+        channel = (FastSocketChannel if fast else SocketChannel)(made.send, binary=binary)
+        at_once(channel.send([channel.pack(b"{}" * size) for size in (1, 100, 40_000)]))
+    return wire.written, made.conn.extensions
+
+
+def _difference(what: str, one: Callable[[], object], other: Callable[[], object]) -> str:
+    """Return that two ways of doing something differ, or why one cannot be done; else nothing."""
+    try:
+        return "" if one() == other() else f"{what} not as uvicorn itself"
+    except Exception as failure:  # noqa: BLE001 - whatever it is: this way is not usable
+        return f"{what} not at all ({type(failure).__name__}: {failure})"
+
+
+def find_head_problem() -> str:
+    """Return why ``RequestHeadLimits`` does not work with this uvicorn; empty if it does."""
+    one, other = (
+        partial(_answer, way, fast=False) for way in (HttpToolsProtocol, RequestHeadLimits)
+    )
+    return _difference("limited request heads are answered", one, other)
+
+
+def find_problem() -> str:
+    """Return why the fast path does not work with this uvicorn; empty if it does."""
+    for name, way in (("answers", _answer), ("events", _events), ("messages", _messages)):
+        one, other = (partial(way, HTTP_PROTOCOL, fast=fast) for fast in (False, True))
+        if found := _difference(f"{name} are sent", one, other):
+            return found
+    return ""
+
+
+def log_problem() -> None:
+    """Write to the log that the fast path is off, if it is."""
+    if PROBLEM:
+        lost = "request heads are not limited, and " if HEAD_PROBLEM else ""
+        slow = "answers and streams go through plain ASGI, which is slower"
+        log.warning("uvicorn %s: %s; %s%s", uvicorn.__version__, PROBLEM, lost, slow)
+
+
+_CYCLE: Any = getattr(httptools_impl, "RequestResponseCycle", None)
+"""What a ``send`` has to belong to, to be written to directly; None: none is."""
+HEAD_PROBLEM: Final = find_head_problem()
+HTTP_PROTOCOL: Final = HttpToolsProtocol if HEAD_PROBLEM else RequestHeadLimits
+"""The protocol class of HTTP connections."""
+PROBLEM: Final = HEAD_PROBLEM or find_problem()
+if PROBLEM:
+    _CYCLE = _SOCKET = None

@@ -1,0 +1,67 @@
+"""Sample connections of uvicorn, without a socket, a loop or an application: for a self-check.
+
+A sample has read a request; what is sent on it is kept. Nothing of it outlives the check.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.server import ServerState
+
+GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+UPGRADE: Final = (
+    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+"""The request that opens a WebSocket (RFC 6455, 4.1)."""
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep what is written."""
+        self.written += data
+
+    def is_closing(self) -> bool:
+        """Tell that it is open."""
+        return False
+
+
+class _Task:
+    """Stands for the task of an application."""
+
+    def add_done_callback(self, call: object) -> None:
+        """Never call it."""
+
+
+def _never_run(application: Any, **_: object) -> _Task:
+    """Stand for ``create_task`` of a loop."""
+    application.close()
+    return _Task()
+
+
+def connection(protocol: Any, request: bytes) -> tuple[Any, Wire]:
+    """Return a connection of a protocol class of uvicorn that has read a request, and its wire."""
+    config = uvicorn.Config(
+        _never_run, lifespan="off", log_config=None, ws_per_message_deflate=False
+    )
+    loop = SimpleNamespace(time=lambda: 1.0, call_later=lambda *_: None, create_task=_never_run)
+    made, wire = protocol(config, ServerState(), {}, _loop=loop), Wire()
+    made.access_log = False
+    made.connection_made(wire)
+    made.data_received(request)
+    return made, wire
+
+
+def at_once(sending: Coroutine[object, object, None]) -> None:
+    """Run a coroutine that does not wait. Raises RuntimeError where it does."""
+    with contextlib.suppress(StopIteration):
+        sending.send(None)
+        raise RuntimeError("it waits")

@@ -1,0 +1,93 @@
+"""The fast path checks itself against the installed uvicorn, and gives way to plain ASGI."""
+
+import importlib.util
+import inspect
+import logging
+import re
+import types
+
+import pytest
+from rest_world import world
+from test_http_direct import CLOSE, PLAIN, get, serving
+from uvicorn.protocols.http import httptools_impl
+
+from rowcast.doors.http import uvicorn_fastpath
+from rowcast.doors.http.rest import representations, writes
+from rowcast.doors.http.streams.channels import EventChannel
+
+
+def test_the_installed_uvicorn_passes_the_self_check():
+    """Fails with a release of uvicorn that the fast path has to be adapted to."""
+    assert ("", "") == (uvicorn_fastpath.HEAD_PROBLEM, uvicorn_fastpath.PROBLEM)
+    assert uvicorn_fastpath.RequestHeadLimits is uvicorn_fastpath.HTTP_PROTOCOL
+
+
+def stand_in(**renamed):
+    """A uvicorn that works, but calls some of its attributes differently."""
+    text = inspect.getsource(httptools_impl)
+    for old, new in renamed.items():
+        text, count = re.subn(rf"\.{old}\b", f".{new}", text)
+        assert count > 1
+    module = types.ModuleType("stand_in")
+    exec(compile(text, "stand_in", "exec"), module.__dict__)  # our own lock's package
+    return module
+
+
+def fastpath_over(monkeypatch, module):
+    """Return the fast path as it is imported where that uvicorn is installed."""
+    for name in ("HttpToolsProtocol", "RequestResponseCycle"):
+        monkeypatch.setattr(httptools_impl, name, getattr(module, name))
+    spec = importlib.util.spec_from_file_location("fastpath_over", uvicorn_fastpath.__file__)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("renamed", "problem"),
+    [
+        ({"waiting_for_100_continue": "must_continue"}, "answers are sent not at all"),
+        ({"flow": "control"}, "limited request heads are answered not at all"),
+        ({"pipeline": "queue"}, "limited request heads are answered not at all"),
+    ],
+)
+async def test_a_uvicorn_that_lacks_an_attribute_is_served_by_plain_asgi(
+    tmp_path, monkeypatch, caplog, renamed, problem
+):
+    over = fastpath_over(monkeypatch, stand_in(**renamed))
+    with caplog.at_level(logging.WARNING):
+        over.log_problem()
+    assert problem in over.PROBLEM
+    assert 1 == len(caplog.messages)
+    assert over.PROBLEM in caplog.messages[0]
+
+    sent = []
+
+    def spy(send, answer):
+        sent.append(over.write_whole(send, answer))
+        return sent[-1]
+
+    monkeypatch.setattr(representations, "write_whole", spy)
+    monkeypatch.setattr(writes, "write_whole", spy)
+    async with world(folder=tmp_path) as rest:
+        await rest.put("/Dog/1", b'{"name":"Rex"}')
+        async with serving(rest.edge, protocol=over.HTTP_PROTOCOL, **PLAIN) as ask:
+            answer = await ask(get(b"/Dog/1") + CLOSE)
+    assert 2 == answer.count(b"HTTP/1.1 200 OK\r\n")
+    assert {False} == set(sent)
+
+
+def test_a_uvicorn_that_behaves_otherwise_is_noticed(monkeypatch):
+    """All attributes are there, and the same answer leaves another state behind."""
+
+    class Otherwise(httptools_impl.RequestResponseCycle):
+        async def send(self, message):
+            await super().send(message)
+            self.more_body = message["type"]
+
+    module = types.SimpleNamespace(
+        HttpToolsProtocol=httptools_impl.HttpToolsProtocol, RequestResponseCycle=Otherwise
+    )
+    over = fastpath_over(monkeypatch, module)
+    assert "answers are sent not as uvicorn itself" == over.PROBLEM
+    assert EventChannel is type(over.event_channel_of(print))
