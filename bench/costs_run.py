@@ -91,6 +91,7 @@ class Running:
         self._log = folder / "server.log"
         schema, authority = folder / "schema.graphql", folder / "authority.pem"
         schema.write_text(setup.schema)
+        # the former name of client_events.enabled, for comparisons with older revisions
         settings = {"mqtt.sys_interval": 0, "events.enabled": "false"} | setup.settings
         tls_port = free_port() if name == "tls" else 0
         if tls_port:

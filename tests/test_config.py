@@ -117,7 +117,7 @@ def test_the_wrong_case_is_told_with_the_right_one(write):
 
 def test_all_problems_are_told_at_once(write):
     env = {"ROWCAST_HTTP__PROT": "1", "ROWCAST_TOPICS__UNDECLARED": "tables"}
-    lines = problems(write("http: {port: 70000}\nnonsense: 1\n"), env, {"log.keep_bytes": "-1"})
+    lines = problems(write("http: {port: 70000}\nnonsense: 1\n"), env, {"history.keep_bytes": "-1"})
     assert 5 == len(lines)
 
 
@@ -317,8 +317,9 @@ def test_limits_of_mqtt_become_those_of_the_broker(write):
     config = load_config(
         write(
             "mqtt:\n  max_connections: 7\n  max_connections_per_peer: 6\n  draining: temporarily\n"
-            "  server_reference: other.example\n  ban: {drops: 5, failed_logins: 4, seconds: 3,"
-            " within_seconds: 2}\n  rate: {messages: 9, over: disconnect, connections: 8,"
+            "  server_reference: other.example\n  ban: {failed_logins: 4, seconds: 3}\n"
+            "  flapping: {max_disconnects: 5, window_seconds: 2}\n"
+            "  rate: {messages: 9, action: disconnect, connections: 8,"
             " connections_per_peer: 1}\n"
         ),
         {},
@@ -416,8 +417,8 @@ def test_topic_tables_are_set_by_name_in_all_three_places(write):
 
 
 def test_topics_have_limits_of_their_own(write):
-    """F25, F26, F32: also under the names of before."""
-    text = "topics: {keep_events: 3, max_topic_tables: 7, cleanup_delay: 0}\nmqtt.undeclared: route"
+    """F25, F26, F32."""
+    text = "topics: {keep_events: 3, max_tables: 7, cleanup_delay: 0, undeclared: route}"
     topics = load_config(write(text), {}).topics
     settings = topics.settings(Keep(seconds=9, events=9, bytes=9))
     assert ("route", Keep(events=3), 7, 0) == (

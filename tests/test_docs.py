@@ -25,6 +25,7 @@ from rowcast.core.errors import Code
 from rowcast.kernel.resource import OVERRIDABLE
 from rowcast.program.cli import command, load_command
 from rowcast.program.config import config_keys, load_config
+from rowcast.program.settings.names import OTHER_NAMES
 from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"
@@ -274,7 +275,7 @@ def test_the_manual_names_no_setting_that_is_not_there(manual):
         word
         for word in quoted(manual)
         if re.fullmatch(rf"({'|'.join(sections)})(\.\w+)+", word)
-        and not {word, f"{word}.enabled"} & set(config_keys())
+        and not {word, f"{word}.enabled"} & {*config_keys(), *OTHER_NAMES}
         and not files.search(word)
     ]
 

@@ -92,6 +92,6 @@ def test_a_kill_shows_and_the_past_is_there_after_it(tmp_path):
 
 
 def test_they_can_be_switched_off(tmp_path):
-    settings = {"events.enabled": "false"}
+    settings = {"client_events.enabled": "false"}
     with Server(tmp_path, settings=settings) as server, Mqtt(server.mqtt_port):
         assert [] == past(server, "")

@@ -264,7 +264,7 @@ def test_a_cursor_beyond_the_end_gives_one_reset(server, begin):
 
 @pytest.mark.parametrize("begin", BEGINNINGS)
 def test_a_cursor_that_is_too_old_gives_one_reset(tmp_path, begin):
-    settings = {"log.keep_events": 1, "log.sweep_seconds": 0.02}
+    settings = {"history.keep_events": 1, "history.sweep_seconds": 0.02}
     with Server(tmp_path, settings=settings) as server:
         old = server.request("PUT", "/Counter/a", json={"n": 1}).headers["Rowcast-Position"]
         for key in "aaab":

@@ -9,7 +9,7 @@ from serving import Server, wait_until
 pytestmark = pytest.mark.slow  # a second must pass before something ends
 
 SCHEMA = 'type Lease @table(expiration: "1s") @export { id: ID @primaryKey }'
-HOUR = {"log.sweep_seconds": 3600}
+HOUR = {"history.sweep_seconds": 3600}
 
 
 def kinds(server, path):

@@ -18,7 +18,7 @@ SLEEPY = "$SYS/slow_subscriptions/sleepy/nap/1"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     settings = {
-        "mqtt.ban.drops": 2,
+        "mqtt.flapping.max_disconnects": 2,
         "hooks.log": "publishes",
         "slow_subscriptions.threshold_ms": 1,
     }

@@ -87,7 +87,7 @@ def accepted(port, client_id="again", version=MQTT_5):
 
 def test_a_flapping_client_is_banned_and_let_in_again(tmp_path):
     """D56: 0x8A for a while; others may come, and the operator is told."""
-    settings = {"mqtt.ban.drops": 5, "mqtt.ban.seconds": 2}
+    settings = {"mqtt.flapping.max_disconnects": 5, "mqtt.ban.seconds": 2}
     with Server(tmp_path, settings=settings) as server:
         port = server.mqtt_port
 
@@ -123,7 +123,7 @@ def test_a_flood_of_messages_is_slowed_down_and_loses_nothing(tmp_path):
 
 def test_a_flood_of_messages_is_disconnected_where_that_is_wanted(tmp_path):
     """D57: 0x96."""
-    settings = {"mqtt.rate.messages": 50, "mqtt.rate.over": "disconnect"}
+    settings = {"mqtt.rate.messages": 50, "mqtt.rate.action": "disconnect"}
     with (
         Server(tmp_path, settings=settings) as server,
         Mqtt(server.mqtt_port, client_id="flooder") as flooder,

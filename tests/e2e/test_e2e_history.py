@@ -17,7 +17,7 @@ COUNT = 12
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server on which a record and an undeclared topic have a past, killed and started again."""
-    settings = {"log.sweep_seconds": 0.1, "mqtt.sys_interval": 1}
+    settings = {"history.sweep_seconds": 0.1, "mqtt.sys_interval": 1}
     with Server(tmp_path_factory.mktemp("history"), SCHEMA, settings=settings) as running:
         with Mqtt(running.mqtt_port) as client:
             for number in range(COUNT):

@@ -234,7 +234,7 @@ async def test_where_undeclared_topics_are_refused_the_server_still_tells(tmp_pa
 async def test_an_interval_of_nothing_writes_nothing(tmp_path):
     """F18: mqtt.sys_interval 0."""
     async with application(
-        tmp_path, settings={"mqtt.sys_interval": 0, "events.enabled": False}
+        tmp_path, settings={"mqtt.sys_interval": 0, "client_events.enabled": False}
     ) as app:
         app.metrics.on_connect("a")
         assert None is await text(app, "clients/connected")

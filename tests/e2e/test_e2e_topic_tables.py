@@ -17,7 +17,7 @@ from talking import Events, Mqtt, open_websocket, told
 LASTING = {"session_expiry_interval": 3600}
 SETTINGS = {
     "topics.cleanup_delay": 0,
-    "log.sweep_seconds": 0.1,
+    "history.sweep_seconds": 0.1,
     "topics.tables": "{mqtt_kept: {keep_seconds: 1}}",
 }
 
@@ -246,7 +246,7 @@ def test_who_is_away_gets_all_of_it_after_a_restart(tmp_path):
 
 def test_the_cap_is_told_on_every_door(tmp_path):
     """F32."""
-    with Server(tmp_path, settings={"topics.max_topic_tables": 1}) as server:
+    with Server(tmp_path, settings={"topics.max_tables": 1}) as server:
         with two(server) as (one, other):
             one.publish("home/a", b"1", retain=False)
             answer = other.publish("barn/a", b"1", retain=False)

@@ -39,7 +39,7 @@ DOG = {
     "extra": [1, None],
 }
 LASTING = {"session_expiry_interval": 0xFFFFFFFF}
-KEPT = {"log.keep_seconds": 0}
+KEPT = {"history.keep_seconds": 0}
 
 
 @pytest.fixture(params=FIXTURES, ids=lambda file: file.stem)

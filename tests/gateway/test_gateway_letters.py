@@ -39,4 +39,4 @@ async def test_a_dead_letter_ends_after_thirty_days(tmp_path):
         assert kept.get(None, topic_of_letter("b", 2) + "/payload") is None
         ends = {event.topic for event in kept.read(0, 10_000) if event.kind == DELETE}
         assert {topic_of_letter("b", 1), topic_of_letter("b", 2)} <= ends
-    assert world.application.config.log.sweep_seconds <= 3_600
+    assert world.application.config.history.sweep_seconds <= 3_600

@@ -21,16 +21,18 @@ from pydantic_core import ErrorDetails
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     MQTT_PACKET_BYTES_MAX,
-    PAYLOAD_BYTES_MAX,
 )
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.core.suggestions import did_you_mean
-from rowcast.program.settings.events import Events
+from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.gateway import GatewaySettings
+from rowcast.program.settings.history import HistorySettings
 from rowcast.program.settings.hooks import HookSettings
+from rowcast.program.settings.http import Http
 from rowcast.program.settings.memory import Memory
 from rowcast.program.settings.mistakes import mistake
 from rowcast.program.settings.mqtt import MqttLimits
+from rowcast.program.settings.names import current_name, is_former
 from rowcast.program.settings.overload import Overload
 from rowcast.program.settings.retainer import RetainerSettings
 from rowcast.program.settings.sections import (
@@ -40,8 +42,6 @@ from rowcast.program.settings.sections import (
     PortOrNone,
     Seconds,
     Section,
-    host_name,
-    network_name,
 )
 from rowcast.program.settings.security import Security
 from rowcast.program.settings.slow import SlowSection
@@ -68,12 +68,6 @@ SECRET: Final = frozenset(
 """Settings whose value may hold a password, so that no message repeats it."""
 
 
-def _origin(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/\s]+", value):
-        raise ValueError("should be an origin such as http://localhost:3000, without a path")
-    return value
-
-
 def _address(value: str) -> str:
     if value and not re.fullmatch(r"https?://[^/\s]+/?", value):
         raise ValueError(
@@ -81,41 +75,6 @@ def _address(value: str) -> str:
             "(%20 in a password)"
         )
     return value.rstrip("/")
-
-
-class Http(Section):
-    """The door for REST, SSE and WebSocket."""
-
-    host: str = Field(default="127.0.0.1", description="Address that HTTP listens on.")
-    port: PortOrNone = Field(
-        default=9926, description="Port of HTTP; 0 takes a free one, `off` opens none."
-    )
-    secure_port: PortOrNone = Field(
-        default=9927,
-        alias="securePort",
-        description="Port of HTTPS, open when `tls.certificate` is set; `off` opens none.",
-    )
-    cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
-        default=(), description="Origins whose pages may call besides the server's own."
-    )
-    allowed_hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = Field(
-        default=(),
-        description="Names under which callers who do not sign in are served too: `rows.example`, "
-        "`.example` with all below it, `*` any; addresses and names without a dot are anyway.",
-    )
-    trusted_proxies: tuple[Annotated[str, AfterValidator(network_name)], ...] = Field(
-        default=(),
-        description="Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto "
-        "are believed: `10.0.0.1`, `10.1.0.0/16`; nobody else's are.",
-    )
-    max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
-        default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
-    )
-    idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
-        default=86_400,
-        description="How long the answer to a request with an `Idempotency-Key` is kept for when "
-        "it comes again.",
-    )
 
 
 class Network(Section):
@@ -169,23 +128,6 @@ class Mqtt(MqttLimits):
         default=10,
         description="Seconds between two rounds of the system's own figures under `$SYS/broker`; "
         "0 writes none of these topics.",
-    )
-
-
-class Log(Section):
-    """How much of the log is kept; a table's own declaration may ask for longer."""
-
-    keep_seconds: Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
-    keep_events: Count = Field(
-        default=0, description="Events to keep of each table; 0 means any number."
-    )
-    keep_bytes: Count = Field(
-        default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
-    )
-    sweep_seconds: Seconds = Field(
-        default=60,
-        description="Time between two looks for what of the log is over; records that expire are "
-        "deleted when their time is over, whatever is set here.",
     )
 
 
@@ -249,8 +191,8 @@ class Config(Section):
     tls: Tls = Tls()
     topics: Topics = Topics()
     retainer: RetainerSettings = RetainerSettings()
-    log: Log = Log()
-    events: Events = Events()
+    history: HistorySettings = HistorySettings()
+    client_events: ClientEventsSettings = ClientEventsSettings()
     overload: Overload = Overload()
     memory: Memory = Memory()
     subscriptions: Subscriptions = Subscriptions()
@@ -274,6 +216,13 @@ class Config(Section):
         default="",
         description="Server that the other commands talk to; empty for `http.host` and port.",
     )
+
+    _warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A line for each setting that was given under a former name."""
+        return self._warnings
 
     @property
     def users_file(self) -> Path:
@@ -338,14 +287,6 @@ def _short_names(known: Iterable[str]) -> dict[str, str]:
     return {key.removesuffix(".enabled"): key for key in known if key.endswith(".enabled")}
 
 
-OTHER_NAMES: Final = {
-    "mqtt.network.mtls": "mqtt.mTLS",
-    "mqtt.undeclared": "topics.undeclared",
-    "topics.max_topic_tables": "topics.max_tables",
-}
-"""Sections and settings that other files, such as Harper's, spell otherwise."""
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -356,6 +297,18 @@ class _Given:
     key: str
     value: object
     where: str
+    former: str = ""
+    """The name that it was given under, if that is a former one."""
+
+    @property
+    def place(self) -> str:
+        """Where it was given, and as what if that is not its name."""
+        return f"{self.where} (as {self.former})" if self.former else self.where
+
+    def warning(self, winner: "_Given") -> str:
+        """Say that the name is a former one, and whether the value counts."""
+        ignored = f", and is ignored: {winner.where} sets that" if winner is not self else ""
+        return f"{self.where}: {self.former} is now {self.key}{ignored}"
 
 
 def load_config(
@@ -369,12 +322,12 @@ def load_config(
     ``overrides`` are by dotted name. Raises INVALID with one line for each thing that is wrong.
     """
     known = dict(_fields(Config))
-    given = [
-        *_read_file(file),
-        *_read_environment(os.environ if env is None else env, known),
-        *(_Given(key, value, "command line") for key, value in (overrides or {}).items()),
-    ]
-    given = [_renamed(item, _short_names(known)) for item in given]
+    sources = (
+        _read_file(file),
+        _read_environment(os.environ if env is None else env, known),
+        (_Given(key, value, "command line") for key, value in (overrides or {}).items()),
+    )
+    given = [item for source in sources for item in _renamed(source, _short_names(known))]
     problems = [problem for item in given if (problem := _misnamed(item, known))]
     winners = {item.key: item for item in given if item.key in known}
     try:
@@ -383,6 +336,8 @@ def load_config(
         problems += [_misvalued(details, winners) for details in error.errors()]
     if problems:
         raise Error(Code.INVALID, "\n".join(problems))
+    former = (item for item in given if item.former and item.key in winners)
+    config._warnings = tuple(item.warning(winners[item.key]) for item in former)
     return config
 
 
@@ -428,15 +383,21 @@ def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) ->
             yield _Given(key, env[name], f"environment variable {name}")
 
 
-def _renamed(given: _Given, short: Mapping[str, str]) -> _Given:
-    """Return a value under its setting's own name."""
-    key = given.key
-    for other, name in OTHER_NAMES.items():
-        if key == other or key.startswith(f"{other}."):
-            key = name + key.removeprefix(other)
+def _renamed(source: Iterable[_Given], short: Mapping[str, str]) -> list[_Given]:
+    """Return the values of a source under their settings' own names.
+
+    Those under former names come first, so that within a source the name of today wins.
+    """
+    items = [_under_own_name(item, short) for item in source]
+    return sorted(items, key=lambda item: not item.former)
+
+
+def _under_own_name(given: _Given, short: Mapping[str, str]) -> _Given:
+    key = current_name(given.key)
+    former = given.key if is_former(given.key) else ""
     if given.value is not None:  # nothing said is a section without settings
         key = short.get(key, key)
-    return replace(given, key=key)
+    return replace(given, key=key, former=former)
 
 
 # -- judging ---------------------------------------------------------------------------------------
@@ -453,7 +414,8 @@ def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
         return ""
     if inside:
         return f"{given.where}: {given.key} is a section; it has {', '.join(inside)}"
-    return f"{given.where}: {given.key} is not a setting{did_you_mean(given.key, known)}"
+    name = given.former or given.key
+    return f"{given.where}: {name} is not a setting{did_you_mean(name, known)}"
 
 
 def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str, object]:
@@ -495,4 +457,4 @@ def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
     dotted = ".".join(str(part) for part in details["loc"])
     key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
     name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections
-    return f"{winners[key].where}: {name} {mistake(details, Config, secret=key in SECRET)}"
+    return f"{winners[key].place}: {name} {mistake(details, Config, secret=key in SECRET)}"

@@ -102,7 +102,6 @@ from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast")
 
@@ -240,11 +239,11 @@ class Application:
             waiting.queue_bytes,
         )
         reader.queue.query_seconds = self.config.store.query_timeout
-        kept = self.config.log
-        keep = Keep(kept.keep_seconds, kept.keep_events, kept.keep_bytes)
+        kept = self.config.history
+        keep = kept.keep
         topics = self.config.topics.settings(keep)
         metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
-        events = (EVENTS_TABLE.branch, self.config.events.keep)
+        events = (EVENTS_TABLE.branch, self.config.client_events.keep)
         settings = RetentionSettings(
             keep,
             kept.sweep_seconds,
@@ -332,7 +331,7 @@ class Application:
 
     async def _tell_of_clients(self) -> ClientEvents | None:
         """Tell under ``$SYS/events`` what happens to clients."""
-        if not self.config.events.enabled:
+        if not self.config.client_events.enabled:
             return None
         events = ClientEvents(self.engine, self._now)
         await events.start(version=__version__)
@@ -428,6 +427,8 @@ class Application:
 def serve(config: Config) -> None:
     """Run a server until SIGINT or SIGTERM. Raises Error when it cannot start."""
     configure_logging(config.logging.level, config.logging.format)
+    for warning in config.warnings:
+        log.warning("%s", warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config))
 

@@ -66,7 +66,7 @@ def explained(error: Error) -> Error:
         Code.GONE,
         f"the log no longer has what this stream would go on from ({error.message}). Start it anew "
         "from a snapshot, with a new checkpointLocation, or read the change files of the snapshots "
-        "directory; to let slower readers catch up, keep more: log.keep_seconds, or "
+        "directory; to let slower readers catch up, keep more: history.keep_seconds, or "
         "@table(history: ...)",
     )
 

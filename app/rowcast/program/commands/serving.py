@@ -1,6 +1,7 @@
 """The commands ``rowcast serve`` and ``rowcast check``: a server, and whether one could start."""
 
 import gc
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -87,6 +88,8 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
     from rowcast.schema import load_schema  # noqa: PLC0415
 
     problems = []
+    for warning in chosen.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     try:
         tables = load_schema(chosen.schema_file).tables
         _tell_found(chosen.schema_file, [table.name for table in tables])

@@ -35,7 +35,7 @@ class Rate(Section):
         default=0,
         description="Filters that one client subscribes to in a second; 0 means no limit.",
     )
-    over: Literal["throttle", "disconnect"] = Field(
+    action: Literal["throttle", "disconnect"] = Field(
         default="throttle",
         description="A client over its rate: `throttle` reads from it more slowly and loses "
         "nothing, `disconnect` ends it with 0x96.",
@@ -50,18 +50,27 @@ class Rate(Section):
     @property
     def settings(self) -> RateSettings:
         """What one client is measured with."""
-        over = self.over == "disconnect"
-        return RateSettings(self.messages, self.bytes, self.subscribes, over)
+        disconnects = self.action == "disconnect"
+        return RateSettings(self.messages, self.bytes, self.subscribes, disconnects)
+
+
+class Flapping(Section):
+    """Clients whose connections keep breaking are refused for a while (0x8A)."""
+
+    max_disconnects: Count = Field(
+        default=0,
+        description="Connections of one client id that end without DISCONNECT, within "
+        "`mqtt.flapping.window_seconds`, before it is banned for `mqtt.ban.seconds`; 0 means "
+        "never.",
+    )
+    window_seconds: Seconds = Field(
+        default=60, description="Time in which those connections are counted."
+    )
 
 
 class Ban(Section):
-    """Who is refused for a while (0x8A), and whose tries to sign in are slowed down."""
+    """How long a client is refused, and when tries to sign in are slowed down."""
 
-    drops: Count = Field(
-        default=0,
-        description="Connections of one client id that end without DISCONNECT, within "
-        "`mqtt.ban.within_seconds`, before it is banned; 0 means never.",
-    )
     failed_logins: Count = Field(
         default=20,
         description="Wrong passwords for one user from one address at once, and within "
@@ -69,7 +78,6 @@ class Ban(Section):
         "times as many where that user has signed in. Nobody is banned for them; 0 means any "
         "number.",
     )
-    within_seconds: Seconds = Field(default=60, description="Time in which drops are counted.")
     seconds: Seconds = Field(
         default=300,
         description="How long a ban lasts, and until as many wrong passwords may come again.",
@@ -174,6 +182,7 @@ class MqttLimits(Section):
         description="Silence after which TCP looks whether a client is still there; 0 never does.",
     )
     rate: Rate = Rate()
+    flapping: Flapping = Flapping()
     ban: Ban = Ban()
     rewrite: Rewrites = Field(
         default=(), description="Rules that change the topics of publishes and subscriptions."
@@ -193,7 +202,7 @@ class MqttLimits(Section):
     @property
     def guard(self) -> GuardSettings:
         """Who is let in."""
-        rate, ban = self.rate, self.ban
+        rate, flapping = self.rate, self.flapping
         return GuardSettings(
             sent_away=_SENT_AWAY[self.draining],
             full=Reason.USE_ANOTHER_SERVER if self.server_reference else Reason.QUOTA_EXCEEDED,
@@ -201,9 +210,9 @@ class MqttLimits(Section):
             connections_per_peer_max=self.max_connections_per_peer,
             connects_per_second=rate.connections,
             connects_per_peer_per_second=rate.connections_per_peer,
-            drops=ban.drops,
-            within_seconds=ban.within_seconds,
-            ban_seconds=ban.seconds,
+            drops=flapping.max_disconnects,
+            within_seconds=flapping.window_seconds,
+            ban_seconds=self.ban.seconds,
         )
 
     @property

@@ -111,9 +111,6 @@ class RetainerSettings(Section):
         description="Whether messages are kept at undeclared topics, and shown; if not, a retained "
         "publish there is refused.",
     )
-    enable: bool | None = Field(
-        default=None, description="Former name of `retainer.enabled`, which goes before it."
-    )
     msg_expiry_interval: Duration = Field(
         default=0,
         description="How long a message is kept whose sender does not say, such as `15m`; 0 is for "
@@ -163,18 +160,10 @@ class RetainerSettings(Section):
 
     @property
     def keeps(self) -> bool:
-        """Whether anything is kept; tells once what is given by a former name."""
-        enabled = self.enabled
-        if self.enable is not None:
-            beside = "enabled" in self.model_fields_set
-            enabled = enabled if beside else self.enable
-            log.warning(
-                "retainer.enable is now retainer.enabled, %s",
-                "which is set too and goes before it" if beside else "which is better set",
-            )
+        """Whether anything is kept; warns of a backend that does not count."""
         if self.backend.type and "backends" in self.model_fields_set:
             log.warning("retainer.backend.type is ignored, because retainer.backends is set")
-        return enabled and self.backends.built_in_database.enabled
+        return self.enabled and self.backends.built_in_database.enabled
 
     @property
     def rules(self) -> RetainRules:

@@ -55,7 +55,7 @@ class Topics(Section):
         description="Topic tables at a time; a message that would need one more is refused.",
     )
     keep_seconds: Count = Field(
-        default=0, description="Age to keep in topic tables; 0 in all three is as in `log`."
+        default=0, description="Age to keep in topic tables; 0 in all three is as in `history`."
     )
     keep_events: Count = Field(
         default=0, description="Messages to keep of each topic table, the oldest go first."

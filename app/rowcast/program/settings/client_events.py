@@ -1,4 +1,4 @@
-"""Settings of the history of clients under ``$SYS/events``: whether it is, and how much is kept."""
+"""Settings of the client event log under ``$SYS/events``: whether it is, and how much is kept."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from rowcast.program.settings.sections import Count, Section
 from rowcast.store.store import Keep
 
 
-class Events(Section):
+class ClientEventsSettings(Section):
     """What happened to clients and to the server, as messages."""
 
     enabled: bool = Field(

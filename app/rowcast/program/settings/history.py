@@ -1,0 +1,28 @@
+"""Settings of the history: how much of the log is kept for each table."""
+
+from pydantic import Field
+
+from rowcast.program.settings.sections import Count, Seconds, Section
+from rowcast.store.store import Keep
+
+
+class HistorySettings(Section):
+    """How much of the log is kept; a table's own declaration may ask for longer."""
+
+    keep_seconds: Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
+    keep_events: Count = Field(
+        default=0, description="Events to keep of each table; 0 means any number."
+    )
+    keep_bytes: Count = Field(
+        default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
+    )
+    sweep_seconds: Seconds = Field(
+        default=60,
+        description="Time between two runs of retention, which deletes what is beyond the limits; "
+        "records that expire are deleted when their time is over, whatever is set here.",
+    )
+
+    @property
+    def keep(self) -> Keep:
+        """The limits of a table that declares none."""
+        return Keep(self.keep_seconds, self.keep_events, self.keep_bytes)

@@ -1,0 +1,36 @@
+"""Other names of settings and of sections: those of Harper's file, and those of earlier versions.
+
+A former name works like the current one, and the server's log has a warning for each.
+"""
+
+from typing import Final
+
+FORMER: Final = {
+    "log": "history",
+    "events": "client_events",
+    "mqtt.ban.drops": "mqtt.flapping.max_disconnects",
+    "mqtt.ban.within_seconds": "mqtt.flapping.window_seconds",
+    "mqtt.rate.over": "mqtt.rate.action",
+    "retainer.enable": "retainer.enabled",
+}
+"""Names of version 0.1.0; the last is that of EMQX, whose retainer these settings follow."""
+
+OTHER_NAMES: Final = FORMER | {"mqtt.network.mtls": "mqtt.mTLS"}
+"""All that are understood; the last one is Harper's."""
+
+
+def current_name(key: str) -> str:
+    """Return the name of a setting that may be given under another."""
+    for other, name in OTHER_NAMES.items():
+        if _is_within(key, other):
+            return name + key.removeprefix(other)
+    return key
+
+
+def is_former(key: str) -> bool:
+    """Tell whether a setting is given under a former name."""
+    return any(_is_within(key, former) for former in FORMER)
+
+
+def _is_within(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
