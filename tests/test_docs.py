@@ -34,7 +34,8 @@ PROJECT = APP / "program" / "template"
 """What `rowcast init` writes, so that a document may name it."""
 CHAPTERS = sorted((ROOT / "docs").glob("*.md"))
 MANUAL = [README, *CHAPTERS]
-DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR)]
+DECISIONS = ROOT / "docs" / "decisions"
+DOCUMENTS = [relative(path) for path in (*MANUAL, TOUR, *sorted(DECISIONS.glob("*.md")))]
 
 OUTSIDE = {
     "curl", "mosquitto_pub", "mosquitto_sub", "mosquitto_ctrl", "docker", "git", "cd", "echo",
@@ -219,23 +220,36 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def wrong_decisions(text: str) -> Iterator[str]:
-    """Decisions are numbered from 1 without gaps, and each says whether it stands."""
-    body = section(text, "Decisions")
-    heads = list(re.finditer(r"^#{3,4} (\d+)\. (.+)$", body, re.MULTILINE))
-    numbers = [int(head[1]) for head in heads]
-    if not heads:
-        yield "there is no section Decisions with headings such as '### 1. One writer thread'"
-        return
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield f"decisions are numbered {numbers}"
-    ends = [head.start() for head in heads[1:]] + [len(body)]
-    for head, end in zip(heads, ends, strict=True):
-        status = re.search(r"Status: (accepted|superseded by (\d+))", body[head.end() : end])
-        if status is None:
-            yield f"decision {head[1]} lacks 'Status: accepted' or 'Status: superseded by N'"
-        elif status[2] and int(status[2]) not in numbers:
-            yield f"decision {head[1]} is superseded by {status[2]}, which is not there"
+STATUS = re.compile(
+    r"^Status: (accepted|superseded by \[(\d+)\]\(([\w.-]+)\))(?:[;,] [^\n]+(?:\n[^\n]+)?)?$",
+    re.MULTILINE,
+)
+INDEX_ROW = re.compile(
+    r"^\| (\d+) \| \[(.+)\]\(([\w.-]+)\) \| (accepted|superseded by \d+) \|$", re.MULTILINE
+)
+
+
+def wrong_decisions(folder: Path) -> Iterator[str]:
+    """Decisions are numbered from 1 without gaps, say whether they stand, and are in the index."""
+    expected = []
+    for number, path in enumerate(sorted(folder.glob("[0-9]*.md")), 1):
+        text = path.read_text(encoding="utf-8")
+        title = re.match(r"# (\d+)\. (.+)\n", text)
+        if title is None or int(title[1]) != number or path.name[:5] != f"{number:04d}-":
+            yield f"{path.name}: its name begins with {number:04d}-, its text '# {number}. Title'"
+            continue
+        status = STATUS.search(text)
+        if status is None or (status[3] and not (folder / status[3]).exists()):
+            yield f"{path.name} lacks 'Status: accepted' or 'Status: superseded by [N](file)'"
+            continue
+        words = f"superseded by {status[2]}" if status[2] else "accepted"
+        expected.append((str(number), title[2], path.name, words))
+        for part in ("Context", "Decision"):
+            if f"**{part}.** " not in text:
+                yield f"{path.name} has no {part}"
+    index = INDEX_ROW.findall((folder / "README.md").read_text(encoding="utf-8"))
+    yield from (f"the index lacks {row}" for row in expected if row not in index)
+    yield from (f"the index has {row}" for row in index if row not in expected)
 
 
 # -- README.md and docs/ ---------------------------------------------------------------------------
@@ -362,8 +376,8 @@ def test_the_tour_visits_every_room(tour):
     assert [] == [room for room in rooms if f"{room}/" not in tour]
 
 
-def test_decisions_are_numbered_and_have_a_status(tour):
-    expect_none(list(wrong_decisions(tour)))
+def test_decisions_are_numbered_and_have_a_status():
+    expect_none(list(wrong_decisions(DECISIONS)))
 
 
 # -- the checks themselves -------------------------------------------------------------------------
@@ -415,17 +429,29 @@ def test_what_is_there_or_is_no_place_passes(text):
     assert "" == missing_place(text)
 
 
+DECISION = "# 1. One\n\nStatus: accepted\n\n**Context.** A.\n\n**Decision.** B.\n"
+INDEX = "| 1 | [One](0001-one.md) | accepted |\n"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("name", "text"),
     [
-        "nothing",
-        "## Decisions\n### 2. Two\nStatus: accepted",
-        "## Decisions\n### 1. One\nWhy not.",
-        "## Decisions\n### 1. One\nStatus: superseded by 9",
+        ("0001-one.md", DECISION.replace("# 1.", "# 2.")),
+        ("0001-one.md", DECISION.replace("Status: accepted", "")),
+        ("0001-one.md", DECISION.replace("accepted", "superseded by [9](0009-nine.md)")),
+        ("0001-one.md", DECISION.replace("**Decision.** B.", "")),
+        ("0003-three.md", DECISION.replace("# 1.", "# 3.")),
+        ("0002-two.md", DECISION.replace("# 1.", "# 2.")),
+        ("README.md", INDEX + INDEX.replace("1", "2")),
+        ("README.md", "nothing"),
     ],
 )
-def test_a_wrong_decision_is_noticed(text):
-    assert list(wrong_decisions(text))
+def test_a_wrong_decision_is_noticed(tmp_path, name, text):
+    (tmp_path / "0001-one.md").write_text(DECISION)
+    (tmp_path / "README.md").write_text(INDEX)
+    assert [] == list(wrong_decisions(tmp_path))
+    (tmp_path / name).write_text(text)
+    assert list(wrong_decisions(tmp_path))
 
 
 @pytest.mark.parametrize("link", ["absent.md", "other.md#absent", "#absent"])
