@@ -189,7 +189,7 @@ def test_the_busiest_topics_first(server):
 @pytest.mark.slow
 async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
     """F28: where undeclared topics are only routed, one of each read stands for all in it."""
-    monkeypatch.setattr("rowcast.program.measures.random", lambda: 0.5)
+    monkeypatch.setattr("rowcast.features.topic_statistics.feature.random", lambda: 0.5)
     async with application(tmp_path, settings={"topics.undeclared": "route"}) as app:
         reader, writer = await asyncio.open_connection("127.0.0.1", app.mqtt_port)
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -197,7 +197,7 @@ async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
             await reader.readexactly(4)
             writer.write(encode(Publish("a/b", b"123"), 4) * 100 + encode(Pingreq(), 4))
             await reader.readexactly(2)
-        row = app.seen_topics.stats.row("a/b")
+        row = app.engine.topic_facts[0].row("a/b")
         writer.close()
         await writer.wait_closed()
     assert 100 <= row["messages"] <= 101

@@ -179,18 +179,18 @@ async def until(app, name, wanted):
 async def test_retained_messages_are_counted_exactly(tmp_path):
     """F17, X4: new ones, ended ones, and after a restart what is there."""
     async with application(tmp_path) as app:
-        own = app.metrics.retained
+        own = app.features["metrics"].metrics.retained
         for number in range(5):
             await app.engine.write(Event(f"r/{number % 3}", PUT, b"1", None, 1, True), ANN)
         await app.engine.write(Event("r/0", "delete", b"", None, 1, True), ANN)
         await app.engine.write(Event("r/9", "delete", b"", None, 1, True), ANN)
         await app.engine.write(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
         await app.engine.write(Event("Dog/1", MESSAGE, b'{"name":"Rex"}', None, 1), ANN)
-        wanted = app.metrics.retained
+        wanted = app.features["metrics"].metrics.retained
         assert own < wanted
         await until(app, "retained messages/count", str(wanted))
     async with application(tmp_path) as app:
-        assert wanted == app.metrics.retained
+        assert wanted == app.features["metrics"].metrics.retained
 
 
 async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path, monkeypatch):
@@ -204,9 +204,9 @@ async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path,
 
         await until(app, "clients/connected", "0")
         monkeypatch.setattr(app.store, "commit", refuse)
-        app.metrics.on_connect("a")
-        app.metrics.on_connect("b")
-        assert 2 == app.metrics.connected
+        app.features["metrics"].metrics.on_connect("a")
+        app.features["metrics"].metrics.on_connect("b")
+        assert 2 == app.features["metrics"].metrics.connected
         assert "0" == await text(app, "clients/connected")
         monkeypatch.setattr(app.store, "commit", commit)
         await until(app, "clients/connected", "2")
@@ -217,7 +217,7 @@ async def test_what_is_true_at_the_end_is_told_after_a_restart(tmp_path):
     """F2: the last value is exact, also where the server stops within a pause."""
     async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
         for number in range(7):
-            app.metrics.on_connect(str(number))
+            app.features["metrics"].metrics.on_connect(str(number))
     async with application(tmp_path, settings={"mqtt.sys_interval": 0}) as app:
         assert "7" == await text(app, "clients/maximum")
 
@@ -236,9 +236,9 @@ async def test_an_interval_of_nothing_writes_nothing(tmp_path):
     async with application(
         tmp_path, settings={"mqtt.sys_interval": 0, "client_events.enabled": False}
     ) as app:
-        app.metrics.on_connect("a")
+        app.features["metrics"].metrics.on_connect("a")
         assert None is await text(app, "clients/connected")
-        assert b"\nbroker_clients_connected 1\n" in app.sys_tree.exposition()
+        assert b"\nbroker_clients_connected 1\n" in app.features["metrics"].sys_tree.exposition()
         assert 0 == app.engine.committer.commits
 
 
@@ -258,7 +258,7 @@ async def test_the_past_of_a_metric_is_read_like_any_other(tmp_path):
     """F27: every value that was told, newest last."""
     async with application(tmp_path) as app:
         for number in range(3):
-            app.metrics.on_connect(str(number))
+            app.features["metrics"].metrics.on_connect(str(number))
             await until(app, "clients/maximum", str(number + 1))
         events = await app.engine.reader.history(TABLE.branch, f"{ROOT}clients/maximum", limit=10)
     assert {b"1", b"2", b"3"} <= {event.payload for event in events}
@@ -282,6 +282,6 @@ async def test_what_is_stored_is_told_without_the_metrics_own_past(tmp_path):
     """F24: else an idle server would have news of itself for ever."""
     async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
         await app.engine.write(Event("home/t", PUT, b"12345", None, 1, True), ANN)
-        app.metrics.update_system_metrics()
-        holding = app.metrics.holding
+        app.features["metrics"].metrics.update_system_metrics()
+        holding = app.features["metrics"].metrics.holding
     assert (1, 5) == (holding.stored, holding.stored_bytes)

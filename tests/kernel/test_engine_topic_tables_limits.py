@@ -134,8 +134,10 @@ def left(room, level):
 async def test_others_hear_of_tables_before_they_are_written_to(room):
     """Whoever shows them has them in time, and no longer than they last."""
     heard = []
-    room.topic_tables.on_begin = lambda table: heard.append(("begins", table.name, on_disk(room)))
-    room.topic_tables.on_end = lambda name: heard.append(("ends", name, on_disk(room)))
+    room.topic_tables.on_begin.append(
+        lambda table: heard.append(("begins", table.name, on_disk(room)))
+    )
+    room.topic_tables.on_end.append(lambda name: heard.append(("ends", name, on_disk(room))))
     room.engine.close(watch(room, "home/a"))
     await room.topic_tables.clean()
     assert [("begins", "mqtt_home", []), ("ends", "mqtt_home", [])] == heard

@@ -88,8 +88,8 @@ class Committer:
         """The position up to which everything logged has been offered to the bus."""
         self.stored = self.announced
         """The position up to which everything is durable: what a page of the log may tell."""
-        self.told: Callable[[Sequence[Outcome]], None] | None = None
-        """Hears of all writes of a batch, once they are announced; it must not raise."""
+        self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
+        """Called with the outcomes of each batch, once they are announced; must not raise."""
         self.denied: Callable[[Caller, str, str, Error], None] | None = None
         """Hears of each write that the record, as it was, did not let somebody do."""
         self.ends: Callable[[float], None] | None = None
@@ -283,8 +283,9 @@ class Committer:
         outcomes = future.result()
         for write, outcome in zip(batch.writes, outcomes, strict=True):
             self._answer(write, outcome)
-        if self.told is not None and outcomes:
-            self.told(outcomes)
+        if outcomes:
+            for listener in self.after_append:
+                listener(outcomes)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
         if self._waiting:

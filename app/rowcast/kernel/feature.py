@@ -2,7 +2,7 @@
 
 ``program/features.py`` lists the features of a server, in order. Each is installed into the kernel
 before anything is restored, started when everything is restored and before any port opens, and
-stopped after all ports are closed, the last one first. A feature that is switched off is not made,
+stopped when all ports are closed, the last one first. A feature that is switched off is not made,
 so nothing of it is on any path.
 """
 
@@ -19,8 +19,11 @@ class Feature:
         """Add the feature at the kernel's seams (``seams.py``); nothing may be written yet."""
         raise NotImplementedError
 
+    async def load(self) -> None:
+        """Read what the feature needs of the store, before anything is restored or written."""
+
     async def start(self) -> None:
         """Begin to work: what an earlier run left is restored, and no port is open yet."""
 
     async def stop(self) -> None:
-        """End what ``start`` began; what is written here is still stored."""
+        """End what ``start`` began, also where that failed; what is written is still stored."""

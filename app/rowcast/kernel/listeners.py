@@ -41,11 +41,34 @@ class AdministrationListener(Protocol):
         """Hear it; ``error`` is why it was refused."""
 
 
+class MqttListener(Protocol):
+    """Hears what happens at the MQTT door, on the loop, within the turn in which it does."""
+
+    def on_connect(self, client_id: str) -> None:
+        """Hear that a client was let in."""
+
+    def on_disconnect(self, client_id: str) -> None:
+        """Hear that it is gone."""
+
+    def on_subscribe(self, client_id: str, topics: str) -> None:
+        """Hear of a new filter; of a shared one as it was asked for."""
+
+    def on_unsubscribe(self, client_id: str, topics: str) -> None:
+        """Hear that a filter has ended, maybe with its session."""
+
+    def changed(self) -> None:
+        """Hear that something else has changed: a session has ended, say."""
+
+    def traffic(self) -> None:
+        """Hear that there was traffic since the last look at it."""
+
+
 class Listeners:
     """The listeners of one server; what the server itself does is told to none of them."""
 
     def __init__(self) -> None:
         self.clients: list[ClientListener] = []
+        self.mqtt: list[MqttListener] = []
         self.server: list[ServerListener] = []
         self.administration: list[AdministrationListener] = []
         self.refusals: list[RefusalListener] = []

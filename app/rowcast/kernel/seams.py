@@ -4,7 +4,13 @@ Each list says when it is asked. What no feature added is in no list, so it cost
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+from rowcast.core.callers import Caller
+from rowcast.core.topic_tables import TopicTable
+from rowcast.kernel.door import Door
+from rowcast.store.store import Keep
 
 Facts = Sequence[tuple[str, str, bytes]]
 """What an owner stored beside the records: owner, name and value of each fact."""
@@ -19,11 +25,62 @@ class RowChanged(Protocol):
         """Tell it; ``happened`` says why, for clients of MQTT 5."""
 
 
+class TopicFacts(Protocol):
+    """What a feature knows of topics, for the rows of ``$SYS/topics``."""
+
+    def topics(self) -> Sequence[str]:
+        """Return the topics that it knows, few enough to be sorted."""
+
+    def row(self, topic: str) -> dict[str, object]:
+        """Return what it knows of a topic; nothing if it does not know it."""
+
+
+class Sampler(Protocol):
+    """Is shown what was read at once from a client."""
+
+    def __call__(self, caller: Caller, packets: Sequence[object], /) -> None:
+        """Look at it; nothing may be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document that HTTP serves at a path of its own."""
+
+    name: str
+    """What is in it, for messages: ``metrics``."""
+    topic: str
+    """Who may read this topic may read the page."""
+    media_type: str
+    make: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLog:
+    """A part of the log for what the server tells of itself: made at the start, never dropped."""
+
+    table: TopicTable
+    keep: Keep
+
+
 class Seams:
     """The part of the kernel in which features install themselves."""
 
     def __init__(self) -> None:
         self._restores: list[tuple[str, Restore]] = []
+        self.doors: list[Door] = []
+        """The edges of all protocols: filled by them, asked by features."""
+        self.figures: dict[str, Callable[[], int]] = {}
+        """Numbers for the metrics, by topic below ``$SYS/broker/``; read often."""
+        self.surveys: list[Callable[[], None]] = []
+        """Called before each round of the system's own figures, every ``mqtt.sys_interval``."""
+        self.topic_facts: list[TopicFacts] = []
+        """Asked when rows of ``$SYS/topics`` are read."""
+        self.samplers: list[Sampler] = []
+        """Called by MQTT with all that one read of a connection has brought."""
+        self.pages: dict[str, Page] = {}
+        """Asked by HTTP with the path of each request."""
+        self.own_logs: list[OwnLog] = []
+        """Read before anything is restored: their tables are made, and retention keeps to them."""
 
     def facts(self, owner: str, restore: Restore) -> None:
         """Have ``restore`` called with the owner's facts, before any feature starts.

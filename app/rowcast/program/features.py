@@ -1,15 +1,24 @@
 """The features of a server: one line each, in the order in which they are installed.
 
 The order is a promise where the comment beside a line says so. A feature whose setting switches it
-off is made as None, and is then on no path. ``docs/features.md`` says how to write one.
+off is made as None, and is then on no path.
 """
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from rowcast import __version__
+from rowcast.features.audit.feature import AuditLog
+from rowcast.features.client_events.feature import ClientEventLog
+from rowcast.features.metrics.feature import SystemMetrics
+from rowcast.features.metrics.sys_tree import KEPT, TABLE
+from rowcast.features.overload.feature import OverloadProtection
+from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
+from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.kernel.feature import Feature
 from rowcast.program.parts import Parts
+from rowcast.store.store import Keep
 
 
 class Plug(NamedTuple):
@@ -19,6 +28,26 @@ class Plug(NamedTuple):
     make: Callable[[Parts], Feature | None]
 
 
+def _metrics(it: Parts) -> Feature:
+    keep = it.config.topics.settings(Keep()).keeps.get(TABLE.name, KEPT)
+    return SystemMetrics(it.store, it.schema.tables, it.config.mqtt.sys_interval, keep, it.now)
+
+
+def _client_events(it: Parts) -> Feature:
+    events = it.config.client_events
+    return ClientEventLog(events.keep, __version__, enabled=events.enabled)
+
+
+def _topic_statistics(it: Parts) -> Feature:
+    return TopicStatistics(sampled=it.config.topics.undeclared == "route")
+
+
 FEATURES: Final = (
+    Plug("audit", lambda _: AuditLog()),
+    Plug("metrics", _metrics),
+    Plug("topic_statistics", _topic_statistics),
+    Plug("client_events", _client_events),
     Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.slow_subscriptions.settings)),
+    Plug("schema_proposal", lambda _: SchemaProposal()),
+    Plug("overload", lambda it: OverloadProtection(it.config.overload.watermarks)),
 )

@@ -9,8 +9,8 @@ from urllib.parse import quote
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.delivery.sharing import filter_of
 from rowcast.doors.mqtt.sessions.rows import connection_facts
-from rowcast.features.metrics.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.doors import Doors
 from rowcast.schema.schema import Schema

@@ -16,8 +16,6 @@ from rowcast.features.accounts.accounts import ROLES, USERS, Directory
 from rowcast.features.accounts.dynsec import PATH as CONTROL
 from rowcast.features.accounts.dynsec import control_rows
 from rowcast.features.accounts.user_resources import role_rows, user_rows
-from rowcast.features.audit.audit import Audit
-from rowcast.features.audit.refusals import Refusals
 from rowcast.kernel.kernel import Engine
 from rowcast.program.config import Config
 
@@ -55,12 +53,9 @@ class Identity:
     def begin(self, engine: Engine) -> None:
         """Let the engine ask who may stay, and show users and roles."""
         self.directory.begin(engine)
-        engine.listeners.administration.append(Audit(engine, self._now))
-        engine.listeners.refusals.append(Refusals(engine, self._now))
-        engine.committer.denied = engine.listeners.refused
-        engine.registry.add(USERS, user_rows(self.directory))
-        engine.registry.add(ROLES, role_rows(self.directory))
-        engine.registry.add(CONTROL, control_rows())
+        engine.rows(USERS, user_rows(self.directory))
+        engine.rows(ROLES, role_rows(self.directory))
+        engine.rows(CONTROL, control_rows())
 
     def lines(self) -> list[str]:
         """Return how the first user is made, for the person who started it; later nothing."""

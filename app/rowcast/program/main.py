@@ -34,22 +34,13 @@ from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.audit.audit import KEPT as AUDIT_KEPT
-from rowcast.features.audit.audit import TABLE as AUDIT_TABLE
-from rowcast.features.audit.refusals import KEPT as REFUSALS_KEPT
-from rowcast.features.audit.refusals import TABLE as REFUSALS_TABLE
 from rowcast.features.bridges.gateway import Gateway
 from rowcast.features.bridges.state import OWNER as GATEWAY
-from rowcast.features.client_events.client_events import TABLE as EVENTS_TABLE
-from rowcast.features.client_events.client_events import ClientEvents
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
-from rowcast.features.metrics.metrics import Metrics
-from rowcast.features.metrics.sys_tree import KEPT, SysTree
-from rowcast.features.metrics.sys_tree import TABLE as SYS_TABLE
 from rowcast.features.results.results import Results
 from rowcast.features.results.rows import PATH as RESULTS
 from rowcast.features.results.rows import result_rows
@@ -61,10 +52,7 @@ from rowcast.features.retained.retaining import Retaining
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.schedules.schedules import OWNER as SCHEDULE
 from rowcast.features.schedules.schedules import Schedules
-from rowcast.features.schema_proposal.proposal_resource import PATH as PROPOSAL
-from rowcast.features.schema_proposal.proposal_resource import proposal_resource
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
-from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
@@ -85,14 +73,7 @@ from rowcast.program.features import FEATURES, Plug
 from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
 from rowcast.program.logs import configure_logging
-from rowcast.program.measures import (
-    count_writes,
-    sample_messages,
-    show_tables,
-    watch_broker,
-    watch_store,
-)
-from rowcast.program.operations import end, make_ready, watch_memory
+from rowcast.program.operations import end, make_ready
 from rowcast.program.parts import Parts
 from rowcast.program.policies import set_policy
 from rowcast.program.resource_loader import load_resources
@@ -106,9 +87,6 @@ from rowcast.store.sqlite import SqlStore
 log = logging.getLogger("rowcast")
 
 T = TypeVar("T")
-
-OWN_TABLES = (SYS_TABLE, EVENTS_TABLE, AUDIT_TABLE, REFUSALS_TABLE)
-"""Parts of the log for what the server tells of itself; made at the start, never dropped."""
 
 
 class Application:
@@ -133,7 +111,6 @@ class Application:
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
-        self.metrics = Metrics(now)
         undeclared = config.topics.undeclared
         self.registry = Registry(
             self.schema.tables, undeclared=undeclared != "reject", logged=undeclared == "table"
@@ -170,13 +147,8 @@ class Application:
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()
-            bus = self.engine.bus
-            stats = TopicStats(self._now, lambda topic: len(bus.match(topic)))
-            count_writes(self.engine, self.seen_topics, self.metrics, stats)
-            show_tables(self.engine, self.topic_tables)
-            if self.config.topics.undeclared == "route":
-                sample_messages(self.broker, stats)
-            self.metrics.retained = await self._on_writer(self._count_records)
+            for feature in self.features.values():
+                await feature.load()
             await self._restore()
             for feature in self.features.values():
                 self._closing.push_async_callback(feature.stop)
@@ -185,13 +157,12 @@ class Application:
             deadlines = Deadlines(self.engine, self.schema.tables, self._now)
             self._closing.callback(deadlines.stop)
             self._run(deadlines.start())
-            self._report_metrics()
             self.exports = exports_of(self.config, self.engine, self._now)
             self._closing.push_async_callback(self.exports.stop)
             await self.exports.start()
-            events = await self._tell_of_clients()
             await self.doors.prepare(self._readers)
-            edge = self._watched_over(self._make_edge(), events)
+            edge = self._make_edge()
+            make_ready(edge.settings.readiness, self.engine, self.doors)
             await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
@@ -201,7 +172,6 @@ class Application:
             schedules = Schedules(self.engine, self.hooks.schedules, self._now)
             schedules.restore(await self._on_writer(self.store.states, SCHEDULE))
             self._run(schedules.run())
-            self.overload.start()
             self._closing.callback(self.doors.close)  # before anything else ends
         except BaseException:
             await self.stop()
@@ -217,8 +187,9 @@ class Application:
     async def _restore(self) -> None:
         """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
         facts = await self._on_writer(self.store.states, TOPIC_TABLES)
-        await self._on_writer(self._define_metrics)
-        stored = [table for table in self.store.topic_tables() if table not in OWN_TABLES]
+        await self._on_writer(self._define_own_logs)
+        own = [log.table for log in self.engine.own_logs]
+        stored = [table for table in self.store.topic_tables() if table not in own]
         self.topic_tables.restore(stored, facts)
         await self.engine.restore(lambda owner: self._on_writer(self.store.states, owner))
 
@@ -242,21 +213,7 @@ class Application:
         kept = self.config.history
         keep = kept.keep
         topics = self.config.topics.settings(keep)
-        metrics = (SYS_TABLE.branch, topics.keeps.get(SYS_TABLE.name, KEPT))
-        events = (EVENTS_TABLE.branch, self.config.client_events.keep)
-        settings = RetentionSettings(
-            keep,
-            kept.sweep_seconds,
-            (
-                metrics,
-                events,
-                (AUDIT_TABLE.branch, AUDIT_KEPT),
-                (REFUSALS_TABLE.branch, REFUSALS_KEPT),
-            ),
-        )
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
-        self.registry.add(TABLES, topic_table_rows(self.topic_tables))
-        self.seen_topics = SeenTopics(self.registry, self.topic_tables)
         self.engine = Engine(
             self.registry,
             bus,
@@ -267,6 +224,11 @@ class Application:
             self.hooks,
             self.topic_tables,
         )
+        changed = self.engine.rows(TABLES, topic_table_rows(self.topic_tables))
+        self.topic_tables.on_begin.append(lambda table: changed(table.name, "created"))
+        self.topic_tables.on_end.append(lambda name: changed(name, "dropped"))
+        facts = self.engine.topic_facts
+        self.seen_topics = SeenTopics(self.registry, self.topic_tables, facts)
         self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.engine.stop)
         self.identity.begin(self.engine)
@@ -278,7 +240,10 @@ class Application:
         )
         self.registry.add(RESULTS, result_rows(results))
         self.broker = self._make_broker()
+        add_figures(self.engine, self.broker, self.doors, self.schema)
         self._keep_facts()
+        own = [(log.table.branch, log.keep) for log in self.engine.own_logs]
+        settings = RetentionSettings(keep, kept.sweep_seconds, own)
         self.retention = Retention(self.engine, tables, settings, self._now)
         self._run(self.retention.run())
 
@@ -306,45 +271,12 @@ class Application:
                 self.features[plug.name] = feature
                 feature.install(self.engine)
 
-    def _define_metrics(self) -> None:
+    def _define_own_logs(self) -> None:
         """Give the server's own their tables; without, their past is among other topics'."""
         try:
-            self.store.define(*OWN_TABLES)
+            self.store.define(*(log.table for log in self.engine.own_logs))
         except Error as error:
             log.warning("the past of $SYS has no table until the next start: %s", error.message)
-
-    def _count_records(self) -> int:
-        return sum(map(self.store.count, (*self.schema.tables, None)))
-
-    def _report_metrics(self) -> None:
-        """Tell under ``$SYS/broker`` what is counted."""
-        watch_broker(self.broker, self.metrics)
-        watch_store(self.store, self.schema.tables, self.metrics)
-        add_figures(self.engine, self.broker, self.doors, self.schema)
-        branches = proposal_resource(lambda: [item.table.branch for item in self.topic_tables])
-        self.registry.add(PROPOSAL, branches)
-        interval_seconds = self.config.mqtt.sys_interval
-        self.sys_tree = SysTree(self.engine, self.metrics, interval_seconds)
-        if interval_seconds:
-            self.sys_tree.start()
-            self._closing.callback(self.sys_tree.stop)
-
-    async def _tell_of_clients(self) -> ClientEvents | None:
-        """Tell under ``$SYS/events`` what happens to clients."""
-        if not self.config.client_events.enabled:
-            return None
-        events = ClientEvents(self.engine, self._now)
-        await events.start(version=__version__)
-        self._closing.callback(events.stop)
-        return events
-
-    def _watched_over(self, edge: Edge, events: ClientEvents | None) -> Edge:
-        """Look after memory, and let whoever asks know whether the server is ready."""
-        make_ready(edge.settings.readiness, self.engine, self.doors)
-        marks = self.config.overload.watermarks
-        self.overload = watch_memory(marks, self.engine, self.broker, edge, events)
-        self._closing.callback(self.overload.stop)
-        return edge
 
     def _retain(self) -> None:
         """Set the rules for retained messages."""
@@ -400,7 +332,7 @@ class Application:
             server_reference=mqtt.server_reference,
             clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
-        return Broker(self.engine, settings, self._now, self.metrics)
+        return Broker(self.engine, settings, self._now)
 
     def _make_edge(self) -> Edge:
         config = self.config
@@ -421,7 +353,7 @@ class Application:
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
         fixed = make_fixed(self.engine, settings)
-        return Edge(self.engine, settings, fixed, mqtt, self.sys_tree.exposition)
+        return Edge(self.engine, settings, fixed, mqtt)
 
 
 def serve(config: Config) -> None:

@@ -8,26 +8,16 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
 from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
-from rowcast.doors.http.edge import Edge
-from rowcast.doors.mqtt.broker import Broker
-from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
-from rowcast.features.client_events.client_events import ClientEvents
-from rowcast.features.metrics.figure_rows import listed_rows
-from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.shedding import Shed
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.program.doors import Doors
 
 log = logging.getLogger("rowcast")
 
-OVERLOAD: Final = "$SYS/overload"
 EXIT_CUT: Final = 1
 """The exit code of a server that did not come to its end in time."""
 
@@ -54,29 +44,6 @@ def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
     readiness.add("backlog", backlog)
     readiness.add("memory", memory)
     readiness.add("ports", ports)
-
-
-def watch_memory(
-    marks: Watermarks, engine: Engine, broker: Broker, edge: Edge, events: ClientEvents | None
-) -> Overload:
-    """Return what sheds when memory is short: told in the log, the events and ``$SYS/overload``."""
-
-    def subscriptions() -> Iterator[Subscription]:
-        for session in broker.sessions:
-            if session.subscription is not None:
-                yield session.subscription
-        yield from edge.watch.subscriptions()
-
-    def told(_level: Shed, facts: Facts) -> None:
-        broker.guard.shedding = engine.reader.shedding.sheds(Shed.CONNECTS)
-        if events is not None:
-            events.tell("overload", facts)
-
-    overload = Overload(marks, Queues(engine.reader, subscriptions), engine.reader, told)
-    overload.relieve = partial(cut_unfinished, broker)
-    rows = listed_rows(OVERLOAD, lambda: {"memory": overload.facts()})
-    engine.registry.add(OVERLOAD, rows)
-    return overload
 
 
 async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> None:

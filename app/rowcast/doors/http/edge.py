@@ -6,7 +6,7 @@ data-driven and hot, so it does not pass through a framework.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -37,7 +37,10 @@ from rowcast.doors.http.streams import sse, websocket
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
+from rowcast.kernel.door import Door
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.seams import Page
+from rowcast.kernel.watch.subscription import Subscription
 
 log = logging.getLogger("rowcast.doors.http")
 
@@ -46,10 +49,6 @@ OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
 DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
 """What tells which tables there are."""
 MQTT_PATH: Final = "/mqtt"
-METRICS_PATH: Final = "/metrics"
-METRICS_TOPIC: Final = "$SYS/broker"
-EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""What Prometheus asks for."""
 _MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
 
@@ -81,7 +80,7 @@ class HttpSettings:
     """Says whether requests should be sent here."""
 
 
-class Edge:
+class Edge(Door):
     """The ASGI application; ``fixed`` has the fixed pages, ``mqtt`` takes MQTT over WebSocket."""
 
     def __init__(
@@ -90,14 +89,11 @@ class Edge:
         settings: HttpSettings,
         fixed: ASGIApp,
         mqtt: ASGIApp | None = None,
-        exposition: Callable[[], bytes] | None = None,
     ) -> None:
         self.engine = engine
         self.settings = settings
         self.fixed = fixed
         self.mqtt = mqtt
-        self.exposition = exposition
-        """The metrics as Prometheus reads them."""
         self.origins = Origins(settings.cors_origins)
         self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
         self.closing = asyncio.Event()
@@ -109,9 +105,14 @@ class Edge:
             engine.now,
             lambda number: engine.live.changed(STREAMS, number),
         )
-        engine.registry.add(STREAMS, stream_rows(self.watch))
+        engine.doors.append(self)
+        engine.rows(STREAMS, stream_rows(self.watch))
         self._callers: dict[str, Caller] = {}
         engine.access.listen(self._judge)
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """Give the subscriptions of all open streams."""
+        return self.watch.subscriptions()
 
     def _judge(self) -> None:
         """Hear that users or rules have changed: judge who has a stream open (C28)."""
@@ -165,29 +166,29 @@ class Edge:
         if path in DOCUMENTS:
             await self.fixed(scope, receive, send)
             return
-        if path == METRICS_PATH and self.exposition is not None:
-            await self._expose(self.exposition, headers, scope, send)
+        page = self.engine.pages.get(path)
+        if page is not None:
+            await self._show(page, headers, scope, send)
             return
         if streams:
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)
 
-    async def _expose(
-        self, exposition: Callable[[], bytes], headers: Headers, scope: Scope, send: Send
-    ) -> None:
-        """Answer Prometheus; whoever may read ``$SYS/broker`` may ask."""
+    async def _show(self, page: Page, headers: Headers, scope: Scope, send: Send) -> None:
+        """Serve a feature's page, to whoever may read its topic."""
         if scope["method"] not in {"GET", "HEAD"}:
-            error = Error(Code.NOT_ALLOWED, "metrics are only read", allow=["GET", "HEAD"])
+            words = f"{page.name} are only read"
+            error = Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
             await send_problem(self.engine, error, headers, scope, send)
             return
         try:
-            self.engine.authorise_read(METRICS_TOPIC, self.caller(scope, "http"))
+            self.engine.authorise_read(page.topic, self.caller(scope, "http"))
         except Error as error:
             await send_problem(self.engine, error, headers, scope, send)
             return
         head = scope["method"] == "HEAD"
-        await send_bytes(send, 200, EXPOSITION_TYPE, exposition(), head=head)
+        await send_bytes(send, 200, page.media_type, page.make(), head=head)
 
     async def _from_page(
         self, headers: Headers, scope: Scope, receive: Receive, send: Send

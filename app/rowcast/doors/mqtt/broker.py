@@ -7,7 +7,7 @@ session, a caller and a form.
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING
@@ -18,10 +18,11 @@ from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPR
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.connections.guard import Guard
 from rowcast.doors.mqtt.connections.rejections import Refusals
-from rowcast.doors.mqtt.connections.traffic import Observer, Silence, Tally
+from rowcast.doors.mqtt.connections.traffic import Observers, Tally
 from rowcast.doors.mqtt.delivery import loss_accounts as accounts
 from rowcast.doors.mqtt.delivery.delivery_format import Forms
 from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.door import MqttDoor
 from rowcast.doors.mqtt.packets import lifecycle_events as hooking
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
 from rowcast.doors.mqtt.reauthorize import judge
@@ -57,26 +58,25 @@ class Broker:
         engine: Engine,
         settings: BrokerSettings,
         now: Callable[[], float],
-        observer: Observer | None = None,
     ) -> None:
         self.engine = engine
         self.settings, self.now = settings, now
         self.loop = asyncio.get_running_loop()
         self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
-        self.observer = observer or Silence()
-        self.sample: Callable[[Client, Sequence[object]], None] | None = None
-        """Is shown what was read at once from a client."""
+        self.observer = Observers(engine.listeners.mqtt)
+        self.samplers = engine.samplers
         slow = engine.reader.slow
         self.slow = slow if slow is not None and slow.times_answers else None
         """Hears when messages are acknowledged."""
-        self.tally = Tally(self.observer.traffic)
+        self.tally = Tally(engine.listeners.mqtt)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)
         self.guard = Guard(settings.guard, self.clock)
         self.refused = Refusals(self)
         self.exclusives = Exclusives()
-        engine.registry.add(PATH, session_rows(self))
-        engine.registry.add(SUBSCRIPTIONS, subscription_rows(self))
+        engine.doors.append(MqttDoor(self))
+        engine.rows(PATH, session_rows(self))
+        engine.rows(SUBSCRIPTIONS, subscription_rows(self))
         engine.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None

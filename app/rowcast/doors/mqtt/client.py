@@ -205,8 +205,9 @@ class Client:
             return
         if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
             self.last_seen = self.loop.time()
-            if packets and self.broker.sample is not None:
-                self.broker.sample(self, packets)
+            if packets and self.broker.samplers and self.caller is not None:
+                for sample in self.broker.samplers:
+                    sample(self.caller, packets)
             self._take(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:

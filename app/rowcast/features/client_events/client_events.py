@@ -107,12 +107,11 @@ class ClientEvents:
 
     def stop(self) -> None:
         """Write what was held back, and that the server stops; hear of nothing more."""
-        listeners = self._engine.listeners
-        if self in listeners.clients:
-            listeners.clients.remove(self)
-            listeners.server.remove(self.tell)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._timer is None:  # it was not started
+            return
+        self._timer.cancel()
+        self._engine.listeners.clients.remove(self)
+        self._engine.listeners.server.remove(self.tell)
         self._tell_missed()
         for topic in list(self._held):
             self._release(topic)

@@ -44,10 +44,6 @@ class Holding:
     """Messages that did not fit into the queue of a reader."""
     late: int = 0
     """Writes that came too late to change anything, since the start."""
-    slow: int = 0
-    """Entries in the list of slow subscriptions."""
-    slow_ever: int = 0
-    """How often anything was delivered slowly."""
     in_flight: int = 0
     """Messages that were sent and are not acknowledged."""
     queries_timed_out: int = 0

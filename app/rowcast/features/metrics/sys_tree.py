@@ -16,7 +16,7 @@ from rowcast.core.topic_tables import METRICS, Branch, TopicTable
 from rowcast.features.metrics.exposition import exposition
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.reporter import Reporter, Written
-from rowcast.features.metrics.tree import LIVE, SYSTEM, fixed, readings
+from rowcast.features.metrics.tree import LIVE, ROOT, SYSTEM, fixed, readings
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.write import Outcome
 from rowcast.store.store import Keep
@@ -72,7 +72,9 @@ class SysTree:
 
     def _read(self) -> dict[str, str]:
         self._metrics.look()
-        return readings(self._metrics, LIVE) | self._slow
+        figures = self._engine.figures.items()
+        others = {ROOT + name: str(read()) for name, read in figures}
+        return readings(self._metrics, LIVE) | others | self._slow
 
     def _write(self, topic: str, text: str, written: Written) -> None:
         def done(outcome: Outcome) -> None:

@@ -39,8 +39,6 @@ LIVE: Final[Mapping[str, Reading]] = {
     "bytes/sent": lambda it: it.wire.bytes_sent,
     "subscriptions/count": lambda it: it.subscriptions,
     "shared_subscriptions/count": lambda it: it.shared_subscriptions,
-    "subscriptions/slow": lambda it: it.holding.slow,
-    "publish/messages/slow": lambda it: it.holding.slow_ever,
     "retained messages/count": lambda it: it.retained,
     "queries/timeout": lambda it: it.holding.queries_timed_out,
     "queries/abandoned": lambda it: it.holding.queries_abandoned,

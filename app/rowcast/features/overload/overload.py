@@ -16,10 +16,10 @@ from rowcast.core.overload_limits import (
     OVERLOAD_QUEUE_BYTES,
     OVERLOAD_QUEUE_EVENTS,
 )
+from rowcast.kernel.door import Queued
 from rowcast.kernel.process_memory import Heap, memory_limit, trim_heap
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.shedding import Shed
-from rowcast.kernel.watch.subscription import Subscription
 
 log = logging.getLogger("rowcast.overload")
 
@@ -46,7 +46,7 @@ class Watermarks:
 class Queues:
     """The queues of all subscriptions: as long as they may be, or short."""
 
-    def __init__(self, reader: Reader, all_of_them: Callable[[], Iterable[Subscription]]) -> None:
+    def __init__(self, reader: Reader, all_of_them: Callable[[], Iterable[Queued]]) -> None:
         self._reader = reader
         self._all = all_of_them
         self._usual = reader.queue_events, reader.queue_bytes

@@ -24,3 +24,5 @@ class SlowSubscribers(Feature):
         slow = SlowSubscriptions(self._settings, kernel.now, loop, changed)
         tell = kernel.rows(PATH, slow_rows(slow))
         kernel.reader.slow = slow
+        kernel.figures["subscriptions/slow"] = lambda: len(slow)
+        kernel.figures["publish/messages/slow"] = lambda: slow.total

@@ -6,7 +6,7 @@ are then noted again, and so it is the others that make room here. It is in memo
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from rowcast.core.limits import TOPIC_CACHED_BYTES_MAX
 from rowcast.core.queries import Query
@@ -15,29 +15,25 @@ from rowcast.core.topic_tables import branch_of
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.kernel.seams import TopicFacts
 
 PATH: Final = "$SYS/topics"
-
-
-class Stats(Protocol):
-    """Who counts what is written to topics."""
-
-    def topics(self) -> Sequence[str]:
-        """Return the busiest, few enough to be sorted."""
-
-    def row(self, topic: str) -> dict[str, object]:
-        """Return what is counted of a topic; nothing if it is not among them."""
 
 
 class SeenTopics:
     """The topics that were written to lately."""
 
-    def __init__(self, registry: Registry, tables: TopicTables | None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        tables: TopicTables | None,
+        facts: Sequence[TopicFacts] = (),
+    ) -> None:
         self._registry = registry
         self._tables = tables
         self._topics: dict[str, None] = {}
-        self.stats: Stats | None = None
-        """What is counted of the busiest of them."""
+        self.facts = facts
+        """What features know of some of them, such as how much is written there."""
         registry.add(PATH, _rows(self))
         registry.on_first_write = self.note
 
@@ -77,13 +73,17 @@ def _rows(seen: SeenTopics) -> type[SystemRows]:
         _busiest = False
 
         def names(self) -> Sequence[str]:
-            return seen.stats.topics() if self._busiest and seen.stats is not None else list(seen)
+            if self._busiest and seen.facts:
+                return list(dict.fromkeys(topic for of in seen.facts for topic in of.topics()))
+            return list(seen)
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
-            counted = seen.stats.row(name) if seen.stats is not None else {}
-            if name not in seen and not counted:
+            known: dict[str, object] = {}
+            for facts in seen.facts:
+                known |= facts.row(name)
+            if name not in seen and not known:
                 return None
-            return {"topic": name, "table": seen.table(name), **counted}
+            return {"topic": name, "table": seen.table(name), **known}
 
         async def _listed(self, query: Query) -> list[object]:
             """Return a page; what is to be sorted are the busiest, those that are counted."""

@@ -110,17 +110,18 @@ class TopicTables:
         """Whether it was told that there are as many tables as may be."""
         self.failures = 0
         """Tables that could not be made or dropped."""
-        self.on_begin: Callable[[TopicTable], object] | None = None
-        """Told of a new table, before anything is written to it."""
-        self.on_end: Callable[[str], object] | None = None
-        """Told the name of a table that is gone."""
+        self.on_begin: list[Callable[[TopicTable], object]] = []
+        """Called with each new table, before anything is written to it."""
+        self.on_end: list[Callable[[str], object]] = []
+        """Called with the name of each table that is gone."""
         committer.prepare = self._prepare
 
     def show_in(self, views: Views) -> None:
         """Have the rows of each table be read, of those that are made later, too."""
         for entry in self:
             views.define(entry.table)
-        self.on_begin, self.on_end = views.define, views.drop
+        self.on_begin.append(views.define)
+        self.on_end.append(views.drop)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -296,8 +297,9 @@ class TopicTables:
         entry = Entry(table, created_at, self.loop.time())
         self._missing.add(table.branch.level)
         self._entries[table.branch.level] = self._by_name[table.name] = entry
-        if self.on_begin is not None and table.name not in self._declared:
-            self.on_begin(table)
+        if table.name not in self._declared:
+            for call in self.on_begin:
+                call(table)
         return entry
 
     def _ask(self, entry: Entry) -> None:
@@ -430,8 +432,8 @@ class TopicTables:
         del self._entries[table.branch.level], self._by_name[table.name]
         self._missing.discard(table.branch.level)
         self._full = False
-        if self.on_end is not None:
-            self.on_end(table.name)
+        for call in self.on_end:
+            call(table.name)
         self._committer.keep([Change(OWNER + table.name, "", None)])
         log.info("the topic table %s is dropped: it was not in use", table.name)
         return True

@@ -5,9 +5,10 @@ whoever listens only when it is asked for, and only of those that had traffic si
 counting costs a busy connection little, and an idle one nothing.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from rowcast.kernel.listeners import MqttListener
 from rowcast.mqtt.packets import MQTT_5
 
 if TYPE_CHECKING:
@@ -53,65 +54,54 @@ class Traffic:
         self.payload_out += other.payload_out
 
 
-class Observer(Protocol):
-    """Who hears what happens at this edge, on the loop, within the turn in which it does."""
+class Observers:
+    """Tells all listeners what happens at this door."""
+
+    def __init__(self, listeners: Sequence[MqttListener]) -> None:
+        self._listeners = listeners
 
     def on_connect(self, client_id: str) -> None:
-        """Hear that a client was let in."""
+        """Tell that a client was let in."""
+        for listener in self._listeners:
+            listener.on_connect(client_id)
 
     def on_disconnect(self, client_id: str) -> None:
-        """Hear that it is gone."""
+        """Tell that it is gone."""
+        for listener in self._listeners:
+            listener.on_disconnect(client_id)
 
     def on_subscribe(self, client_id: str, topics: str) -> None:
-        """Hear of a new filter; of a shared one as it was asked for."""
+        """Tell of a new filter."""
+        for listener in self._listeners:
+            listener.on_subscribe(client_id, topics)
 
     def on_unsubscribe(self, client_id: str, topics: str) -> None:
-        """Hear that a filter has ended, maybe with its session."""
+        """Tell that a filter has ended."""
+        for listener in self._listeners:
+            listener.on_unsubscribe(client_id, topics)
 
     def changed(self) -> None:
-        """Hear that something else has changed: a session has ended, say."""
-
-    def traffic(self) -> None:
-        """Hear that there was traffic since the last look at it."""
-
-
-class Silence:
-    """An observer that makes nothing of it."""
-
-    def on_connect(self, client_id: str) -> None:
-        """Ignore a client."""
-
-    def on_disconnect(self, client_id: str) -> None:
-        """Ignore that it is gone."""
-
-    def on_subscribe(self, client_id: str, topics: str) -> None:
-        """Ignore a filter."""
-
-    def on_unsubscribe(self, client_id: str, topics: str) -> None:
-        """Ignore that it has ended."""
-
-    def changed(self) -> None:
-        """Ignore a change."""
-
-    def traffic(self) -> None:
-        """Ignore traffic."""
+        """Tell that something else has changed."""
+        for listener in self._listeners:
+            listener.changed()
 
 
 class Tally:
     """The traffic of all connections, also of those that are gone."""
 
-    def __init__(self, on_traffic: Callable[[], None]) -> None:
+    def __init__(self, listeners: Sequence[MqttListener]) -> None:
         self._total = Traffic()
         self._busy: list[Client] = []
         """Clients with traffic that was not added up yet."""
-        self._on_traffic = on_traffic
+        self._listeners = listeners
 
     def note(self, client: "Client") -> None:
         """Remember a client that has traffic, until the next look."""
         client.noted = True
         self._busy.append(client)
         if len(self._busy) == 1:
-            self._on_traffic()
+            for listener in self._listeners:
+                listener.traffic()
 
     def look(self) -> Traffic:
         """Return the traffic of all until now."""

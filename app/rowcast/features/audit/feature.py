@@ -1,0 +1,20 @@
+"""The feature: logs what was administered (L15) and what was refused (L9) below ``$AUDIT``."""
+
+from rowcast.features.audit import audit, refusals
+from rowcast.features.audit.audit import Audit
+from rowcast.features.audit.refusals import Refusals
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.seams import OwnLog
+
+
+class AuditLog(Feature):
+    """The two logs, each with limits of its own."""
+
+    def install(self, kernel: Engine) -> None:
+        """Listen to administration and refusals."""
+        kernel.own_logs.append(OwnLog(audit.TABLE, audit.KEPT))
+        kernel.own_logs.append(OwnLog(refusals.TABLE, refusals.KEPT))
+        kernel.listeners.administration.append(Audit(kernel, kernel.now))
+        kernel.listeners.refusals.append(Refusals(kernel, kernel.now))
+        kernel.committer.denied = kernel.listeners.refused

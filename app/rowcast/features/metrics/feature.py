@@ -1,0 +1,141 @@
+"""The feature: counts, and tells the numbers under ``$SYS/broker`` and at ``/metrics``."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from rowcast.core.clock import WallClock
+from rowcast.core.events import DELETE, RETAINED
+from rowcast.core.tables import Table
+from rowcast.features.metrics.metrics import Metrics
+from rowcast.features.metrics.sys_tree import TABLE, SysTree
+from rowcast.kernel.door import DoorFigures
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.last_write_wins import is_stamped
+from rowcast.kernel.seams import OwnLog, Page
+from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.write import Outcome, Receipt
+from rowcast.store.store import Keep, Store
+
+METRICS_PATH: Final = "/metrics"
+METRICS_TOPIC: Final = "$SYS/broker"
+EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus asks for."""
+
+
+class SystemMetrics(Feature):
+    """The metrics of one server.
+
+    They are written every ``interval_seconds``; 0 writes none, and they are only read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tables: Sequence[Table],
+        interval_seconds: float,
+        keep: Keep,
+        now: WallClock,
+    ) -> None:
+        self._store = store
+        self._tables = tables
+        self._interval_seconds = interval_seconds
+        self._keep = keep
+        self.metrics = Metrics(now)
+
+    def install(self, kernel: Engine) -> None:
+        """Listen to what is counted, and show the numbers."""
+        self._kernel = kernel
+        metrics = self.metrics
+        metrics.look = self._look
+        metrics.surveys = kernel.surveys
+        kernel.surveys += (self._survey_doors, self._survey_store)
+        kernel.own_logs.append(OwnLog(TABLE, self._keep))
+        kernel.listeners.mqtt.append(metrics)
+        kernel.committer.after_append.append(self._count)
+        self.sys_tree = SysTree(kernel, metrics, self._interval_seconds)
+        exposition = self.sys_tree.exposition
+        page = Page("metrics", METRICS_TOPIC, EXPOSITION_TYPE, exposition)
+        kernel.pages[METRICS_PATH] = page
+
+    async def load(self) -> None:
+        """Count the records that are stored."""
+        counting = self._kernel.committer.on_writer(self._count_records)
+        self.metrics.retained = await asyncio.wrap_future(counting)
+
+    async def start(self) -> None:
+        """Write the numbers regularly."""
+        if self._interval_seconds:
+            self.sys_tree.start()
+
+    async def stop(self) -> None:
+        """Write what is true at the end."""
+        self.sys_tree.stop()
+
+    def _count_records(self) -> int:
+        return sum(map(self._store.count, (*self._tables, None)))
+
+    # -- what is counted elsewhere -----------------------------------------------------------------
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        """Count records that came and went with a batch, and writes that came too late."""
+        metrics = self.metrics
+        for outcome in outcomes:
+            if type(outcome) is not Receipt:
+                continue
+            event = outcome.event
+            if outcome.late:
+                metrics.holding.late += is_stamped(event)
+            elif event.kind in RETAINED and (event.kind == DELETE) == outcome.existed:
+                if outcome.existed:
+                    metrics.on_retained_message_removed(event.topic)
+                else:
+                    metrics.on_retained_message_added(event.topic)
+
+    def _look(self) -> None:
+        """Bring up to date what the doors and the reader count, as far as that costs little."""
+        metrics = self.metrics
+        reader, holding = self._kernel.reader, metrics.holding
+        dropped = reader.account.counts.get(Why.SLOW, 0)
+        holding.sessions = holding.sessions_expired = 0
+        found = [door.figures() for door in self._kernel.doors]
+        for figures in found:
+            holding.sessions += figures.sessions
+            holding.sessions_expired += figures.sessions_expired
+            dropped += figures.dropped
+        holding.dropped = dropped
+        queue = reader.queue
+        holding.queries_timed_out, holding.queries_abandoned = queue.timed_out, queue.abandoned
+        self._count_traffic(found)
+
+    def _count_traffic(self, found: Sequence[DoorFigures]) -> None:
+        metrics, wire = self.metrics, self.metrics.wire
+        wire.bytes_received = sum(figures.bytes_in for figures in found)
+        wire.bytes_sent = sum(figures.bytes_out for figures in found)
+        wire.packets_received = sum(figures.packets_in for figures in found)
+        wire.packets_sent = sum(figures.packets_out for figures in found)
+        wire.connections = sum(figures.connections for figures in found)
+        wire.connects = sum(figures.connects for figures in found)
+        metrics.on_publish_received(
+            sum(figures.publishes_in for figures in found) - metrics.publishes_received,
+            sum(figures.payload_in for figures in found) - metrics.publish_bytes_received,
+        )
+        metrics.on_publish_sent(
+            sum(figures.publishes_out for figures in found) - metrics.publishes_sent,
+            sum(figures.payload_out for figures in found) - metrics.publish_bytes_sent,
+        )
+
+    def _survey_doors(self) -> None:
+        holding = self.metrics.holding
+        holding.queries_waiting = self._kernel.reader.queue.waiting
+        holding.in_flight = sum(door.in_flight() for door in self._kernel.doors)
+
+    def _survey_store(self) -> None:
+        """Look at how much is in the log, without what the server tells of itself."""
+        figures = self._store.figures
+        found = [figures(source) for source in (*self._tables, None)]
+        own = [figures(log.table.branch) for log in self._kernel.own_logs]
+        holding = self.metrics.holding
+        holding.stored = sum(x.events for x in found) - sum(x.events for x in own)
+        holding.stored_bytes = sum(x.bytes for x in found) - sum(x.bytes for x in own)

@@ -1,0 +1,52 @@
+"""The feature: refuses work in a stated order while memory is short (K9)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
+from rowcast.kernel.door import Queued
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.rows.figure_rows import listed_rows
+from rowcast.kernel.shedding import Shed
+
+PATH: Final = "$SYS/overload"
+
+
+class OverloadProtection(Feature):
+    """Measures the memory of the process, and has the doors refuse what the watermarks say."""
+
+    def __init__(self, marks: Watermarks) -> None:
+        self._marks = marks
+        self._overload: Overload | None = None
+
+    def install(self, kernel: Engine) -> None:
+        """Show the level as a row."""
+
+        def subscriptions() -> Iterator[Queued]:
+            for door in kernel.doors:
+                yield from door.subscriptions()
+
+        def told(_level: Shed, facts: Facts) -> None:
+            for door in kernel.doors:
+                door.shed()
+            kernel.listeners.tell_of_server("overload", facts)
+
+        def relieve() -> None:
+            for door in kernel.doors:
+                door.relieve()
+
+        queues = Queues(kernel.reader, subscriptions)
+        overload = self._overload = Overload(self._marks, queues, kernel.reader, told)
+        overload.relieve = relieve
+        kernel.rows(PATH, listed_rows(PATH, lambda: {"memory": overload.facts()}))
+
+    async def start(self) -> None:
+        """Look at the memory regularly."""
+        if self._overload is not None:
+            self._overload.start()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._overload is not None:
+            self._overload.stop()

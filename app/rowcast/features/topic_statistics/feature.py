@@ -1,0 +1,52 @@
+"""The feature: counts what is written to the busiest topics, for rows of ``$SYS/topics`` (F28)."""
+
+from collections.abc import Sequence
+from random import random
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Error
+from rowcast.features.topic_statistics.topic_stats import TopicStats
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Engine
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.seams import Sampler
+from rowcast.kernel.write import Outcome, Receipt
+from rowcast.mqtt.packets import Publish
+
+
+class TopicStatistics(Feature):
+    """The statistics of one server; ``sampled``: messages of undeclared topics are not logged."""
+
+    def __init__(self, *, sampled: bool) -> None:
+        self._sampled = sampled
+
+    def install(self, kernel: Engine) -> None:
+        """Count every write that is logged, and samples of what is not."""
+        stats = TopicStats(kernel.now, lambda topic: len(kernel.bus.match(topic)))
+
+        def appended(outcomes: Sequence[Outcome]) -> None:
+            stats.written([x.event for x in outcomes if type(x) is Receipt and not x.late])
+
+        kernel.committer.after_append.append(appended)
+        kernel.topic_facts.append(stats)
+        kernel.surveys.append(stats.update)
+        if self._sampled:
+            kernel.samplers.append(sampler(stats, kernel.registry))
+
+
+def sampler(stats: TopicStats, registry: Registry) -> Sampler:
+    """Return what counts messages that no table keeps: one of each read, for all in it."""
+
+    def sample(caller: Caller, packets: Sequence[object]) -> None:
+        count = len(packets)
+        packet = packets[int(random() * count)] if count > 1 else packets[0]  # noqa: S311
+        if not isinstance(packet, Publish) or packet.retain:
+            return
+        try:
+            route = registry.route(packet.topic)
+        except Error:  # it is refused
+            return
+        if route.plain:
+            stats.count(packet.topic, len(packet.payload), caller.client_id, count)
+
+    return sample
