@@ -4,22 +4,29 @@
 #
 # To a server in a container every caller comes from elsewhere, and callers without a name are
 # accepted from the same machine only. So it refuses everybody until there is a user.
-# docs/operation.md says how to try it without users.
-FROM python:3.11-slim
+# docs/deployment.md says how to try it without users.
 
-WORKDIR /srv/rowcast
+# The first stage has the sources and what builds the wheel; the second has the installed wheel.
+FROM python:3.11-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/build && python -m venv /opt/rowcast
 COPY requirements-server.lock .
-RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock
-COPY LICENSE .
+RUN set -e; for place in build rowcast; do \
+  /opt/$place/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock; \
+  done; /opt/rowcast/bin/pip uninstall --yes hatchling editables
+COPY pyproject.toml README.md LICENSE ./
 COPY app app
+RUN /opt/build/bin/python -m hatchling build --directory dist -t wheel \
+  && /opt/rowcast/bin/pip install --no-cache-dir --no-deps --no-index dist/*.whl
+
+FROM python:3.11-slim
+COPY --from=build /opt/rowcast /opt/rowcast
+WORKDIR /srv/rowcast
 COPY schema.graphql .
 COPY resources resources
-RUN printf '#!/bin/sh\nexec python -m rowcast "$@"\n' > /usr/local/bin/rowcast \
-  && chmod +x /usr/local/bin/rowcast \
-  && useradd --system --no-create-home rowcast \
-  && mkdir /data && chown rowcast /data
+RUN useradd --system --no-create-home rowcast && mkdir /data && chown rowcast /data
 
-ENV PYTHONPATH=/srv/rowcast/app PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PATH=/opt/rowcast/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER rowcast
 VOLUME /data
 EXPOSE 9926 1883 9927 8883

@@ -11,7 +11,7 @@ from rowcast.program.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
-PARTS = ("app", "bench", "docs", "resources", "scripts", "tests", ".ci")
+PARTS = ("app", "bench", "deploy", "docs", "resources", "scripts", "tests", ".ci")
 ROOMS = ("app/rowcast/", "app/rowcast_lake/")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db"}

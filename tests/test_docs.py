@@ -41,6 +41,7 @@ OUTSIDE = {
     "curl", "mosquitto_pub", "mosquitto_sub", "mosquitto_ctrl", "docker", "git", "cd", "echo",
     "cat", "node", "npm",
     "python", "python3", "jq", "sqlite3", "openssl", "export", "kill", "source", "mkdir",
+    "chmod", "cp", "systemctl",
 }  # fmt: skip
 """Commands of other programs that a reader may be asked to type."""
 INSIDE = {"python", "pip", "pytest", "uv", "ruff", "mypy"}
@@ -125,14 +126,14 @@ def _separated(words: list[str]) -> Iterator[list[str]]:
 
 def wrong_command(words: list[str]) -> str:
     """Say what is wrong with a command that a reader is asked to type; empty when nothing is."""
-    name = words[0].removeprefix("./").removeprefix(".venv/bin/")
+    name = re.sub(r"^(\./|\S+/bin/)", "", words[0])
     if name == "rowcast":
         return _wrong_rowcast(words[1:])
     if name.startswith(("scripts/", ".ci/")):
         path = ROOT / name
         runs = path.is_file() and path.stat().st_mode & 0o100
         return "" if runs else f"{name} is no script that can be run"
-    known = name in INSIDE if ".venv/bin/" in words[0] else name in OUTSIDE
+    known = name in INSIDE if "/bin/" in words[0] else name in OUTSIDE
     return "" if known else f"{words[0]} is not known to tests/test_docs.py"
 
 
@@ -158,8 +159,8 @@ def _wrong_rowcast(words: list[str]) -> str:
     return f"{' '.join(path)} has no option {unknown[0]}" if unknown else ""
 
 
-PLACES = {"app", "bench", "docs", "tests", "scripts", "resources", ".ci"}
-ENDINGS = r"\.(?:py|md|graphql|toml|lock|yaml|js|json|html|csv)"
+PLACES = {"app", "bench", "deploy", "docs", "tests", "scripts", "resources", ".ci"}
+ENDINGS = r"\.(?:py|md|graphql|toml|lock|yaml|js|json|html|csv|png|service)"
 
 
 def missing_place(text: str) -> str:

@@ -4,6 +4,8 @@ import json
 import re
 import tomllib
 
+import yaml
+
 from house import ROOT
 from rowcast.auth.anonymous import anonymous_from
 from rowcast.core.callers import NONE
@@ -32,6 +34,24 @@ def test_the_image_lets_nobody_in_without_a_name():
     assert ("0.0.0.0", "0.0.0.0") == (config.http.host, config.mqtt.network.host)
     stranger = anonymous_from(config.security.anonymous)(BRIDGE_ADDRESS, "http")
     assert NONE == stranger.grants
+
+
+def test_the_image_has_the_installed_wheel_and_no_sources():
+    text = (ROOT / "Dockerfile").read_text()
+    stages = text.split("\nFROM ")[1:]
+    assert 2 == len(stages)
+    assert "hatchling build" in stages[0]
+    assert [] == re.findall(r"COPY (?!--from)[^\n]*\bapp\b|PYTHONPATH", stages[1])
+
+
+def test_compose_uses_the_ports_and_places_of_the_image():
+    image = (ROOT / "Dockerfile").read_text()
+    service = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]["rowcast"]
+    exposed = re.search(r"^EXPOSE (.+)$", image, re.MULTILINE)[1].split()
+    assert {port.split(":")[1] for port in service["ports"]} <= set(exposed)
+    assert "VOLUME /data" in image
+    assert "data:/data" in service["volumes"]
+    assert (ROOT / "deploy" / service["build"]["context"] / "Dockerfile").exists()
 
 
 def test_the_server_is_installed_without_the_tools_of_tests():

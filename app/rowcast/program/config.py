@@ -375,6 +375,11 @@ def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
             yield _Given(key, value_of(value_node), where)
 
 
+def variable(name: str) -> str:
+    """Return a variable of the environment that is no setting; empty when it is not set."""
+    return os.environ.get(name, "")
+
+
 def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
     names = {_variable(key): key for key in (*known, *_short_names(known))}
     for name in sorted(env):

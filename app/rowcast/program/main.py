@@ -66,7 +66,7 @@ from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.backlog import Overflow
 from rowcast.program.clock import guarded_clock
-from rowcast.program.config import Config
+from rowcast.program.config import Config, variable
 from rowcast.program.doors import Doors
 from rowcast.program.exporting import exports_of
 from rowcast.program.features import FEATURES, Plug
@@ -80,6 +80,7 @@ from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.gateway import plan_of, plans
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
+from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
 from rowcast.store.sqlite import SqlStore
@@ -397,7 +398,10 @@ async def _serve(config: Config) -> None:
     if application.doors.certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
     print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
+    manager = service_manager(variable)
+    manager.ready()
     await stopping.wait()
+    manager.stopping()
     log.info("stopping")
     await end(application.stop(), again)
 
