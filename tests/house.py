@@ -36,8 +36,8 @@ FLOORS = {
     "lake.spark": 8,
     "lake.commands": 9,
 }
-"""Each room and its floor (app/README.md). ``api`` is a room of one module; ``lake`` is the package
-``rowcast_lake``, programs beside the server."""
+"""Each room and its floor (docs/architecture.md). ``api`` has one module; ``lake`` is
+the package ``rowcast_lake``, programs beside the server."""
 
 NESTED = {"features", "doors", "lake"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""

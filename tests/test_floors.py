@@ -1,4 +1,4 @@
-"""The import rule of app/README.md: a room imports lower floors only. This test *is* that rule.
+"""The import rule: a room imports lower floors only (docs/architecture.md). This test is that rule.
 
 Each check takes sources and returns complaints, so that it can prove itself on a bad sample.
 """

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check (app/README.md). Each proves itself on a bad sample.
+"""The house rules that a machine checks (docs/architecture.md). Each proves itself on a bad sample.
 
 A rule takes one source and gives complaints: ``path:line: what is wrong and what to do instead``.
 """

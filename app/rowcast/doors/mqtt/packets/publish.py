@@ -44,7 +44,7 @@ REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.QUOTA_EXCEEDED,
     Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
 }
-"""The engine's codes as the reasons that a PUBACK may carry (app/README.md; MQTT 5, 3.4.2.1)."""
+"""The engine's codes as the reasons that a PUBACK may carry (MQTT 5, 3.4.2.1)."""
 
 _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
 """Refusals that are the server's, not the message's: sent again, it may succeed."""
