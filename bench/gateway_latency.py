@@ -61,7 +61,7 @@ class Subject:
     @property
     def bridge(self) -> Bridge | None:
         """The bridge that works."""
-        return self.application.gateway.bridges.get("there")
+        return self.application.features["bridges"].gateway.bridges.get("there")
 
     async def write(self) -> None:
         """Write once."""

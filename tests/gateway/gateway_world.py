@@ -52,7 +52,7 @@ class World:
 
     @property
     def gateway(self):
-        return self.application.gateway
+        return self.application.features["bridges"].gateway
 
     @property
     def bridge(self):

@@ -52,7 +52,7 @@ class World:
     @asynccontextmanager
     async def running(self, **settings):
         async with application(self.root.parent.parent, settings=settings) as served:
-            self.exports, self.engine = served.exports, served.engine
+            self.exports, self.engine = served.features["snapshots"].exports, served.engine
             base = f"http://127.0.0.1:{served.http_port}/$SYS/snapshots"
             async with httpx.AsyncClient(base_url=base, trust_env=False) as self.client:
                 yield self

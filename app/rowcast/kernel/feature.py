@@ -6,6 +6,8 @@ stopped when all ports are closed, the last one first. A feature that is switche
 so nothing of it is on any path.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,5 +27,27 @@ class Feature:
     async def start(self) -> None:
         """Begin to work: what an earlier run left is restored, and no port is open yet."""
 
+    async def opened(self) -> None:
+        """Begin what may need the ports: all of them are open."""
+
     async def stop(self) -> None:
         """End what ``start`` began, also where that failed; what is written is still stored."""
+
+
+class Background:
+    """Tasks that run until the server stops."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def run(self, work: Coroutine[object, object, None]) -> None:
+        """Begin a task; called on the event loop."""
+        self._tasks.append(asyncio.create_task(work))
+
+    async def stop(self) -> None:
+        """Cancel all tasks, and wait until they have ended."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks.clear()

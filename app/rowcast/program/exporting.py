@@ -1,29 +1,20 @@
 """Wiring of snapshots: the command that makes them, and what is due when."""
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rowcast.features.snapshots.exports import Exports
 from rowcast.features.snapshots.jobs import Order
 from rowcast.program.config import Config
-from rowcast.program.settings.snapshots import seconds_of
+from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    pass
 
 
-def exports_of(config: Config, engine: "Engine", now: Callable[[], float]) -> Exports:
-    """Return the snapshots of a server with these settings."""
-    settings = config.snapshots
+def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
+    """Return what is exported regularly, and after how many seconds again."""
     due = {Order(): settings.every, Order(changes=True): settings.changes}
-    return Exports(
-        engine,
-        settings.place(config.data),
-        lambda order: export_command(config, order),
-        {order: seconds_of(period) for order, period in due.items() if period},
-        now,
-    )
+    return {order: seconds_of(period) for order, period in due.items() if period}
 
 
 def export_command(config: Config, order: Order) -> list[str]:

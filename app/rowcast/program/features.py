@@ -8,16 +8,23 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rowcast import __version__
+from rowcast.features.accounts.feature import Accounts
 from rowcast.features.audit.feature import AuditLog
+from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
+from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
+from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
+from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.kernel.feature import Feature
+from rowcast.program import exporting
 from rowcast.program.parts import Parts
+from rowcast.program.settings.gateway import plan_of, plans
 from rowcast.store.store import Keep
 
 
@@ -42,12 +49,23 @@ def _topic_statistics(it: Parts) -> Feature:
     return TopicStatistics(sampled=it.config.topics.undeclared == "route")
 
 
+def _snapshots(it: Parts) -> Feature:
+    settings = it.config.snapshots
+    directory, due = settings.place(it.config.data), exporting.orders_due(settings)
+    return SnapshotExports(directory, lambda order: exporting.export_command(it.config, order), due)
+
+
 FEATURES: Final = (
+    Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),
     Plug("topic_statistics", _topic_statistics),
     Plug("client_events", _client_events),
     Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.slow_subscriptions.settings)),
     Plug("schema_proposal", lambda _: SchemaProposal()),
+    Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
+    Plug("snapshots", _snapshots),
+    Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
+    Plug("schedules", lambda _: ScheduledCalls()),
     Plug("overload", lambda it: OverloadProtection(it.config.overload.watermarks)),
 )

@@ -1,7 +1,5 @@
-"""Wiring of who it is: the users' file, tokens, and the ending of what is live when they change."""
+"""Who it is: makes the one authenticator of a server, from the users' file and its settings."""
 
-import asyncio
-import logging
 import shlex
 import time
 from collections.abc import Callable
@@ -10,16 +8,8 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tokens import Tokens
 from rowcast.auth.users_file import UsersFile
 from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
-from rowcast.core.errors import Error
-from rowcast.features.accounts.accounts import ROLES, USERS, Directory
-from rowcast.features.accounts.dynsec import PATH as CONTROL
-from rowcast.features.accounts.dynsec import control_rows
-from rowcast.features.accounts.user_resources import role_rows, user_rows
-from rowcast.kernel.kernel import Engine
+from rowcast.features.accounts.accounts import Directory
 from rowcast.program.config import Config
-
-log = logging.getLogger("rowcast.auth")
 
 
 class Identity:
@@ -29,7 +19,6 @@ class Identity:
     """
 
     def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
-        self._now = now
         self.users = UsersFile(config.users_file)
         self.users.load()
         self._foreign = config.security.jwt.foreign()
@@ -50,13 +39,6 @@ class Identity:
         )
         self.directory = Directory(self.users, self.authenticator, now)
 
-    def begin(self, engine: Engine) -> None:
-        """Let the engine ask who may stay, and show users and roles."""
-        self.directory.begin(engine)
-        engine.rows(USERS, user_rows(self.directory))
-        engine.rows(ROLES, role_rows(self.directory))
-        engine.rows(CONTROL, control_rows())
-
     def lines(self) -> list[str]:
         """Return how the first user is made, for the person who started it; later nothing."""
         if self.authenticator.in_force:
@@ -71,14 +53,7 @@ class Identity:
         user = await self.users.find(name)
         return None if user is None else self.authenticator.as_caller(user, "http")
 
-    async def look(self) -> None:
-        """Look at the files again and again, and tell the engine of each change; never returns."""
-        while True:
-            await asyncio.sleep(USERS_FILE_LOOK_SECONDS)
-            try:
-                await self.users.look()
-                if self._foreign is not None:
-                    await asyncio.to_thread(self._foreign.keys.look)
-            except (Error, OSError) as error:
-                log.warning("users could not be looked at: %s", error)
-            self.directory.tell()
+    @property
+    def reload_keys(self) -> Callable[[], object] | None:
+        """What reads the keys of foreign issuers again; None without such issuers."""
+        return None if self._foreign is None else self._foreign.keys.look

@@ -34,9 +34,6 @@ from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.bridges.gateway import Gateway
-from rowcast.features.bridges.state import OWNER as GATEWAY
-from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
@@ -50,8 +47,6 @@ from rowcast.features.retained.retained_rows import retained_rows
 from rowcast.features.retained.retainer import Retained, clear_regularly
 from rowcast.features.retained.retaining import Retaining
 from rowcast.features.retained.retention import Retention, RetentionSettings
-from rowcast.features.schedules.schedules import OWNER as SCHEDULE
-from rowcast.features.schedules.schedules import Schedules
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
@@ -68,7 +63,6 @@ from rowcast.kernel.watch.backlog import Overflow
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable
 from rowcast.program.doors import Doors
-from rowcast.program.exporting import exports_of
 from rowcast.program.features import FEATURES, Plug
 from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
@@ -77,7 +71,6 @@ from rowcast.program.operations import end, make_ready
 from rowcast.program.parts import Parts
 from rowcast.program.policies import set_policy
 from rowcast.program.resource_loader import load_resources
-from rowcast.program.settings.gateway import plan_of, plans
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.program.systemd import service_manager
@@ -155,25 +148,15 @@ class Application:
                 self._closing.push_async_callback(feature.stop)
                 await feature.start()
             self._end_in_time()
-            deadlines = Deadlines(self.engine, self.schema.tables, self._now)
-            self._closing.callback(deadlines.stop)
-            self._run(deadlines.start())
-            self.exports = exports_of(self.config, self.engine, self._now)
-            self._closing.push_async_callback(self.exports.stop)
-            await self.exports.start()
             await self.doors.prepare(self._readers)
             edge = self._make_edge()
             make_ready(edge.settings.readiness, self.engine, self.doors)
             await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
-            self.gateway = Gateway(self.engine, plans(self.config.gateway), plan_of, self._now)
-            self._closing.push_async_callback(self.gateway.stop)
-            self.gateway.start(await self._on_writer(self.store.states, GATEWAY))
-            schedules = Schedules(self.engine, self.hooks.schedules, self._now)
-            schedules.restore(await self._on_writer(self.store.states, SCHEDULE))
-            self._run(schedules.run())
             self._closing.callback(self.doors.close)  # before anything else ends
+            for feature in self.features.values():
+                await feature.opened()
         except BaseException:
             await self.stop()
             raise
@@ -232,8 +215,6 @@ class Application:
         self.seen_topics = SeenTopics(self.registry, self.topic_tables, facts)
         self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.engine.stop)
-        self.identity.begin(self.engine)
-        self._run(self.identity.look())
         self._install()
         self._retain()
         results = Results(
@@ -265,7 +246,7 @@ class Application:
 
     def _install(self) -> None:
         """Make the features that are switched on, and add them to the kernel."""
-        parts = Parts(self.config, self.schema, self.store, self._now)
+        parts = Parts(self.config, self.schema, self.store, self.identity, self._now)
         for plug in self._plugs:
             feature = plug.make(parts)
             if feature is not None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from rowcast.core.clock import WallClock
 from rowcast.program.config import Config
+from rowcast.program.identity import Identity
 from rowcast.schema.schema import Schema
 from rowcast.store.sqlite import SqlStore
 
@@ -15,4 +16,5 @@ class Parts:
     config: Config
     schema: Schema
     store: SqlStore
+    identity: Identity
     now: WallClock

@@ -57,9 +57,9 @@ class Gateway:
         self.bridges = {plan.name: Bridge(plan, engine, now) for plan in plans}
         self._told: dict[str, object] = {}
         self._task: asyncio.Task[None] | None = None
-        engine.registry.add(broker_rows(self).path or "", broker_rows(self))
+        engine.rows(broker_rows(self).path or "", broker_rows(self))
         for rows in (letter_rows(self), *summaries(self)):
-            engine.registry.add(rows.path or "", rows)
+            engine.rows(rows.path or "", rows)
 
     def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
         """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""

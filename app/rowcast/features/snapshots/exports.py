@@ -64,7 +64,7 @@ class Exports:
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
         self.newest = ""
-        self._engine = engine
+        self._changed = engine.rows(PATH, snapshot_rows(self))
         self._command = command
         self._every = every
         self._now = now
@@ -78,10 +78,9 @@ class Exports:
         self._pins: dict[str, _Pin] = {}
 
     async def start(self) -> None:
-        """Put the rows at their path, and begin to look and to do what is due."""
+        """Begin to look and to do what is due."""
         await asyncio.to_thread(keep_private, self._directory)
         await self.look()
-        self._engine.registry.add(PATH, snapshot_rows(self))
         self._watch = asyncio.create_task(self._watching())
 
     async def stop(self) -> None:
@@ -104,7 +103,7 @@ class Exports:
             self.items, self.newest = items, newest
         for name in (before.keys() ^ items.keys()) | ({former, newest} - {""}):
             if name not in before or name not in items or former != newest:
-                self._engine.live.changed(PATH, name)
+                self._changed(name)
 
     def _survey(self) -> tuple[dict[str, Item], str]:
         newest = self.catalogue.newest()
@@ -172,9 +171,9 @@ class Exports:
         while len(self.jobs) > EXPORT_JOBS_KEPT:
             gone = next(iter(self.jobs))
             del self.jobs[gone]
-            self._engine.live.changed(PATH, gone)
+            self._changed(gone)
         self.jobs[job.name] = job
-        self._engine.live.changed(PATH, job.name)
+        self._changed(job.name)
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._carry_out_all())
         return job
@@ -186,7 +185,7 @@ class Exports:
 
     async def _carry_out(self, job: Job) -> None:
         def changed() -> None:
-            self._engine.live.changed(PATH, job.name)
+            self._changed(job.name)
 
         command = self._command(job.order)
         self._task = asyncio.create_task(carry_out(job, command, self._now, changed))
@@ -215,7 +214,7 @@ class Exports:
             await asyncio.wait((self._task,))
         job.ended_at = job.ended_at or self._now()
         self.jobs.pop(job.name, None)
-        self._engine.live.changed(PATH, job.name)
+        self._changed(job.name)
 
     # -- what is due
 

@@ -1,0 +1,49 @@
+"""The feature: users and roles as rows, and Mosquitto's commands for them (L10)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
+from rowcast.core.errors import Error
+from rowcast.features.accounts.accounts import ROLES, USERS, Directory
+from rowcast.features.accounts.dynsec import PATH as CONTROL
+from rowcast.features.accounts.dynsec import control_rows
+from rowcast.features.accounts.user_resources import role_rows, user_rows
+from rowcast.kernel.feature import Background, Feature
+from rowcast.kernel.kernel import Engine
+
+log = logging.getLogger("rowcast.auth")
+
+
+class Accounts(Feature):
+    """The users of one server; ``reload_keys`` reads the keys of foreign issuers again (blocks)."""
+
+    def __init__(self, directory: Directory, reload_keys: Callable[[], object] | None) -> None:
+        self._directory = directory
+        self._reload_keys = reload_keys
+        self._background = Background()
+
+    def install(self, kernel: Engine) -> None:
+        """Let the kernel ask who may stay, and show users and roles."""
+        self._directory.begin(kernel)
+        kernel.rows(USERS, user_rows(self._directory))
+        kernel.rows(ROLES, role_rows(self._directory))
+        kernel.rows(CONTROL, control_rows())
+        self._background.run(self._look())
+
+    async def stop(self) -> None:
+        """Look at the files no more."""
+        await self._background.stop()
+
+    async def _look(self) -> None:
+        """Look at the files regularly, and tell the kernel of each change; never returns."""
+        while True:
+            await asyncio.sleep(USERS_FILE_LOOK_SECONDS)
+            try:
+                await self._directory.users.look()
+                if self._reload_keys is not None:
+                    await asyncio.to_thread(self._reload_keys)
+            except (Error, OSError) as error:
+                log.warning("users could not be looked at: %s", error)
+            self._directory.tell()

@@ -1,0 +1,25 @@
+"""The feature: calls functions of ``resources/`` by the clock (H32)."""
+
+from rowcast.features.schedules.schedules import OWNER, Schedules
+from rowcast.kernel.feature import Background, Feature
+from rowcast.kernel.kernel import Engine
+
+
+class ScheduledCalls(Feature):
+    """The schedules that the files in ``resources/`` have registered."""
+
+    def __init__(self) -> None:
+        self._background = Background()
+
+    def install(self, kernel: Engine) -> None:
+        """Restore when each was called last."""
+        self._schedules = Schedules(kernel, kernel.hooks.schedules, kernel.now)
+        kernel.facts(OWNER, self._schedules.restore)
+
+    async def opened(self) -> None:
+        """Call what is due from now on; it may use the server like any client."""
+        self._background.run(self._schedules.run())
+
+    async def stop(self) -> None:
+        """Cancel calls that are running, and call no more."""
+        await self._background.stop()

@@ -1,0 +1,35 @@
+"""The feature: makes snapshots of tables in processes of their own, and serves their files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rowcast.features.snapshots.exports import Exports
+from rowcast.features.snapshots.jobs import Order
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Engine
+
+
+class SnapshotExports(Feature):
+    """The snapshots in a directory; arguments are those of ``Exports``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        command: Callable[[Order], Sequence[str]],
+        every: Mapping[Order, float],
+    ) -> None:
+        self._directory = directory
+        self._command = command
+        self._every = every
+
+    def install(self, kernel: Engine) -> None:
+        """Make the exports; nothing is looked at yet."""
+        self.exports = Exports(kernel, self._directory, self._command, self._every, kernel.now)
+
+    async def start(self) -> None:
+        """Look at what is there, show it, and begin what is due."""
+        await self.exports.start()
+
+    async def stop(self) -> None:
+        """End exports that are running."""
+        await self.exports.stop()
