@@ -31,11 +31,11 @@ from rowcast.features.undeclared_topics.topic_table_rows import PATH as TOPIC_RO
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.reads.record_cache import RecordCache
 from virtual import Threads, VirtualLoop, turns
 
 NOW = 1_700_000_000.0

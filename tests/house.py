@@ -26,15 +26,16 @@ FLOORS = {
     "bus": 2,
     "store": 2,
     "rows": 2,
-    "kernel": 3,
-    "features": 4,
-    "doors": 5,
-    "api": 5,
-    "program": 6,
-    "lake.columns": 7,
-    "lake.snapshots": 8,
-    "lake.spark": 8,
-    "lake.commands": 9,
+    "reads": 3,
+    "kernel": 4,
+    "features": 5,
+    "doors": 6,
+    "api": 6,
+    "program": 7,
+    "lake.columns": 8,
+    "lake.snapshots": 9,
+    "lake.spark": 9,
+    "lake.commands": 10,
 }
 """Each room and its floor (docs/architecture.md). ``api`` has one module; ``lake`` is
 the package ``rowcast_lake``, programs beside the server."""
@@ -110,7 +111,7 @@ class Source:
     def floor(self) -> int:
         """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
         if not self.path.startswith(ROOMS):
-            return 9
+            return 10
         return floor_of(self.room) or 0
 
 

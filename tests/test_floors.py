@@ -45,7 +45,7 @@ TIES: dict[tuple[str, str], int] = {
     ("kernel", "features.hooks"): 6,
     ("kernel", "features.idempotency"): 6,
     ("kernel", "features.rights"): 5,
-    ("kernel", "features.retained"): 3,
+    ("kernel", "features.retained"): 2,
     ("kernel", "features.delayed"): 2,
     ("kernel", "features.history"): 2,
     ("features.accounts", "features.rights"): 1,
@@ -72,7 +72,17 @@ PACKAGES = {"rowcast", "rowcast_lake"}
 
 KNOWN = {
     "lake.spark": {"core", "schema", "codecs", "lake"},
-    "lake.snapshots": {"core", "schema", "codecs", "store", "rows", "kernel", "features", "lake"},
+    "lake.snapshots": {
+        "core",
+        "schema",
+        "codecs",
+        "store",
+        "rows",
+        "reads",
+        "kernel",
+        "features",
+        "lake",
+    },
 }
 """What programs beside the server know of it: words and formats; snapshots, the database too."""
 

@@ -118,10 +118,10 @@ def _says_it_elsewhere(node: ast.AST) -> bool:
 
 
 def headless_modules(source: Source) -> Iterator[str]:
-    """A module of floors 0 to 3 begins with what it owns and why; a package with a line."""
+    """A module of floors 0 to 4 begins with what it owns and why; a package with a line."""
     text = ast.get_docstring(source.tree) or ""
     wanted = 1 if source.is_package else HEADER_SENTENCES_MIN
-    if source.floor <= 3 and len(re.findall(r"[.;:](?=\s|$)", text)) < wanted:
+    if source.floor <= 4 and len(re.findall(r"[.;:](?=\s|$)", text)) < wanted:
         yield f"{source.path}:1: begin with a paragraph: what it owns, why, what it must not know"
 
 
@@ -129,8 +129,8 @@ def headless_modules(source: Source) -> Iterator[str]:
 
 
 def loose_types(source: Source) -> Iterator[str]:
-    """No ``Any`` below floor 4; ``object`` says the same and is checked."""
-    if source.floor >= 4:
+    """No ``Any`` below floor 5; ``object`` says the same and is checked."""
+    if source.floor >= 5:
         return
     for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "typing":
@@ -138,7 +138,7 @@ def loose_types(source: Source) -> Iterator[str]:
         else:
             loose = isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any"
         if loose:
-            yield f"{source.path}:{node.lineno}: Any below floor 4; use object"
+            yield f"{source.path}:{node.lineno}: Any below floor 5; use object"
 
 
 def bare_ignores(source: Source) -> Iterator[str]:
@@ -208,7 +208,7 @@ def thawed_values(source: Source) -> Iterator[str]:
 
 def global_logging(source: Source) -> Iterator[str]:
     """Only the program configures logging."""
-    if source.floor >= 6:
+    if source.floor >= 7:
         return
     for node in source.nodes:
         name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""

@@ -4,8 +4,8 @@ import pytest
 
 from mqtt_server import VERSIONS, Disconnect, MqttServer, Publish
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
-from rowcast.kernel.shedding import Shed
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.reasons import Reason
 

@@ -18,11 +18,11 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.reads.record_cache import RecordCache
 
 TABLES = (
     Table("Dog", "Dog"),

@@ -18,11 +18,11 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.documents.fixed import make_fixed
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 
 SCHEMA = '''

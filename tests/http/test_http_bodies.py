@@ -8,10 +8,10 @@ import pytest
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
+from rowcast.core.shedding import Shed, Shedding
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.rest.request import Request
 from rowcast.kernel.bytes_in_hand import InHand, WriteBounds
-from rowcast.kernel.shedding import Shed, Shedding
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 

@@ -12,7 +12,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_PAGE_RECORDS
 from rowcast.core.query_index import is_helped
 from rowcast.core.query_text import parse_query
-from rowcast.kernel.read_queue import Asker
+from rowcast.reads.read_queue import Asker
 
 READS = ("search", "matching", "history", "follow", "change", "read", "read_back", "scan")
 MANY = HTTP_PAGE_RECORDS + 1

@@ -7,7 +7,7 @@ from rest_world import EPOCH, world
 
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.kernel.rows.names import looks_at_all
+from rowcast.reads.unknown_names import looks_at_all
 
 
 @pytest.fixture

@@ -24,12 +24,12 @@ from rowcast.core.events import (
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel import reader
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch import backfill as preludes
 from rowcast.kernel.watch import subscription
 from rowcast.kernel.watch import subscription_state as standing
 from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
 
 

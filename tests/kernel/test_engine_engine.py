@@ -14,10 +14,10 @@ from rowcast.core.queries import Condition as Comparison
 from rowcast.core.queries import Operator, Query
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.cache import UNKNOWN
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.kernel.write import Condition, Receipt
+from rowcast.reads.record_cache import UNKNOWN
 
 STRANGER = Caller("rob", NONE, "http")
 READER = Caller("rob", Grants(read=True), "http")

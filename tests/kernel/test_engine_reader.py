@@ -11,10 +11,9 @@ from rowcast.core.clock import version_of
 from rowcast.core.events import PATCH, Event
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import Branch, owner_of
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.cache import UNKNOWN
-from rowcast.kernel.reader import owner_of
+from rowcast.reads.record_cache import UNKNOWN
 
 NESTED = Table("Tail", "Dog/tail", (KEY,))
 ROOT = Table("Root", "", (KEY,))

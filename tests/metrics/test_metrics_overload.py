@@ -14,10 +14,10 @@ from rowcast.core.overload_limits import (
     OVERLOAD_QUEUE_EVENTS,
     OVERLOAD_UNFINISHED_BYTES,
 )
+from rowcast.core.shedding import Shed
 from rowcast.core.topics import TopicFilter
 from rowcast.features.overload.overload import Overload, Queues, Watermarks
 from rowcast.kernel.process_memory import memory_limit
-from rowcast.kernel.shedding import Shed
 from rowcast.kernel.watch.gaps import Gap, Why
 from rowcast.kernel.watch.subscription import Interest, Subscription
 

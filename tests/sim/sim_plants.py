@@ -5,13 +5,13 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import Snapshot
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Keeping, Receipt
+from rowcast.reads.record_cache import RecordCache
 
 
 def announce_before_the_commit(monkeypatch):

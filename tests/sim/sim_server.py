@@ -21,12 +21,12 @@ from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
 from rowcast.kernel.bytes_in_hand import WriteBounds
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.read_queue import ReadQueue
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.reads.read_queue import ReadQueue
+from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
 
 KEY = Attribute("id", Type.ID, primary_key=True)

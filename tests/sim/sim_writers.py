@@ -8,8 +8,8 @@ from sim_store import Planted
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.kernel.cache import Unknown
 from rowcast.kernel.write import A_RECORD, Condition, Receipt
+from rowcast.reads.record_cache import Unknown
 from rowcast.store.store import Change
 
 TOPICS = (

@@ -77,3 +77,8 @@ class Error(Exception):
 
     def __repr__(self) -> str:
         return f"Error({self.code.name}, {self.message!r})"
+
+
+def stopping() -> Error:
+    """Return the answer to what is asked when the server goes."""
+    return Error(Code.BUSY, "the server is stopping; try again in a moment")

@@ -1,7 +1,7 @@
 """The names in a query that its table does not declare: kept by some record, or misspelt.
 
 A table that is not sealed keeps what it does not declare, so its schema cannot tell a misspelt
-name from one of those; that takes a look at the records (``kernel/rows/names.py``).
+name from one of those; that takes a look at the records (``reads/unknown_names.py``).
 """
 
 from collections.abc import Iterator, Mapping

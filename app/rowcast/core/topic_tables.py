@@ -7,7 +7,7 @@ and ends such a table is for the engine, where its rows are for the store.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -99,6 +99,31 @@ def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
     if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
         found.append(Branch(None))
     return tuple(found)
+
+
+def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
+    """Return the table that a topic belongs to: the longest path wins (A7)."""
+    best: Table | None = None
+    for table in tables:
+        path = table.path
+        if path is None or not (not path or topic == path or topic.startswith(path + "/")):
+            continue
+        if best is None or len(path) > len(best.path or ""):
+            best = table
+    return best
+
+
+def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[Source]:
+    """Return what a filter can reach: tables, and branches or all undeclared topics."""
+    if topics.exact:
+        return [owner_of(topics.text, tables) or branch_of(topics.text)]
+    found: list[Source] = [
+        item for item in tables if item.path is not None and topics.reaches(item.path)
+    ]
+    prefix = topics.prefix + "/"
+    if not any(item.path and prefix.startswith(item.path + "/") for item in tables):
+        found.extend(branches_of(topics) or [None])
+    return found
 
 
 def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:

@@ -131,6 +131,24 @@ class TopicFilter:
                 return False
         return len(parts) == len(levels)
 
+    def reaches(self, path: str) -> bool:
+        """Tell whether the filter may select the topic ``path`` or one below it.
+
+        Every topic is below the empty path. That a leading wildcard excludes ``$`` topics
+        (MQTT-4.7.2-1) is ignored here: the answer may be too wide, never too narrow.
+        """
+        if not path:
+            return True
+        for position, level in enumerate(path.split("/")):
+            if position == len(self.levels):
+                return False
+            wanted = self.levels[position]
+            if wanted == "#":
+                return True
+            if wanted not in {"+", level}:
+                return False
+        return True
+
     def seek(self, topic: str) -> str | None:
         """Return the least text that is greater than ``topic`` and could begin a selected topic.
 

@@ -23,7 +23,7 @@ from typing import TypeVar
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.limits import (
     COMMIT_BACKLOG_CHANGES_MAX,
@@ -37,12 +37,12 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
-from rowcast.kernel.cache import RecordCache, Unknown
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.disk import Disk, size_of
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.last_write_wins import is_stamped, places_of_tombstones, stamp_in
 from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
+from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Change, Keep, Store
 
 log = logging.getLogger("rowcast.commit")
@@ -444,8 +444,3 @@ class Committer:
         if self._seq > self._reserved:
             self._store.reserve(self._seq + SEQ_RESERVE)
             self._reserved = self._seq + SEQ_RESERVE
-
-
-def stopping() -> Error:
-    """Return the answer to a write that comes when the server goes."""
-    return Error(Code.BUSY, "the server is stopping; try again in a moment")

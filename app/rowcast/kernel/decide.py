@@ -15,9 +15,9 @@ from rowcast.core.lineage import is_of
 from rowcast.core.tables import Role
 from rowcast.core.values import merge_patch
 from rowcast.features.idempotency.remembered_receipts import pack
-from rowcast.kernel.before_image import note_before
 from rowcast.kernel.last_write_wins import is_late, stamp_of, tombstone
 from rowcast.kernel.write import Condition, Current, Outcome, Receipt, Write
+from rowcast.reads.before_image import note_before
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import Plain, structured_type
 from rowcast.store.store import Change

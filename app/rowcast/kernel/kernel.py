@@ -33,7 +33,6 @@ from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import NEEDING, Admission
 from rowcast.kernel.atomic_batch import Together
-from rowcast.kernel.cache import UNKNOWN, Unknown
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.reader import Reader
@@ -58,6 +57,7 @@ from rowcast.kernel.write import (
     received,
     resolver,
 )
+from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Change, Page
 

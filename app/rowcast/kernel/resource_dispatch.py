@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, Event
-from rowcast.kernel.commit import stopping
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt, resolver

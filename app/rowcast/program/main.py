@@ -53,7 +53,6 @@ from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
 from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.cache import RecordCache
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Engine
@@ -74,6 +73,7 @@ from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.program.systemd import service_manager
+from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
 from rowcast.store.sqlite import SqlStore

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.kernel.door import Door, DoorFigures
-from rowcast.kernel.shedding import Shed
 from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:

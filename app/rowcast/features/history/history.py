@@ -28,7 +28,7 @@ from rowcast.features.history.moments import Moment, bygone_of, forgotten, momen
 from rowcast.features.history.places import Place, place_of
 from rowcast.features.rights.rights import Rights
 from rowcast.kernel.reader import Reader
-from rowcast.kernel.rows.row_reads import find_row
+from rowcast.reads.row_reads import find_row
 
 Wanted = Callable[[Event], bool]
 

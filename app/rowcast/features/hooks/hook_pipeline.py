@@ -15,12 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
 from rowcast.core.limits import HOOK_WRITES_MAX
 from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
-from rowcast.kernel.commit import stopping
 from rowcast.kernel.decide import check_condition
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt
 from rowcast.store.store import Change

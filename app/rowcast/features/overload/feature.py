@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
+from rowcast.core.shedding import Shed
 from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
 from rowcast.kernel.door import Queued
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.rows.figure_rows import listed_rows
-from rowcast.kernel.shedding import Shed
 
 PATH: Final = "$SYS/overload"
 

@@ -1,7 +1,7 @@
 """Overload: looks at the memory once a second, and sheds in a stated order when it is short (K9).
 
 A level begins at its watermark and ends a little below it, so that it does not flutter. What each
-level means is ``kernel/shedding.py``'s; here is when. It never waits for memory to be
+level means is ``core/shedding.py``'s; here is when. It never waits for memory to be
 short: a look is one read of a file of the kernel's.
 """
 
@@ -16,10 +16,10 @@ from rowcast.core.overload_limits import (
     OVERLOAD_QUEUE_BYTES,
     OVERLOAD_QUEUE_EVENTS,
 )
+from rowcast.core.shedding import Shed
 from rowcast.kernel.door import Queued
 from rowcast.kernel.process_memory import Heap, memory_limit, trim_heap
 from rowcast.kernel.reader import Reader
-from rowcast.kernel.shedding import Shed
 
 log = logging.getLogger("rowcast.overload")
 

@@ -11,11 +11,9 @@ from rowcast.core.buckets import Bucket
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
-from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX, SERVERS_OWN_RECORDS_MAX
-from rowcast.core.topics import TopicFilter
+from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX
+from rowcast.reads.store_reader import servers_own
 from rowcast.store.store import Store
-
-_SERVERS_OWN = TopicFilter("$SYS/#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +122,3 @@ class Quota:
                     f"(retainer.max_retained_messages), so {event.topic!r} gets none; delete some",
                 )
             self._room -= 1
-
-
-def servers_own(store: Store) -> int:
-    """Return how many of the records of undeclared topics the server keeps for itself."""
-    return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)

@@ -15,11 +15,11 @@ from rowcast.core.patterns import Levels, covers, overlaps
 from rowcast.core.right_limits import SIGHT_TOPICS_MAX
 from rowcast.core.row_rules import Facts
 from rowcast.core.tables import Table
+from rowcast.core.topic_tables import owner_of
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
-from rowcast.kernel.reader import owner_of
 from rowcast.rows.topic_rows import Row
 from rowcast.rows.transcoder import Contents
 

@@ -27,8 +27,8 @@ from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
-from rowcast.kernel.cache import Unknown
 from rowcast.kernel.reader import Reader
+from rowcast.reads.record_cache import Unknown
 from rowcast.rows.transcoder import Contents
 
 ADMINISTERED: Final = (

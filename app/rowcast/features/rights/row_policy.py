@@ -3,7 +3,7 @@
 A record that it may not see is to it as one that is not there. So an event means to it what it does
 to what it sees: a record that comes into sight is a put, one that leaves it is a deletion, and of
 the deletion of what it never saw it hears nothing (L13). For that, the events of tables
-whose rules look at the record know what was before them (``kernel/before_image.py``).
+whose rules look at the record know what was before them (``reads/before_image.py``).
 
 It is made of bound rules alone and keeps no state; what it makes of an event is kept with that.
 """
@@ -22,7 +22,7 @@ from rowcast.core.row_rules import Bound, Facts, bind, bound_holds, join
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.decision import Decision
-from rowcast.kernel.before_image import UNSURE, before_of
+from rowcast.reads.before_image import UNSURE, before_of
 from rowcast.rows.transcoder import Contents
 
 LEFT_OUT: Final = ""

@@ -24,8 +24,8 @@ from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Entry, Route
-from rowcast.kernel.rows.names import Names
-from rowcast.kernel.rows.row_reads import Let, RowReads
+from rowcast.reads.row_reads import Let, RowReads
+from rowcast.reads.unknown_names import Names
 from rowcast.rows.topic_rows import View
 from rowcast.rows.transcoder import Contents
 from rowcast.store.store import Page

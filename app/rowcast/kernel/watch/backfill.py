@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Iterable
 from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
 from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source
-from rowcast.kernel.reader import Reader, owner_of
-from rowcast.kernel.rows.row_reads import current_rows
+from rowcast.core.topic_tables import Source, owner_of
+from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
 

@@ -17,7 +17,7 @@ from rowcast.doors.http.messages.replies import send_headers
 from rowcast.doors.http.rest.listings import Listing, within
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.features.history.moments import Moment
-from rowcast.kernel.read_queue import asker_now
+from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
 

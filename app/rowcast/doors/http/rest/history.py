@@ -37,7 +37,7 @@ from rowcast.doors.http.rest.path_forms import Reading, readings
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.features.history.history import Window, bytes_of
 from rowcast.features.history.series import Series
-from rowcast.kernel.read_queue import asker_now
+from rowcast.reads.read_queue import asker_now
 from rowcast.rows.topic_rows import Row
 
 _ENTRY: Final = ("topic", "value")

@@ -38,7 +38,7 @@ from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.replies import VARY, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
-from rowcast.kernel.read_queue import asker_now
+from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
 _AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")

@@ -30,7 +30,7 @@ from enum import IntEnum
 from typing import Final, Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.read_limits import (
     QUERY_SECONDS,
     READ_LOOK_SECONDS,
@@ -40,7 +40,6 @@ from rowcast.core.read_limits import (
     READER_SCANS_MAX,
     READER_THREADS,
 )
-from rowcast.kernel.commit import stopping
 from rowcast.store.read_limit import ReadLimit
 
 log = logging.getLogger("rowcast.reads")

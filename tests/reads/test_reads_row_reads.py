@@ -14,7 +14,7 @@ from rowcast.core.topic_tables import METRICS, Branch
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.rows import row_reads
+from rowcast.reads import row_reads
 from rowcast.rows.row_ranges import direction_of
 
 KEPT = TopicSettings()

@@ -19,7 +19,7 @@ from typing import Final
 from rowcast.core.events import MISSING, PATCH, Record
 from rowcast.core.limits import RECORD_CACHE_RECORDS_MAX
 from rowcast.core.memory_limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_PAYLOAD_BYTES_MAX
-from rowcast.kernel.held_bytes import held_bytes
+from rowcast.reads.held_bytes import held_bytes
 
 
 class Unknown:

@@ -19,7 +19,7 @@ from typing import Final
 from rowcast.core.events import Event
 from rowcast.core.limits import LOG_CACHE_EVENTS_MAX, LOG_CACHE_PAGES_MAX
 from rowcast.core.memory_limits import LOG_CACHE_BYTES_MAX
-from rowcast.kernel.held_bytes import held_bytes
+from rowcast.reads.held_bytes import held_bytes
 
 _SEQ: Final = attrgetter("seq")
 

@@ -27,7 +27,7 @@ from rowcast.core.limits import (
 from rowcast.core.queries import Query
 from rowcast.core.topic_tables import seq_of_message
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.reader import Reader
+from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.row_ranges import (
     asks_for,
     direction_of,
@@ -59,7 +59,7 @@ Found = tuple[Event, dict[str, object]]
 class RowReads:
     """Reads rows for one engine."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
 
     async def record(self, view: View, row_id: str) -> Row | None:
@@ -114,7 +114,7 @@ class RowReads:
 class _Listing:
     """One query's way through the log."""
 
-    def __init__(self, reader: Reader, view: View, query: Query, let: Let | None) -> None:
+    def __init__(self, reader: StoreReader, view: View, query: Query, let: Let | None) -> None:
         self._reader = reader
         self._view = view
         self._query = query
@@ -262,7 +262,7 @@ def _is_row_of(view: View, event: Event) -> bool:
     return event.table is None and view.branch.has(event.topic)
 
 
-async def find_row(reader: Reader, view: View, row_id: str) -> Row | None:
+async def find_row(reader: StoreReader, view: View, row_id: str) -> Row | None:
     """Return one row by its id."""
     if isinstance(view, MetricsView):
         if not ALL_SYSTEM.matches(row_id) or row_id == "$SYS":
@@ -280,7 +280,7 @@ async def find_row(reader: Reader, view: View, row_id: str) -> Row | None:
     return None
 
 
-async def current_rows(reader: Reader, rows: RowFilter, after: str, limit: int) -> Page:
+async def current_rows(reader: StoreReader, rows: RowFilter, after: str, limit: int) -> Page:
     """Return a page of the rows with which a subscription begins.
 
     A topic table is a log, so nothing is current in it but the one row that a filter names.

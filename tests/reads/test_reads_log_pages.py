@@ -7,8 +7,8 @@ import pytest
 from build import ANN, DOG, NOTE, Server, turns
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.memory_limits import RECORD_BYTES
-from rowcast.kernel import pages
-from rowcast.kernel.pages import Pages
+from rowcast.reads import log_pages as pages
+from rowcast.reads.log_pages import Pages
 from rowcast.store.store import Keep
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from build import DOG
 from rowcast.core.events import MISSING, PATCH, PUT, Event
-from rowcast.kernel.cache import UNKNOWN, RecordCache
+from rowcast.reads.record_cache import UNKNOWN, RecordCache
 
 
 def cached(**bounds):

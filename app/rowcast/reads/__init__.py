@@ -1,0 +1,1 @@
+"""Asynchronous reads of the store: their queue and threads, what memory knows, pages and rows."""

@@ -1,0 +1,299 @@
+"""Reads of the store on reader threads, and the record cache in front of them.
+
+Nothing here blocks the event loop. It knows topics, tables and positions; it knows nothing of
+callers or subscriptions: who may read is decided before.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Final, TypeVar
+
+from rowcast.core.events import PUT, Event, Record
+from rowcast.core.limits import SCAN_PAGE_BYTES, SERVERS_OWN_RECORDS_MAX
+from rowcast.core.queries import Query
+from rowcast.core.query_index import is_helped
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import Branch, Source
+from rowcast.core.topics import TopicFilter
+from rowcast.reads.before_image import find_befores
+from rowcast.reads.log_pages import LogPage, Pages
+from rowcast.reads.read_queue import Lane, ReadQueue
+from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.store.records import Layout
+from rowcast.store.store import Page, Scan, Store
+
+T = TypeVar("T")
+
+_SERVERS_OWN: Final = TopicFilter("$SYS/#")
+
+
+class StoreReader:
+    """Asynchronous reads of the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        cache: RecordCache,
+        executor: Executor,
+        tables: Sequence[Table],
+        announced: Callable[[], int],
+        scan_bytes: int = SCAN_PAGE_BYTES,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self.queue = ReadQueue(store, executor)
+        """Who reads next, and for how long."""
+        self._tables = tables
+        self._layouts = {table.name: Layout(table) for table in tables}
+        self._undeclared = Layout(None)
+        self._ruled = frozenset(table.name for table in tables if table.ruled)
+        """Tables of whose events it must be known what was before."""
+        self.scan_bytes = scan_bytes
+        """Payload bytes of current records that are read at a time for one subscriber."""
+        self.retains = True
+        """Whether the current records of undeclared topics are shown (``retainer.enabled``)."""
+        self._pages = Pages()
+        self._flying: dict[tuple[str, int], asyncio.Future[None]] = {}
+        """Pages that are being read, by part of the log and position."""
+        self.announced = announced
+        """The position up to which everything logged has been offered to the bus."""
+
+    @property
+    def epoch(self) -> str:
+        """The name of the log."""
+        return self._store.epoch
+
+    async def ask(self, call: Callable[[Store], T]) -> T:
+        """Have a reader thread ask the store something that takes several steps."""
+        return await self._run(lambda: call(self._store), Lane.INDEXED)
+
+    def events_of(self, branch: Branch) -> int | None:
+        """Return how many events of a branch the log has; None if that must be counted."""
+        store, sources = self._store, [branch]
+        if store.place(0, sources) != store.place(self.announced(), sources):
+            return None  # there are some from before it had a table, among those of others
+        return store.figures(branch).events
+
+    def committed(self) -> int:
+        """Return the greatest number on the disk: what a read may tell before it is announced."""
+        return self._store.head()
+
+    async def _run(self, call: Callable[[], T], lane: Lane = Lane.KEYED) -> T:
+        """Read on a reader thread; without a lane, what is found by a key or a position."""
+        return await self.queue.read(call, lane)
+
+    async def _events(
+        self, read: Callable[[], list[Event]], lane: Lane = Lane.KEYED
+    ) -> list[Event]:
+        """Read events of the log; of tables whose rules look at records, with what was before."""
+        if not self._ruled:
+            return await self._run(read, lane)
+
+        def and_befores() -> list[Event]:
+            events = read()
+            find_befores(self._store, self._ruled, events)
+            return events
+
+        return await self._run(and_befores, lane)
+
+    def give_back(self) -> None:
+        """Hold no more in memory than is needed: it is short, and the store has all of it."""
+        self._cache.clear()
+        self._pages.clear()
+
+    def peek(self, topic: str) -> Record | Unknown | None:
+        """Return the record if memory knows, UNKNOWN if ``get`` must be asked."""
+        known = self._cache.get(topic)
+        if known is None or isinstance(known, Unknown) or not self._cache.as_written(topic):
+            return known
+        return self._settled(known)
+
+    def _settled(self, written: Record) -> Record:
+        """Return a record as the store gives it back: the same bytes after a restart."""
+        table = written.table
+        layout = self._layouts[table.name] if table is not None else self._undeclared
+        plain = written.kind == PUT and not layout.keeps_value(written)
+        stored = written if plain else layout.record(written)
+        self._cache.settle(written.topic, written, stored)
+        return stored
+
+    async def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+        known = self.peek(topic)
+        if not isinstance(known, Unknown):
+            return known
+        if table is None and self._is_hidden(topic):
+            return None
+        evictions = self._cache.evictions
+        record = await self._run(lambda: self._store.get(table, topic))
+        self._cache.fill(topic, record, evictions)
+        return record
+
+    def _is_hidden(self, text: str) -> bool:
+        """Tell whether retained messages are not to be seen; the server's own always are."""
+        return not self.retains and text[0] != "$"
+
+    async def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return a page of the records that the filter selects."""
+        if table is None and self._is_hidden(topics.text):
+            return Page(self.announced(), [])
+        if topics.exact:
+            record = await self.get(table, topics.text) if not after else None  # it was given
+            return Page(self.announced(), [record] if record is not None else [])
+        return await self._run(lambda: self._store.scan(table, topics, after, limit), Lane.INDEXED)
+
+    async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
+        """Return the first pages of several scans, in order, as far as they fit in one page.
+
+        Where memory knows the answers of all of them, no thread is asked.
+        """
+        known = [self._known(item) for item in scans]
+        asked = [item for item, page in zip(scans, known, strict=True) if page is None]
+        found: list[Page] = []
+        if asked:
+            evictions = self._cache.evictions
+            lane = Lane.KEYED if all(item.topics.exact for item in asked) else Lane.INDEXED
+            found = await self._run(
+                lambda: self._store.scan_all(asked, limit, self.scan_bytes), lane
+            )
+            for item, page in zip(asked, found, strict=False):
+                if item.topics.exact and not item.after:
+                    record = page.records[0] if page.records else None
+                    self._cache.fill(item.topics.text, record, evictions)
+        pages: list[Page] = []
+        answers = iter(found)
+        for remembered in known:
+            found_page = remembered or next(answers, None)
+            if found_page is None:  # there was no room for it
+                break
+            pages.append(found_page)
+        return pages
+
+    def _known(self, scan: Scan) -> Page | None:
+        """Return the page of a scan if memory knows it."""
+        topics = scan.topics
+        if scan.table is None and self._is_hidden(topics.text):
+            return Page(self.announced(), [])
+        if not topics.exact:
+            return None
+        record = self.peek(topics.text) if not scan.after else None  # it was given
+        if isinstance(record, Unknown):
+            return None
+        return Page(self.announced(), [record] if record is not None else [])
+
+    async def read(self, after: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+        """Return a page of the log after a position; without sources, of the whole log."""
+        return await self._events(lambda: self._store.read(after, limit, sources or None))
+
+    async def read_back(self, before: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+        """Return a page of the log before a position, newest first."""
+        return await self._events(lambda: self._store.read_back(before, limit, sources))
+
+    async def page(
+        self, after: int, limit: int, sources: Sequence[Source], until: int = 0
+    ) -> LogPage:
+        """Return a page of the log after a position, maybe one that another reader has read.
+
+        It holds something, or it is complete up to what is announced now, and up to ``until``,
+        which is durable.
+        """
+        until = max(until, self.announced())
+        flying, part = self._flying, ""
+        for _ in range(2):  # the second flight began after this call: it has what is needed
+            part = self._store.place(after, sources or None)
+            known = self._pages.find(part, after, until)
+            if known is not None:
+                return known
+            flight = flying.get((part, after))
+            if flight is None:
+                break
+            await asyncio.wait((flight,))  # not cancelled with one of those who wait for it
+        flight = flying[part, after] = asyncio.get_running_loop().create_future()
+        upto = max(after, until, self.announced())
+        try:
+            events = await self.read(after, limit, sources)
+        finally:
+            flight.set_result(None)
+            if flying.get((part, after)) is flight:
+                del flying[part, after]
+        if len(events) == limit:
+            upto = events[-1].seq
+        elif events:
+            upto = max(upto, events[-1].seq)
+        if part == self._store.place(after, sources or None):
+            self._pages.keep(part, after, events, upto)
+        return LogPage(events, upto)
+
+    async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
+        """Return single events of the log by their numbers; those that are gone are left out."""
+
+        def read() -> list[Event]:
+            pages = (self._store.read(seq - 1, 1) for seq in seqs)
+            return [event for page in pages for event in page]
+
+        return {event.seq: event for event in await self._events(read)}
+
+    def trimmed(self, sources: Iterable[Source]) -> int:
+        """Return the greatest number that was trimmed from any of these sources."""
+        return max(map(self._store.trimmed, sources), default=0)
+
+    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+        """Return the sources of which a part that is needed was trimmed, and up to where."""
+        trimmed = {source: self._store.trimmed(source) for source in needs}
+        return {source: trimmed[source] for source, need in needs.items() if trimmed[source] > need}
+
+    async def search(self, table: Table, query: Query) -> Page:
+        """Return one page of a query's answer."""
+        return await self._run(lambda: self._store.search(table, query), _lane(table, query))
+
+    async def matching(self, table: Table, query: Query) -> int:
+        """Return how many records a query selects."""
+        return await self._run(lambda: self._store.matching(table, query), _lane(table, query))
+
+    async def count(self, source: Source) -> int:
+        """Return how many records a source has."""
+        return await self._run(lambda: self._store.count(source))
+
+    async def retained(self) -> int:
+        """Return how many records undeclared topics have, without the server's own."""
+        return await self._run(lambda: self._store.count(None) - servers_own(self._store))
+
+    async def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
+        """Return the last events at a topic, perhaps of those before a position."""
+        return await self._events(
+            lambda: self._store.history(source, topic, limit, before), Lane.SEARCH
+        )
+
+    async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return a page of the events at one topic after a position."""
+        return await self._events(
+            lambda: self._store.follow(source, topic, after, limit), Lane.SEARCH
+        )
+
+    async def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position."""
+        return await self._run(lambda: self._store.change(source, topic, until), Lane.SEARCH)
+
+    async def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version."""
+        return await self._run(lambda: self._store.since(source, version))
+
+    async def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return records whose time is over."""
+        return await self._run(lambda: self._store.expired(now_seconds, limit))
+
+    async def next_expiry(self) -> float | None:
+        """Return when the next record's time is over, None when none's ever is."""
+        return await self._run(self._store.next_expiry)
+
+
+def _lane(table: Table, query: Query) -> Lane:
+    return Lane.INDEXED if is_helped(table, query) else Lane.SEARCH
+
+
+def servers_own(store: Store) -> int:
+    """Return how many of the records of undeclared topics the server keeps for itself."""
+    return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)
