@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
@@ -164,7 +164,7 @@ class Server:
         self.engine.delayed.restore(self.store.states(DELAYED))
         return self.broker
 
-    def make_edge(self, fixed=make_fixed, grants=ALL, **settings):
+    def make_edge(self, fixed=make_application, grants=ALL, **settings):
         """Return an HTTP edge for it; ``grants`` are those of callers without a name."""
         facts = {
             "title": "Rowcast",

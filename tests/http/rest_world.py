@@ -15,7 +15,7 @@ from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
 from rowcast.kernel.commit import Committer
@@ -201,5 +201,5 @@ async def world(
             "anonymous": lambda peer, door: Caller("anonymous", grants, door, peer=peer),
         } | settings
         http = HttpSettings(**facts)
-        yield World(Edge(engine, http, make_fixed(engine, http)), store)
+        yield World(Edge(engine, http, make_application(engine, http)), store)
         await engine.stop()

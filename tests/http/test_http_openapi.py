@@ -86,6 +86,51 @@ async def test_operations_have_names_of_their_own(document):
     assert {"getDog", "listDog", "createDog", "putDog", "patchDog", "deleteDog"} <= set(names)
 
 
+SIGNING_IN = {"/$SYS/login", "/$SYS/logout", "/$SYS/tickets/", "/$SYS/me"}
+
+
+async def test_signing_in_is_described_from_its_models(document):
+    login = document["paths"]["/$SYS/login"]["post"]
+    body = login["requestBody"]["content"]["application/json"]["schema"]
+    assert {"user", "password", "cookie"} == set(body["properties"])
+    assert False is body["additionalProperties"]
+    assert {"200", "default"} == set(login["responses"])
+    answers = {
+        path: [name for name in operation["responses"] if name != "default"]
+        for path, item in document["paths"].items()
+        if path in SIGNING_IN
+        for operation in item.values()
+    }
+    assert answers == {
+        "/$SYS/login": ["200"],
+        "/$SYS/logout": ["204"],
+        "/$SYS/tickets/": ["201"],
+        "/$SYS/me": ["200"],
+    }
+    (read,) = document["paths"]["/$SYS/me"]["get"]["parameters"]
+    assert ("read", 32) == (read["name"], read["schema"]["maxItems"])
+
+
+async def test_a_table_may_be_called_as_a_model_of_the_server_is(tmp_path):
+    schema = "type Ticket @table @export { id: ID @primaryKey seat: String }"
+    async with world(schema, folder=tmp_path) as rest:
+        schemas = (await rest.get("/openapi.json")).value["components"]["schemas"]
+    assert {"id", "seat"} == set(schemas["Ticket"]["properties"])
+    assert {"ticket", "expires_at"} == set(schemas["server.Ticket"]["properties"])
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/openapi.json", "/$SYS/me"])
+async def test_what_is_read_takes_get_and_head_only(tmp_path, path):
+    async with world(folder=tmp_path) as rest:
+        assert 200 == (await rest.get(path)).status
+        refused = await rest.delete(path)
+    assert (405, "not_allowed", "GET, HEAD") == (
+        refused.status,
+        refused.code,
+        refused.headers["allow"],
+    )
+
+
 async def test_the_documentation_leads_to_the_page_that_shows_it(tmp_path):
     async with world(folder=tmp_path) as rest:
         page = await rest.get("/docs")

@@ -26,7 +26,7 @@ from rowcast.core.limits import (
     COLLECTOR_YOUNG_ROUNDS,
 )
 from rowcast.core.read_limits import READER_THREADS
-from rowcast.doors.http.documents.fixed import make_fixed
+from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
@@ -334,7 +334,7 @@ class Application:
             ports=lambda: self.doors.ports,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
-        fixed = make_fixed(self.engine, settings)
+        fixed = make_application(self.engine, settings)
         return Edge(self.engine, settings, fixed, mqtt)
 
 

@@ -1,7 +1,7 @@
 """The HTTP edge: one raw ASGI application that leads each request to its door.
 
-FastAPI keeps the fixed pages (documentation, health); everything else is a topic, which is
-data-driven and hot, so it does not pass through a framework.
+FastAPI has the fixed routes (signing in, documentation, health); everything else is a topic, which
+is data-driven and hot, so it does not pass through a framework.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from rowcast.doors.http.documents import pages
 from rowcast.doors.http.documents.health import Readiness
-from rowcast.doors.http.login import login as entrance
 from rowcast.doors.http.login.signing_in import (
+    PATHS,
     SIGNED_IN,
     is_nobody,
     is_own_page,
@@ -32,6 +32,7 @@ from rowcast.doors.http.messages.cors import Origins
 from rowcast.doors.http.messages.hosts import Hosts
 from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
+from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.rest import rest
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
@@ -81,7 +82,7 @@ class HttpSettings:
 
 
 class Edge(Door):
-    """The ASGI application; ``fixed`` has the fixed pages, ``mqtt`` takes MQTT over WebSocket."""
+    """The ASGI application; ``fixed`` has the fixed routes, ``mqtt`` takes MQTT over WebSocket."""
 
     def __init__(
         self,
@@ -143,8 +144,8 @@ class Edge(Door):
         of_known_page: bool = False,
     ) -> None:
         path = scope["path"]
-        if path in OPEN_PATHS:
-            await self.fixed(scope, receive, send)
+        if path in OPEN_PATHS or (path in PATHS and scope["method"] != "OPTIONS"):
+            await self._routes(scope, receive, send)
             return
         streams = (
             scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
@@ -152,9 +153,6 @@ class Edge(Door):
         try:
             if path.startswith(pages.ROOT) and pages.is_page(path):
                 await pages.serve(headers, scope, send)
-                return
-            if path in entrance.PATHS and scope["method"] != "OPTIONS":
-                await entrance.enter(self, headers, scope, receive, send)
                 return
             if shows_something(headers, scope):
                 await sign_in(self, headers, scope, "sse" if streams else "http")
@@ -164,7 +162,7 @@ class Edge(Door):
             await send_problem(self.engine, error, headers, scope, send)
             return
         if path in DOCUMENTS:
-            await self.fixed(scope, receive, send)
+            await self._routes(scope, receive, send)
             return
         page = self.engine.pages.get(path)
         if page is not None:
@@ -174,6 +172,11 @@ class Edge(Door):
             await sse.serve(self, scope, receive, send)
         else:
             await rest.serve(self, headers, scope, receive, send)
+
+    async def _routes(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the routes of FastAPI answer; they find this edge in the scope."""
+        scope[EDGE] = self
+        await self.fixed(scope, receive, send)
 
     async def _show(self, page: Page, headers: Headers, scope: Scope, send: Send) -> None:
         """Serve a feature's page, to whoever may read its topic."""

@@ -4,33 +4,28 @@ A page asks before it offers something, so that it need not try and be refused. 
 what the same read would be answered with; nothing is noted as a refusal, for nobody was refused.
 """
 
-from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import QUESTIONS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.messages.asgi import Scope
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
-ASKED: Final = "read"
 
-
-def answered(
-    edge: "Edge", scope: Scope, caller: Caller, most: int = QUESTIONS_MAX
-) -> dict[str, dict[str, bool]]:
-    """Return ``{"reads": {topic: whether}}`` for each topic asked about; nothing if none is.
+def readable(
+    edge: "Edge", caller: Caller, asked: Sequence[str], most: int = QUESTIONS_MAX
+) -> dict[str, bool]:
+    """Return whether a caller may read each topic asked about.
 
     Raises INVALID for what is no topic or filter, and for too many.
     """
-    words = scope["query_string"].decode("ascii", "replace")
-    asked = [text for name, text in parse_qsl(words, keep_blank_values=True) if name == ASKED]
     if len(asked) > most:
         raise Error(Code.INVALID, f"ask about {most} topics at a time, not {len(asked)}")
-    return {"reads": {text: _may_read(edge, caller, text) for text in asked}} if asked else {}
+    return {text: _may_read(edge, caller, text) for text in asked}
 
 
 def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:

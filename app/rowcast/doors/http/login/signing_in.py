@@ -30,6 +30,11 @@ SIGNED_IN: Final = "rowcast.caller"
 COOKIE: Final = "rowcast"
 LOGIN: Final = "/$SYS/login"
 """Where somebody signs in who has nothing to show yet."""
+LOGOUT: Final = "/$SYS/logout"
+TICKETS: Final = "/$SYS/tickets"
+ME: Final = "/$SYS/me"
+PATHS: Final = frozenset({LOGIN, LOGOUT, TICKETS, f"{TICKETS}/", ME})
+"""Paths of signing in (``routes``): no topics, so they are answered before anything is routed."""
 _TICKET: Final = b"ticket="
 _STREAMS: Final = frozenset({"ws", "sse"})
 

@@ -1,0 +1,151 @@
+"""The fixed routes as one FastAPI application: signing in, health and the documents.
+
+FastAPI describes them from their models; what the schema declares is added to that document.
+"""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from rowcast.codecs import JSON
+from rowcast.core.errors import Error
+from rowcast.core.overload_limits import READY_RETRY_SECONDS
+from rowcast.doors.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
+from rowcast.doors.http.documents.openapi import openapi_document
+from rowcast.doors.http.documents.schemas import Document
+from rowcast.doors.http.documents.servers import servers_at
+from rowcast.doors.http.edge import HttpSettings
+from rowcast.doors.http.login.routes import EdgeOf
+from rowcast.doors.http.login.routes import router as login
+from rowcast.doors.http.login.signing_in import COOKIE
+from rowcast.doors.http.messages.responses import refuse
+from rowcast.kernel.kernel import Engine
+
+OPENAPI_PATH: Final = "/openapi.json"
+DOCUMENTATION: Final = "/ui/#/api"
+"""The live page shows it: pages that come with FastAPI load their scripts from another host."""
+SECURITY: Final[Document] = {
+    "components": {
+        "securitySchemes": {
+            "password": {"type": "http", "scheme": "basic"},
+            "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+        }
+    },
+    "security": [{}, {"password": []}, {"token": []}, {"cookie": []}],
+}
+"""How callers sign in, at every path of the document."""
+
+
+class Health(BaseModel):
+    """Whether the server works, and how far its log is."""
+
+    status: str = Field(description="ok")
+    version: str
+    head: str = Field(description="The cursor of the newest position.")
+
+
+class Ready(BaseModel):
+    """Whether requests should be sent here, and what each check found."""
+
+    ready: bool
+    checks: dict[str, str] = Field(description="`ok`, or what is wrong, by check.")
+
+
+health = APIRouter(tags=["Server"])
+
+
+@health.head("/health", include_in_schema=False)
+@health.get("/health", operation_id="health", response_model=Health)
+async def live(edge: EdgeOf) -> Response:
+    """Tell that the server works, its version, and the newest position of its log."""
+    version, head = edge.settings.version, edge.engine.head
+    return _json(Health(status="ok", version=version, head=head))
+
+
+@health.head("/health/ready", include_in_schema=False)
+@health.get(
+    "/health/ready",
+    operation_id="ready",
+    response_model=Ready,
+    responses={503: {"model": Ready, "description": "Not now; the checks say why."}},
+)
+async def ready(edge: EdgeOf) -> Response:
+    """Tell whether writes and reads are carried out, ports open and nothing is shed."""
+    checks = dict(await edge.settings.readiness.look())
+    is_ready = set(checks.values()) <= {"ok"}
+    response = _json(Ready(ready=is_ready, checks=checks))
+    if not is_ready:
+        response.status_code = 503
+        response.headers["retry-after"] = str(READY_RETRY_SECONDS)
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+def make_application(engine: Engine, settings: HttpSettings) -> FastAPI:
+    """Return the application with the fixed routes."""
+    app = FastAPI(
+        title=settings.title,
+        version=settings.version,
+        openapi_url=None,  # ours is made from the schema too, and kept as bytes
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        exception_handlers={Error: refuse, HTTPException: refuse},
+    )
+    app.include_router(login)
+    app.include_router(health)
+    own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
+    ours = openapi_document(engine.registry, settings.title, settings.version)
+    document = orjson.dumps(merged(merged(_apart(own), ours), SECURITY))
+    watched = AsyncDocument(engine.registry, settings.title, settings.version)
+
+    @app.head(OPENAPI_PATH, include_in_schema=False)
+    @app.get(OPENAPI_PATH, include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(document, media_type=JSON)
+
+    @app.head(ASYNCAPI_PATH, include_in_schema=False)
+    @app.get(ASYNCAPI_PATH, include_in_schema=False)
+    async def asyncapi(request: Request) -> Response:
+        """Tell what is watched and said, seen from whoever asks."""
+        host = request.headers.get("host", "localhost")
+        servers = servers_at(request.scope.get("scheme", "http"), host, settings.ports())
+        return Response(orjson.dumps(watched.made(servers)), media_type=JSON)
+
+    @app.head("/docs", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> RedirectResponse:
+        return RedirectResponse(DOCUMENTATION)
+
+    app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
+    return app
+
+
+def _json(model: BaseModel) -> Response:
+    return Response(model.model_dump_json(), media_type=JSON)
+
+
+def _apart(document: Document) -> Document:
+    """Return a document whose schemas have names that no table of a schema can have."""
+    at = b"#/components/schemas/"
+    own: dict[str, Any] = orjson.loads(orjson.dumps(document).replace(at, at + b"server."))
+    schemas = own["components"].pop("schemas")
+    own["components"]["schemas"] = {f"server.{name}": made for name, made in schemas.items()}
+    return own
+
+
+def merged(one: Document, other: Document) -> Document:
+    """Return two documents as one: objects are joined, of anything else the second's counts."""
+    made = dict(one)
+    for name, value in other.items():
+        known = made.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        made[name] = merged(known, value) if both else value  # type: ignore[arg-type]
+    return made

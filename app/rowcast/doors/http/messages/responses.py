@@ -1,0 +1,83 @@
+"""Answers of FastAPI routes: the same bytes and headers as all other answers of this room."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.errors import Code, Error
+from rowcast.doors.http.messages.asgi import HeaderList, Receive, Scope, Send, headers_of
+from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
+
+if TYPE_CHECKING:
+    from rowcast.doors.http.edge import Edge
+
+EDGE: Final = "rowcast.edge"
+"""Where the scope holds the edge that a request came through."""
+PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
+"""What a route answers otherwise, for its description."""
+_PRIVATE: Final = (b"cache-control", b"no-store")
+
+
+def edge_of(request: Request) -> Any:
+    """Return the edge that a request came through: a dependency of routes."""
+    return request.scope[EDGE]
+
+
+class Answer(Response):
+    """An answer that is sent by a function of ``replies``."""
+
+    def __init__(self, reply: Callable[[Scope, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._reply = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send it."""
+        await self._reply(scope, send)
+
+    @classmethod
+    def of(
+        cls, model: BaseModel, status: int = HTTPStatus.OK, extra: HeaderList | None = None
+    ) -> "Answer":
+        """Answer with a model as JSON, which no cache keeps; fields that are not set are left out.
+
+        To HEAD only the headers are sent.
+        """
+        body = encode(model.model_dump(exclude_unset=True), JSON)
+        headers = [*(extra or ()), _PRIVATE]
+
+        def reply(scope: Scope, send: Send) -> Awaitable[None]:
+            head = scope["method"] == "HEAD"
+            return send_bytes(send, status, JSON, body, headers, head=head)
+
+        return cls(reply)
+
+    @classmethod
+    def empty(cls, extra: HeaderList) -> "Answer":
+        """Answer that it is done, with no content."""
+        return cls(lambda _, send: send_empty(send, HTTPStatus.NO_CONTENT, [*extra, _PRIVATE]))
+
+
+async def refuse(request: Request, failure: Exception) -> Response:
+    """Answer with problem details (RFC 9457): a handler of Errors, and of a method not offered."""
+    edge: Edge = edge_of(request)
+    error = failure if isinstance(failure, Error) else _not_offered(request, failure)
+    headers = headers_of(request.scope)
+    return Answer(lambda scope, send: send_problem(edge.engine, error, headers, scope, send))
+
+
+def _not_offered(request: Request, failure: Exception) -> Error:
+    """Return the error for a method that no route at a path takes; a path that is read has two."""
+    if (
+        not isinstance(failure, HTTPException)
+        or failure.status_code != HTTPStatus.METHOD_NOT_ALLOWED
+    ):
+        raise failure
+    allowed = (failure.headers or {}).get("Allow", "").split(", ")
+    allowed = ["GET", "HEAD"] if "GET" in allowed else allowed
+    path = request.scope["path"].rstrip("/")
+    return Error(Code.NOT_ALLOWED, f"{path} takes {' and '.join(allowed)}", allow=allowed)
