@@ -10,20 +10,32 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from rowcast import features
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     MQTT_PACKET_BYTES_MAX,
 )
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.core.suggestions import did_you_mean
+from rowcast.kernel.settings import (
+    Count,
+    Number,
+    Place,
+    PortOrNone,
+    Seconds,
+    Section,
+)
 from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.gateway import GatewaySettings
 from rowcast.program.settings.history import HistorySettings
@@ -33,18 +45,8 @@ from rowcast.program.settings.memory import Memory
 from rowcast.program.settings.mistakes import mistake
 from rowcast.program.settings.mqtt import MqttLimits
 from rowcast.program.settings.names import current_name, is_former
-from rowcast.program.settings.overload import Overload
 from rowcast.program.settings.retainer import RetainerSettings
-from rowcast.program.settings.sections import (
-    Count,
-    Number,
-    Place,
-    PortOrNone,
-    Seconds,
-    Section,
-)
 from rowcast.program.settings.security import Security
-from rowcast.program.settings.slow import SlowSection
 from rowcast.program.settings.snapshots import SnapshotSettings
 from rowcast.program.settings.texts import composed, is_writable, read, value_of
 from rowcast.program.settings.tls import MutualTls, Tls
@@ -183,7 +185,29 @@ class Logging(Section):
     format: Literal["text", "json"] = Field(default="text", description="Form of a line.")
 
 
-class Config(Section):
+def _feature_sections() -> dict[str, type[Section]]:
+    """Return the sections of features: those that ``settings.py`` in a feature's folder names."""
+    found: dict[str, type[Section]] = {}
+    for folder in iter_modules(features.__path__):
+        module = f"{features.__name__}.{folder.name}.settings"
+        if folder.ispkg and find_spec(module) is not None:
+            found |= import_module(module).SECTIONS
+    return found
+
+
+if TYPE_CHECKING:
+    FeatureSections = Section
+else:
+    FeatureSections = create_model(
+        "FeatureSections",
+        __base__=Section,
+        **{name: (section, section()) for name, section in _feature_sections().items()},
+    )
+
+S = TypeVar("S", bound=Section)
+
+
+class Config(FeatureSections):
     """Every setting, checked; made by ``load_config``, or directly in tests."""
 
     http: Http = Http()
@@ -193,10 +217,8 @@ class Config(Section):
     retainer: RetainerSettings = RetainerSettings()
     history: HistorySettings = HistorySettings()
     client_events: ClientEventsSettings = ClientEventsSettings()
-    overload: Overload = Overload()
     memory: Memory = Memory()
     subscriptions: Subscriptions = Subscriptions()
-    slow_subscriptions: SlowSection = SlowSection()
     sse: Sse = Sse()
     websocket: WebSocket = WebSocket()
     security: Security = Security()
@@ -223,6 +245,11 @@ class Config(Section):
     def warnings(self) -> tuple[str, ...]:
         """A line for each setting that was given under a former name."""
         return self._warnings
+
+    def of(self, section: type[S]) -> S:
+        """Return the section of a feature, by its class."""
+        found = (getattr(self, name) for name in type(self).model_fields)
+        return next(value for value in found if type(value) is section)
 
     @property
     def users_file(self) -> Path:

@@ -16,9 +16,11 @@ from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
+from rowcast.features.overload.settings import OverloadSection
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
+from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.kernel.feature import Feature
@@ -61,11 +63,11 @@ FEATURES: Final = (
     Plug("metrics", _metrics),
     Plug("topic_statistics", _topic_statistics),
     Plug("client_events", _client_events),
-    Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.slow_subscriptions.settings)),
+    Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.of(SlowSection).settings)),
     Plug("schema_proposal", lambda _: SchemaProposal()),
     Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda _: ScheduledCalls()),
-    Plug("overload", lambda it: OverloadProtection(it.config.overload.watermarks)),
+    Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
 )

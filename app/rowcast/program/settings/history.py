@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from rowcast.program.settings.sections import Count, Seconds, Section
+from rowcast.kernel.settings import Count, Seconds, Section
 from rowcast.store.store import Keep
 
 

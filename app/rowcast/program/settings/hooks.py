@@ -10,7 +10,7 @@ from rowcast.features.hooks.acl import AccessList, AccessRule, Action, Effect
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import Allowance, RateLimit
-from rowcast.program.settings.sections import Count, Section
+from rowcast.kernel.settings import Count, Section
 
 
 class Access(Section):

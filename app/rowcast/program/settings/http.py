@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
-from rowcast.program.settings.sections import (
+from rowcast.kernel.settings import (
     Number,
     PortOrNone,
     Section,

@@ -11,7 +11,7 @@ from rowcast.core.memory_limits import (
     RECORD_CACHE_BYTES_MAX,
 )
 from rowcast.kernel.bytes_in_hand import WriteBounds
-from rowcast.program.settings.sections import CountOfBytes, Section
+from rowcast.kernel.settings import CountOfBytes, Section
 
 
 class Memory(Section):

@@ -15,9 +15,9 @@ from rowcast.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.rates import RateSettings
 from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
+from rowcast.kernel.settings import Count, Number, Seconds, Section
 from rowcast.mqtt.packets import Subscription
 from rowcast.mqtt.reasons import Reason
-from rowcast.program.settings.sections import Count, Number, Seconds, Section
 
 T = TypeVar("T")
 

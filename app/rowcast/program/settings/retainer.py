@@ -12,7 +12,7 @@ from rowcast.core.limits import (
     RETAINED_PAYLOAD_BYTES_MAX,
 )
 from rowcast.features.retained.retaining import RetainRules
-from rowcast.program.settings.sections import Count, Number, Section, nothing
+from rowcast.kernel.settings import Count, Number, Section, nothing
 from rowcast.schema.durations import parse_duration
 from rowcast.schema.sizes import parse_size
 

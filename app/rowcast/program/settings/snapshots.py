@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from rowcast.program.settings.sections import Count, PlaceOrNone, Section, nothing
+from rowcast.kernel.settings import Count, PlaceOrNone, Section, nothing
 from rowcast.schema.durations import parse_duration
 
 

@@ -1,12 +1,12 @@
 """Settings of the list of slow subscriptions."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from rowcast.core.slow_limits import SLOW_EXPIRE_SECONDS, SLOW_THRESHOLD_MS, SLOW_TOP, SLOW_TOP_MAX
 from rowcast.features.slow_subscribers.slow_subscribers import Measure, SlowSettings
-from rowcast.program.settings.sections import Number, Seconds, Section
+from rowcast.kernel.settings import Number, Seconds, Section
 
 
 class SlowSection(Section):
@@ -37,3 +37,6 @@ class SlowSection(Section):
         """What the list works with."""
         measure = Measure(self.measure)
         return SlowSettings(measure, self.threshold_ms, self.top, self.expire_seconds)
+
+
+SECTIONS: Final = {"slow_subscriptions": SlowSection}

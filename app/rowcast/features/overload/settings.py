@@ -1,16 +1,16 @@
 """Settings of overload: how much memory there is, and from which part on what is shed."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from rowcast.features.overload.overload import Watermarks
-from rowcast.program.settings.sections import Count, Number, Section
+from rowcast.kernel.settings import Count, Number, Section
 
 Percent = Annotated[Number, Field(ge=0, le=100)]
 
 
-class Overload(Section):
+class OverloadSection(Section):
     """What is refused when memory is short, in this order; 0 refuses nothing."""
 
     memory_bytes: Count = Field(
@@ -37,3 +37,6 @@ class Overload(Section):
             self.connects_percent,
             self.subscribes_percent,
         )
+
+
+SECTIONS: Final = {"overload": OverloadSection}
