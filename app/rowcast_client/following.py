@@ -27,6 +27,8 @@ CONNECTING: Final = "connecting"
 LIVE: Final = "live"
 WAITING: Final = "waiting"
 TIMEOUT: Final = httpx.Timeout(CLIENT_ANSWER_SECONDS, read=CLIENT_SILENCE_SECONDS)
+NOTICES: Final = frozenset({"heartbeat"})
+"""Names of what the server sends that is no event: it shows that the connection lives."""
 State = Callable[[str], None]
 
 
@@ -104,6 +106,8 @@ class Following:
     def take(self, chunk: bytes) -> Iterator[Event]:
         """Give the events that end in a piece; raises the problem that ends a stream."""
         for frame in self._frames.feed(chunk):
+            if frame.name in NOTICES:
+                continue
             event = self._event(frame)
             self.cursor = frame.id or self.cursor
             self._shown = event.kind == SNAPSHOT or (self._shown and event.kind != CURRENT)

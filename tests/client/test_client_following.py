@@ -129,3 +129,10 @@ def test_a_wrong_format_and_a_wrong_address_are_told():
         SyncRowcast(format="cbr")
     with pytest.raises(Error, match="write it as http://"):
         SyncRowcast("127.0.0.1:9926")
+
+
+def test_a_heartbeat_is_no_event():
+    following = follow()
+    beat = b'event: heartbeat\ndata: {"head": "3f9a1c2e:12"}\n\n'
+    assert ["put"] == hear(following, block("put", 10) + beat)
+    assert f"{LOG}:10" == following.cursor

@@ -55,6 +55,18 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamNotice:
+    """What streams of SSE and WebSocket are sent regularly; it is no event and has no cursor."""
+
+    name: str
+    """On SSE the name of the event, on WebSocket the member ``event``."""
+    seconds: float
+    """Time between two of them."""
+    fields: Callable[[], dict[str, object]]
+    """Makes the other members; called once for all streams."""
+
+
+@dataclass(frozen=True, slots=True)
 class OwnLog:
     """A part of the log for what the server tells of itself: made at the start, never dropped."""
 
@@ -79,6 +91,8 @@ class Seams:
         """Called by MQTT with all that one read of a connection has brought."""
         self.pages: dict[str, Page] = {}
         """Asked by HTTP with the path of each request."""
+        self.stream_notices: list[StreamNotice] = []
+        """Read once, when HTTP begins; sent on every open stream but those of resource classes."""
         self.own_logs: list[OwnLog] = []
         """Read before anything is restored: their tables are made, and retention keeps to them."""
 

@@ -105,6 +105,7 @@ class Edge(Door):
             settings.sse_heartbeat_seconds,
             engine.now,
             lambda number: engine.live.changed(STREAMS, number),
+            engine.stream_notices,
         )
         engine.doors.append(self)
         engine.rows(STREAMS, stream_rows(self.watch))

@@ -1,6 +1,7 @@
 """The parts that every event stream has: its headers, the pause before a reconnect, a last word."""
 
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowcast.codecs import JSON, encode
@@ -37,6 +38,11 @@ def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
     """Return the last event of a stream that cannot go on."""
     details = encode(problem(error, instance, edge.engine.cursor), JSON)
     return b"event: problem\ndata: %b\n\n" % details
+
+
+def notice_block(name: str, fields: Mapping[str, object]) -> bytes:
+    """Return an event without ``id``: what a browser continues from stays as it is. Always JSON."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode(dict(fields), JSON))
 
 
 def slow_reader(seconds: float) -> Error:

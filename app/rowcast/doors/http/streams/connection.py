@@ -1,5 +1,6 @@
 """What every WebSocket connection has: a channel, an end, and a peer that may stop reading."""
 
+from collections.abc import Mapping
 from secrets import randbelow
 from typing import TYPE_CHECKING, Final
 
@@ -95,6 +96,9 @@ class Connection:
                 self._cut_off = True
                 self.left()
                 cut(self._asgi_send)
+
+    def note(self, name: str, fields: Mapping[str, object]) -> None:
+        """Send no notice; connections to records and topics do."""
 
     def judge(self) -> None:
         """Raise why the client may not be here any more, if it may not."""

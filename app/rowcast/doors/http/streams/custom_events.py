@@ -8,7 +8,7 @@ incoming messages.
 import asyncio
 import contextlib
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -93,6 +93,9 @@ class ResourceStream:
 
     def look(self, now: float) -> None:
         """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
+
+    def note(self, name: str, fields: Mapping[str, object]) -> None:
+        """Send none: what comes here is what the resource sends."""
 
     def judge(self) -> None:
         """Raise why the reader may not have what it is sent any more, if it may not."""

@@ -11,7 +11,7 @@ writes and little else. A resource's own stream is in ``custom_events``.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rowcast.core.callers import Caller
@@ -25,7 +25,13 @@ from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, t
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.messages.replies import send_problem
 from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at
-from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block, slow_reader
+from rowcast.doors.http.streams.blocks import (
+    headers_for,
+    notice_block,
+    problem_block,
+    retry_block,
+    slow_reader,
+)
 from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
 from rowcast.doors.http.streams.frames import Frames, Once
@@ -110,6 +116,10 @@ class EventStream:
         self._task: asyncio.Task[None] | None = None
         self._gone = False
         self._heartbeat: list[Any] = []
+        """A comment that is sent when there is nothing else."""
+        self._takes_notices = False
+        self._notices: dict[str, Any] = {}
+        """The newest notice of each name that is to be sent."""
         self._quiet_since = 0.0
         self._left_since = 0.0
         """Since when its last word waits for the reader, in the loop's seconds; 0: none does."""
@@ -149,6 +159,7 @@ class EventStream:
         name = f"{channel.name} block {frames.name}"
         self._frame = Once(name, lambda event: channel.pack(frames.block(event)))
         await channel.send([channel.pack(retry_block(self._edge))])
+        self._takes_notices = True
         try:
             await self._writer.run(channel)
         except Gone:
@@ -160,6 +171,9 @@ class EventStream:
     def _take(self) -> list[Any]:
         """Return the frames to send next."""
         pairs = self.subscription.take(STREAM_BATCH_EVENTS_MAX)
+        if self._notices:
+            notices, self._notices = self._notices, {}
+            return [*(self._frame(event) for event, _ in pairs), *notices.values()]
         if not pairs:
             heartbeat, self._heartbeat = self._heartbeat, []
             return heartbeat
@@ -212,6 +226,12 @@ class EventStream:
         elif now - self._quiet_since >= self._quiet_seconds:
             self._heartbeat = [self._channel.pack(_HEARTBEAT)]
             writer.ready()
+
+    def note(self, name: str, fields: Mapping[str, object]) -> None:
+        """Send a notice behind what waits, unless the reader does not read."""
+        if self._takes_notices and not self._writer.busy_since:
+            self._notices[name] = self._channel.pack(notice_block(name, fields))
+            self._writer.ready()
 
     def judge(self) -> None:
         """Raise why the reader may not have what it reads any more, if it may not."""

@@ -6,13 +6,14 @@ stream does.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
+from rowcast.kernel.seams import StreamNotice
 from rowcast.kernel.watch.subscription import Subscription
 
 
@@ -33,6 +34,9 @@ class Watched(Protocol):
 
     def look(self, now: float) -> None:
         """Do what is due; ``now`` is the loop's time in seconds."""
+
+    def note(self, name: str, fields: Mapping[str, object]) -> None:
+        """Send a notice, unless the reader is behind or takes none."""
 
     def stop(self) -> None:
         """End, because the server stops."""
@@ -61,11 +65,15 @@ class Watch:
         heartbeat_seconds: float,
         now: Callable[[], float],
         changed: Callable[[str], None],
+        notices: Sequence[StreamNotice] = (),
     ) -> None:
         self._closing = closing
         self._now = now
         self._changed = changed
         self.interval_seconds = min(STREAM_WATCH_SECONDS, heartbeat_seconds / 2)
+        self._notices = notices
+        self._due: dict[str, float] = {}
+        """When each notice is sent next, in the loop's seconds."""
         self._streams: dict[Watched, str] = {}
         self.open: dict[str, Open] = {}
         """The streams by their numbers, the oldest first."""
@@ -110,16 +118,28 @@ class Watch:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        self._due = {notice.name: loop.time() + notice.seconds for notice in self._notices}
         while not self._closing.is_set():
+            next_at = min((loop.time() + self.interval_seconds, *self._due.values()))
             try:
-                async with asyncio.timeout(self.interval_seconds):
+                async with asyncio.timeout_at(next_at):
                     await self._closing.wait()
             except TimeoutError:
                 now = loop.time()
                 for stream in list(self._streams):
                     stream.look(now)
+                self._send_notices(now)
         for stream in list(self._streams):
             stream.stop()
+
+    def _send_notices(self, now: float) -> None:
+        """Send each notice that is due to all streams."""
+        for notice in self._notices:
+            if self._due[notice.name] <= now:
+                self._due[notice.name] = now + notice.seconds
+                fields = notice.fields()
+                for stream in list(self._streams):
+                    stream.note(notice.name, fields)
 
 
 def _judge(stream: Watched) -> None:

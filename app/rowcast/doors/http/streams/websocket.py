@@ -9,7 +9,7 @@ another reads what the client says. The URL's own stream is number 0 and its env
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, encode, negotiate
@@ -213,6 +213,11 @@ class Socket(Connection):
         self._said.append(said)
         self._said_bytes += len(said)
         self._writer.ready()
+
+    def note(self, name: str, fields: Mapping[str, object]) -> None:
+        """Send a notice, unless the client does not read."""
+        if not self.busy_since:
+            self.say({"event": name, **fields})
 
     def answer(self, given: object, fields: dict[str, Any]) -> None:
         """Tell that a command was carried out, if it had an id."""
