@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 def examples():
     """Return the commands below the heading, a reading and a word of a chat."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("### When to retain\n")[2].partition("\n#")[0]
+    section = text.partition("### Records and messages\n")[2].partition("\n#")[0]
     return [shlex.split(block) for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL)]
 
 
