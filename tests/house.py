@@ -43,6 +43,15 @@ the package ``rowcast_lake``, programs beside the server."""
 NESTED = {"features", "doors", "lake"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
 
+ONLY_WRITERS = {
+    "store.commit": "app/rowcast/kernel/commit.py",
+    "store.reserve": "app/rowcast/kernel/commit.py",
+    "bus.publish": "app/rowcast/kernel/commit.py",
+    "committer.submit": "app/rowcast/kernel/write_path.py",
+    "committer.publish": "app/rowcast/kernel/write_path.py",
+}
+"""What only one module may do."""
+
 PROGRAM = {"__main__", "program"}
 """The module and the folder of the top floor: one room."""
 

@@ -43,10 +43,8 @@ LIBRARIES = {
 
 TIES: dict[tuple[str, str], int] = {
     ("kernel", "features.hooks"): 6,
-    ("kernel", "features.idempotency"): 6,
-    ("kernel", "features.rights"): 5,
-    ("kernel", "features.retained"): 2,
-    ("kernel", "features.delayed"): 2,
+    ("kernel", "features.idempotency"): 4,
+    ("kernel", "features.rights"): 3,
     ("kernel", "features.history"): 2,
     ("features.accounts", "features.rights"): 1,
     ("features.audit", "features.rights"): 1,
@@ -57,6 +55,7 @@ TIES: dict[tuple[str, str], int] = {
     ("features.hooks", "features.schedules"): 1,
     ("features.rights", "features.hooks"): 1,
     ("features.schedules", "features.idempotency"): 1,
+    ("kernel", "features.delayed"): 1,
     ("kernel", "features.late_writes"): 1,
     ("kernel", "features.schedules"): 1,
     ("kernel", "features.shared_subscriptions"): 1,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import house
 from house import ROOT, STARTED_BY_NAME, Source, expect_none, relative, sources, text_files
 
 FUNCTION_LINES_MAX = 60
@@ -249,16 +250,13 @@ def endless_caches(source: Source) -> Iterator[str]:
 
 
 def second_writers(source: Source) -> Iterator[str]:
-    """Only kernel/commit.py appends to the store and publishes to the bus."""
-    if source.path == "app/rowcast/kernel/commit.py" or source.room in {"store", "bus"}:
-        return
+    """One module appends to the store and publishes to the bus; one gives it what to write."""
     for node in source.nodes:
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        if not isinstance(node, ast.Attribute) or source.room in {"store", "bus"}:
             continue
-        owner = ast.unparse(node.func.value).split(".")[-1].strip("_")
-        called = (owner, node.func.attr)
-        if called in {("store", "commit"), ("store", "reserve"), ("bus", "publish")}:
-            yield f"{source.path}:{node.lineno}: only kernel/commit.py does {'.'.join(called)}"
+        what = f"{ast.unparse(node.value).split('.')[-1].strip('_')}.{node.attr}"
+        if source.path != (only := house.ONLY_WRITERS.get(what, source.path)):
+            yield f"{source.path}:{node.lineno}: only {only} does {what}"
 
 
 # -- tests ---------------------------------------------------------------------------------------
@@ -450,6 +448,7 @@ def test_no_unused_public_name():
         (endless_caches, "app/rowcast/a.py", "@cache\ndef f(): pass"),
         (second_writers, "app/rowcast/doors/http/a.py", "self._store.commit(events)"),
         (second_writers, "app/rowcast/kernel/a.py", "bus.publish(event)"),
+        (second_writers, "app/rowcast/features/a.py", "self._engine.committer.submit(writes)"),
         (sleeping_tests, "tests/a.py", "time.sleep(0)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0.1)"),
         (fixed_ports, "tests/a.py", "serve(port=1883)"),
@@ -471,6 +470,7 @@ def test_a_bad_sample_is_noticed(rule, path, text):
         (module_state, "app/rowcast/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
         (second_writers, "app/rowcast/kernel/commit.py", "store.commit(events)"),
+        (second_writers, "app/rowcast/kernel/write_path.py", "self._committer.submit(writes)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0)"),
         (fixed_ports, "tests/a.py", "serve(port=0)"),
     ],

@@ -10,7 +10,7 @@ from rowcast.mqtt.reasons import Reason
 
 def ruled(world, **rules):
     rules = RetainRules(**rules)
-    world.engine.admission.retaining = Retaining(rules, lambda: world.time, world.store)
+    world.engine.steps.add("retained", Retaining(rules, lambda: world.time, world.store).step)
 
 
 @pytest.mark.parametrize(

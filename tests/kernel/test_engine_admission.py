@@ -13,16 +13,18 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.admission import Admission, logs
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import UNHEARD
-
-ADMISSION = Admission(lambda: NOW, 100, Durable(), Registry(TABLES))
+from rowcast.kernel.steps import Steps
+from rowcast.kernel.write import Write
 
 
 def admit(event, tables=TABLES, resources=()):
     registry = Registry(tables)
     for path, resource in resources:
         registry.add(path, resource)
-    return ADMISSION.admit(registry.route(event.topic), event, ANN, UNHEARD)
+    admission = Admission(lambda: NOW, 100, Durable(), Steps(registry))
+    write = Write(event, ANN)
+    admission.step(registry.route(event.topic))(write)
+    return write
 
 
 def event(topic, kind=PUT, payload=b"{}", qos=0, **properties):

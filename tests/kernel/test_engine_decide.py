@@ -7,7 +7,7 @@ from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.kernel.decide import check_condition, decide, value_of_record
+from rowcast.kernel.decide import decide, value_of_record
 from rowcast.kernel.write import UNHEARD, Condition, Current, Receipt, Write
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import PLAIN
@@ -60,12 +60,12 @@ RECORD = record()
     ],
 )
 def test_a16_conditions(condition, current, expected):
-    assert expected == code_of(check_condition, condition, current, "u/1")
+    assert expected == code_of(condition.check, current, "u/1")
 
 
 def test_a16_the_loser_is_told_the_current_version():
     with pytest.raises(Error) as raised:
-        check_condition(Condition(exists=False), RECORD, "u/1")
+        Condition(exists=False).check(RECORD, "u/1")
     assert {"seq": 7, "version": 70} == raised.value.detail
 
 

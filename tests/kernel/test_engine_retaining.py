@@ -19,7 +19,7 @@ from rowcast.kernel.watch.subscription import Subscription
 def room_with(**rules):
     room = Server()
     retaining = Retaining(RetainRules(**rules), room.now, room.store)
-    room.engine.admission.retaining = retaining
+    room.engine.steps.add("retained", retaining.step)
     room.reader.retains = retaining.rules.enabled
     return room
 
@@ -152,7 +152,8 @@ async def test_a_retainer_that_is_off_refuses_and_shows_nothing():
     room = Server()
     await room.put("a/1")
     off = Retaining(RetainRules(enabled=False), room.now, room.store)
-    room.engine.admission.retaining, room.reader.retains = off, False
+    room.engine.steps.add("retained", off.step)
+    room.reader.retains = False
     room.cache.__init__()
     assert Code.NOT_ALLOWED == await refusal(room.put("a/2"))
     assert Code.NOT_FOUND == await refusal(room.engine.read("a/1", ANN))

@@ -6,11 +6,11 @@ from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import Snapshot
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Keeping, Receipt
+from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
 
 
@@ -92,12 +92,17 @@ def hand_over_twice(monkeypatch):
 def let_messages_overtake(monkeypatch):
     """An unlogged message does not wait for the same caller's write."""
 
-    def forward(self, event, caller):
-        del caller
-        self.committer.publish(event)
-        return True
+    append = WritePath.append
 
-    monkeypatch.setattr(Engine, "_forward", forward)
+    def overtaking(self, writes, most=0):
+        write = writes[0]
+        if write.logged or write.depends or write.changes:
+            append(self, writes, most)
+            return
+        self._committer.publish(write.event)
+        write.done(Receipt(write.event))
+
+    monkeypatch.setattr(WritePath, "append", overtaking)
 
 
 def keep_callers_pending(monkeypatch):
@@ -129,10 +134,10 @@ def split_groups(monkeypatch):
     """A batch that should be whole is decided one by one."""
     submit = Committer.submit
 
-    def apart(self, writes):
+    def apart(self, writes, most=0):
         for write in writes:
             write.group = None
-        submit(self, writes)
+        submit(self, writes, most)
 
     monkeypatch.setattr(Committer, "submit", apart)
 

@@ -11,13 +11,14 @@ from rowcast.core.events import Event
 
 BY: Final = "by"
 """The property: door, colon, user. No door's name holds a colon."""
-_NAMELESS: Final = frozenset({"anonymous", "$server"})
+NAMELESS: Final = frozenset({"anonymous", "$server"})
+"""Users of whom nothing is noted."""
 
 
 def note_writer(event: Event, caller: Caller) -> None:
     """Give an event the user who writes it; whatever its sender said of that is not believed."""
     properties = event.properties
-    if caller.door != "server" and caller.user not in _NAMELESS:
+    if caller.door != "server" and caller.user not in NAMELESS:
         event.properties = {**(properties or {}), BY: f"{caller.door}:{caller.user}"}
     elif properties is not None and BY in properties and caller.door != "server":
         event.properties = {name: one for name, one in properties.items() if name != BY} or None

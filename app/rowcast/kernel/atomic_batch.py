@@ -17,14 +17,14 @@ from rowcast.core.events import Event
 from rowcast.core.tables import Table
 from rowcast.features.hooks.hook_pipeline import Passage
 from rowcast.features.idempotency.idempotent_writes import is_marked
-from rowcast.kernel.admission import Admission
-from rowcast.kernel.registry import VERB_OF_KIND, Route
-from rowcast.kernel.write import Done, Group, Outcome, Receipt, resolver
+from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine
 
 
+BATCH: Final = "an atomic batch; write it alone"
+"""What such a write is a part of, in the words that refuse one which cannot be."""
 PLACE: Final = "batch"
 """The property of an event of a batch: the batch's name, the event's number among those of its
 table, how many these are, and how many all are."""
@@ -53,9 +53,8 @@ def place_of(event: Event) -> tuple[str, int, int, int]:
 class Together:
     """The atomic batches of one engine."""
 
-    def __init__(self, engine: "Engine", admission: Admission, passage: Passage) -> None:
+    def __init__(self, engine: "Engine", passage: Passage) -> None:
         self._engine = engine
-        self._admission = admission
         self._passage = passage
 
     async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
@@ -126,22 +125,19 @@ class Together:
         self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
     ) -> None:
         """Submit a group; None is a write that a hook has dropped."""
-        engine, writes = self._engine, []
-        for event, heard in zip(events, dones, strict=True):
-            if event is None:
-                continue
-            route = engine.registry.route(event.topic)
-            engine.rights.check_write(route.topic, caller, event.kind)
-            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                raise _not_atomic(route, event)
-            done = self._passage.telling(caller, heard)
-            writes.append(self._admission.admit(route, event, caller, done))
+        writes = [
+            Write(event, caller, self._passage.telling(caller, done), passed=True, part_of=BATCH)
+            for event, done in zip(events, dones, strict=True)
+            if event is not None
+        ]
+        for write in writes:
+            self._engine.writes.admit(write)
         _place([write.event for write in writes])
         group = Group(writes)
         for write in writes:
             write.group = group
         if writes:
-            engine.committer.submit(writes)
+            self._engine.writes.append(writes)
 
 
 def _partly_known() -> Error:
@@ -149,12 +145,4 @@ def _partly_known() -> Error:
         Code.CONFLICT,
         "some of these writes came before and some did not, so they cannot be all or none; take "
         "new numbers",
-    )
-
-
-def _not_atomic(route: Route, event: Event) -> Error:
-    return Error(
-        Code.NOT_ALLOWED,
-        f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which cannot be "
-        "part of an atomic batch; write it alone",
     )

@@ -40,7 +40,7 @@ from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.disk import Disk, size_of
 from rowcast.kernel.fair_batch import FairBatches
-from rowcast.kernel.last_write_wins import is_stamped, places_of_tombstones, stamp_in
+from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
 from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Change, Keep, Store
@@ -153,7 +153,7 @@ class Committer:
             pending.check(writes[0].caller, total)
         for write in writes:
             event, caller = write.event, write.caller
-            if write.stamped or (event.properties is not None and is_stamped(event)):
+            if write.versioned:
                 self._clock.observe(event.version)
             elif write.logged:
                 event.version = self._clock.tick()
@@ -243,7 +243,7 @@ class Committer:
             batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX, most)
         if self._overtaken:  # versions rise with the numbers, so that a time is a place in the log
             for write in batch.writes:
-                if write.logged and not write.stamped and not is_stamped(write.event):
+                if write.logged and not write.versioned:
                     write.event.version = self._clock.tick()
             self._overtaken = bool(self._waiting)
         self._waiting_bytes -= batch.size
@@ -427,8 +427,10 @@ class Committer:
                     current[topic] = record
         if ask:
             current.update(self._store.lookup(ask))
-        late = [item.event.topic for item in batch if item.stamped]
-        absent = {topic for topic in late if current[topic] is None}
+        late = [item.event for item in batch if item.versioned]
+        absent = {
+            event.topic for event in late if event.kind in RETAINED and current[event.topic] is None
+        }
         if absent:
             places = places_of_tombstones(absent, current.now)
             for (_, topic), value in self._store.facts(places).items():

@@ -1,7 +1,8 @@
-"""Decides a write against the current record: conditions, patches, and what the server sets.
+"""Decides a write against the current record: its deciders, patches, and what the server sets.
 
 Pure functions, run by the writer thread inside the order of commits, so that read-modify-write
-needs no lock. They change no store; a refused write leaves nothing behind.
+needs no lock. They change no store; a refused write leaves nothing behind. What a feature has to
+say about a write is one of the write's ``checks`` or ``deciders``.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,10 @@ from rowcast.codecs import decode, encode, is_structured
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
-from rowcast.core.lineage import is_of
 from rowcast.core.tables import Role
 from rowcast.core.values import merge_patch
-from rowcast.features.idempotency.remembered_receipts import pack
-from rowcast.kernel.last_write_wins import is_late, stamp_of, tombstone
-from rowcast.kernel.write import Condition, Current, Outcome, Receipt, Write
+from rowcast.kernel.last_write_wins import Stamp, is_late, stamp_of, tombstone
+from rowcast.kernel.write import Current, Outcome, Receipt, Write
 from rowcast.reads.before_image import note_before
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import Plain, structured_type
@@ -61,19 +60,20 @@ def decide(
 
     ``current`` is brought up to date as if they were written.
     """
-    before = {write.event.topic: current.get(write.event.topic) for write in unit}
-    gone = dict(current.gone)
+    undo: list[tuple[str, Record | None, Stamp | None]] = []
     receipts: list[Outcome] = []
     try:
         for write in unit:
             late = _decide(write, current)
-            existed = write.mark is not None and not late and _is_there(write.event, current)
+            existed = write.conclude is not None and not late and _is_there(write.event, current)
             receipts.append(Receipt(write.event, existed, late=late))
             if not late:
+                topic = write.event.topic
+                undo.append((topic, current.get(topic), current.gone.get(topic)))
                 _note(write, current)
     except Error as error:
-        current.update(before)
-        current.gone = gone
+        for topic, record, stamp in reversed(undo):
+            _undo(current, topic, record, stamp)
         if len(unit) == 1:
             return [error]
         together = Error(error.code, f"nothing was written, because: {error.message}")
@@ -84,6 +84,16 @@ def decide(
     if group is not None and group.conclude is not None:
         changes += group.conclude(receipts)
     return receipts
+
+
+def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | None) -> None:
+    """Have one topic be again as it was before a write that came to nothing."""
+    if topic in current:
+        current[topic] = record
+    if stamp is not None:
+        current.gone[topic] = stamp
+    else:
+        current.gone.pop(topic, None)
 
 
 def _is_there(event: Event, current: Current) -> bool:
@@ -108,10 +118,8 @@ def _accept(
             changes.append(tombstone(event, current.epoch, current.now))
     if write.changes:
         changes += write.changes
-    if write.mark is not None:
-        owner, name, start = write.mark
-        kept = pack(event, existed=receipt.existed, late=receipt.late)
-        changes.append(Change(owner, name, start + kept))
+    if write.conclude is not None:
+        changes += write.conclude(receipt)
 
 
 def _note(write: Write, current: Current) -> None:
@@ -126,89 +134,31 @@ def _decide(write: Write, current: Current) -> int:
     """Decide one write; return the version that wins over it if it is late, else 0."""
     if not write.depends:
         return 0
-    event = write.event
+    event, shape = write.event, write.shape
     record = current.get(event.topic)
-    sight = write.sight
-    if write.condition is not None:
-        seen = record if sight is None else sight.seen(record)
-        check_condition(write.condition, seen, event.topic)
-    if sight is not None:
-        sight.check_old(event.kind, event.topic, record)
-    if write.stamped:
-        known = current.gone.get(event.topic, (0, ""))
-        if record is not None:
-            known = stamp_of(record, current.epoch)
-        if is_late(event, known) and known[0] <= current.ceiling:
-            return known[0]
-    if write.quota is not None:
-        write.quota.take(event, record, current)
-    shape = write.shape
+    for check in write.checks:
+        if late := check(write, record, current):
+            return late
     if event.kind == PATCH:
         _apply_patch(write, record)
-        if shape is not None and shape.ends:
-            event.expires_at = shape.expiry(event, seconds_of(event.version))
-    if sight is not None:
-        new = sight.check_new(event, write.sent, record)
-        if new is not None:
-            _replace(event, shape, new)
-    if write.job and (same := _as_it_was(write, record)):
-        return same
-    if shape is not None and shape.managed and event.kind in {PUT, PATCH}:
-        _set_times(event, shape, record)
-    if shape is not None and shape.ruled:
-        note_before(event, record)
+    for decider in write.deciders:
+        if late := decider(write, record, current):
+            return late
+    if shape is not None:
+        if shape.managed and event.kind in {PUT, PATCH}:
+            _set_times(event, shape, record)
+        if shape.ruled:
+            note_before(event, record)
     return 0
 
 
-def _as_it_was(write: Write, record: Record | None) -> int:
-    """Return the version of the record that a row of a result leaves as it is; 0 if it changes it.
-
-    What ends by itself is written again, because it lives from its last write.
-    """
-    if write.event.kind == DELETE:
-        its_own = record is not None and is_of(record.client, write.job)
-        return 0 if its_own else (1 if record is None else record.version)
-    shape = write.shape
-    if record is None or shape is None or shape.ends:
-        return 0
-    try:
-        known, new = value_of_record(record), write.event.decoded
-    except Error:
-        return 0
-    for name in (item.name for item in shape.managed):
-        known, new = without(known, name), without(new, name)
-    return record.version if known == new else 0
-
-
-def without(value: object, name: str) -> object:
-    """Return a value without one attribute."""
-    if not isinstance(value, dict) or name not in value:
-        return value
-    return {key: item for key, item in value.items() if key != name}
-
-
-def check_condition(condition: Condition, record: Record | None, topic: str) -> None:
-    """Raise NOT_FOUND or PRECONDITION when the condition does not hold of the record."""
-    if record is None:
-        if condition.strict:
-            raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
-        if condition.exists or condition.seqs is not None:
-            raise Error(Code.PRECONDITION, f"there is no record at {topic!r}, but one is required")
-        return
-    if condition.exists is False:
-        problem = "there is a record already"
-    elif condition.seqs is not None and record.seq not in condition.seqs:
-        problem = "the record was changed by someone else"
-    elif record.seq in condition.not_seqs:
-        problem = "the record is the excluded one"
-    else:
-        return
-    raise Error(
-        Code.PRECONDITION,
-        f"at {topic!r} {problem}; read it again and repeat with its current version",
-        seq=record.seq,
-        version=record.version,
-    )
+def check_newer(write: Write, record: Record | None, current: Current) -> int:
+    """Return the version that wins over a write which brought its own, 0 if that is the newest."""
+    event = write.event
+    known = current.gone.get(event.topic, (0, ""))
+    if record is not None:
+        known = stamp_of(record, current.epoch)
+    return known[0] if is_late(event, known) and known[0] <= current.ceiling else 0
 
 
 def _apply_patch(write: Write, record: Record | None) -> None:
@@ -218,7 +168,7 @@ def _apply_patch(write: Write, record: Record | None) -> None:
     merged = merge_patch(base, write.patch)
     if shape is not None:
         merged = shape.checker.check(shape.with_id(merged, event.topic))
-    _replace(event, shape, merged)
+    replace_value(event, shape, merged)
     if shape is not None and shape.ends:  # a record lives from its last write (A5, A6)
         event.expires_at = shape.expiry(event, seconds_of(event.version))
 
@@ -252,10 +202,11 @@ def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
             value[attribute.name] = kept
         else:
             value[attribute.name] = shape.time_value(attribute, seconds_of(event.version))
-    _replace(event, shape, value)
+    replace_value(event, shape, value)
 
 
-def _replace(event: Event, shape: Shape | None, value: object) -> None:
+def replace_value(event: Event, shape: Shape | None, value: object) -> None:
+    """Give an event another value than it came with, in a media type that can have it."""
     media_type = structured_type(event.content_type)
     event.decoded = value
     event.content_type = media_type

@@ -136,6 +136,6 @@ def _changes_facts(write: Write) -> bool:
     group = write.group
     return (
         bool(write.changes)
-        or write.mark is not None
+        or write.conclude is not None
         or (group is not None and group.conclude is not None)
     )

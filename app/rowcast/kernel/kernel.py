@@ -7,7 +7,6 @@ authorised for each filter and registered with the bus. Features attach at its s
 
 import asyncio
 from collections.abc import AsyncIterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from rowcast.bus.bus import Bus
@@ -16,50 +15,44 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, MESSAGE, PUT, RETAINED, Event, Record
+from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topics import DELAYED_PREFIX, TopicFilter
-from rowcast.features.delayed.delayed import DELAYED, Delayed
+from rowcast.core.topics import TopicFilter
+from rowcast.features.delayed.delayed import Delayed
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import Past
 from rowcast.features.hooks.delivery_filter import Gate
 from rowcast.features.hooks.hook_pipeline import Passage
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.idempotency.idempotent_writes import Producers, is_marked
+from rowcast.features.idempotency.idempotent_writes import MARKS, Producers, remember_mark
+from rowcast.features.late_writes.write_version import late_write_step
 from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
-from rowcast.kernel.admission import NEEDING, Admission
+from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import Together
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
+from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast.kernel.reader import Reader
-from rowcast.kernel.registry import VERB_OF_KIND, Registry
+from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
 from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.rows.live_rows import LiveRows
 from rowcast.kernel.rows.readable import Readable, nothing_at
 from rowcast.kernel.seams import RowChanged, Seams
+from rowcast.kernel.steps import Steps
 from rowcast.kernel.watch.offered import check_offered
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription
-from rowcast.kernel.write import (
-    UNHEARD,
-    Condition,
-    Done,
-    Kept,
-    Outcome,
-    Receipt,
-    Unheard,
-    received,
-    resolver,
-)
+from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
+from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Contents
-from rowcast.store.store import Change, Page
+from rowcast.store.store import Page
 
 
 class Engine(Seams):
@@ -95,18 +88,39 @@ class Engine(Seams):
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.topic_tables = topic_tables
-        kept = topic_tables if registry.logged else None
-        self.admission = Admission(now, payload_bytes_max, self.durable, registry, kept)
-        self.admission.rights = self.rights
+        self.steps = Steps(registry)
+        self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
+        self.writes = WritePath(registry, self.steps, committer)
+        self.submit = self.writes.submit
         self._creation = Creation(self)
         self.live = LiveRows(self)
         self.delayed = Delayed(self, now)
         self.producers = Producers(self)
         self._passage = self.passage = Passage(self)
         self._handover = Handover(self)
-        self._together = Together(self, self.admission, self._passage)
+        self._together = Together(self, self._passage)
+        self._add_steps(topic_tables if registry.logged else None)
         for client in self.hooks.clients:
             client.bind(self)
+
+    def _add_steps(self, topic_tables: TopicTables | None) -> None:
+        """Add what the features say about writes (``steps.py``)."""
+        steps = self.steps
+        self.rights.changed = self.hooks.changed = steps.changed
+        self.writes.on_refused.append(self.listeners.unfit)
+        steps.add("hooks", self._passage.step)
+        steps.add("access", self.rights.step)
+        steps.add("delay", self.delayed.step)
+        steps.add("resource", self._handover.step)
+        steps.add("rows", self.rights.row_step)
+        steps.add("content", self.admission.step)
+        if topic_tables is not None:
+            steps.add("topic_table", topic_tables.step)
+        steps.add("recent", self.registry.first_write_step)
+        for name in MARKS:
+            steps.on_property(name, self.producers.hear_write, first=True)
+            steps.on_property(name, remember_mark)
+        steps.on_property(ORIGIN, late_write_step(self.now))
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Show system rows at a path; raises CONFLICT if something is there already."""
@@ -125,79 +139,6 @@ class Engine(Seams):
         return self.cursor(self.committer.announced)
 
     # -- write -------------------------------------------------------------------------------------
-
-    def submit(
-        self,
-        event: Event,
-        caller: Caller,
-        done: Done = UNHEARD,
-        condition: Condition | None = None,
-        changes: Sequence[Change] = (),
-        passed: bool = False,
-    ) -> None:
-        """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
-
-        Synchronous up to the commit: writes of one caller stay in the order in which they came,
-        also where a hook must be awaited. ``passed``: the hooks have had their say.
-
-        ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
-        before it is announced; of a resource class, after what that wrote. ``done`` may come first.
-        """
-        if event.topic.startswith(("/", DELAYED_PREFIX)):
-            event.topic = self.registry.named(event.topic)
-        if event.properties is not None and not passed and is_marked(event):
-            if (heard := self.producers.hear(event, caller, done)) is None:
-                return
-            done = heard
-        if self.hooks.writing and not passed and caller.door != "server":
-            self._passage.submit(event, caller, done, condition, changes)
-            return
-        try:
-            route = self.registry.route(event.topic)
-            plain = route.plain and condition is None and not changes
-            if plain and event.kind is MESSAGE and self._forward(event, caller):
-                if not route.written:
-                    self.registry.note_write(route)
-                if type(done) is not Unheard:
-                    done(Receipt(event))
-                return
-            self.rights.check_write(route.topic, caller, event.kind)
-            if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-                if route.entry.path == DELAYED:
-                    self.delayed.submit(event, caller, done, condition, changes)
-                    return
-                self._handover.start(route, event, caller, done, condition, changes)
-                return
-            write = self.admission.admit(route, event, caller, done, condition)
-            write.changes = changes
-            pending = self.committer.pending
-            if write.queued or changes or condition is not None or caller in pending:
-                self.committer.submit((write,))
-                return
-            self.committer.publish(event)
-        except Error as error:
-            self.listeners.unfit(caller, event, error)
-            done(error)
-            return
-        done(Receipt(event))
-
-    def _forward(self, event: Event, caller: Caller) -> bool:
-        """Announce a message on an undeclared topic: all six steps, of which four are empty.
-
-        Not when a write of the same caller waits: they are announced in the order in which they
-        came. Nor when a durable reader wants it: then it is logged.
-        """
-        rights = self.rights
-        if (
-            not (rights.may_publish(caller, event.topic) if rights.active else caller.grants.write)
-            or caller in self.committer.pending
-            or len(event.payload) > self.admission.payload_bytes_max
-            or (event.properties is not None and not NEEDING.isdisjoint(event.properties))
-            or (event.qos and self.durable.wanted(event.topic))
-        ):
-            return False
-        self.committer.publish(event)
-        return True
 
     def owes(self, caller: Caller) -> bool:
         """Tell whether a write of the caller waits for a hook or for the disk."""
@@ -255,25 +196,10 @@ class Engine(Seams):
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain, event.version = sent.retain, sent.version
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        done: Done = resolver(future)
         asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
-        if self.hooks.writing and not asked and caller.door != "server":
-            became, condition = await self._passage.one(event, caller, condition)
-            if became is None:
-                return Receipt(event)
-            event, done = became, self._passage.telling(caller, done)
-        route = self.registry.route(event.topic)
-        self.rights.check_write(route.topic, caller, event.kind)
-        if route.entry is not None and route.entry.path == DELAYED:
-            self.delayed.submit(event, caller, done, condition, ())
-            return received(await future)
-        plain = replace(route, entry=None) if route.shape is None else route
-        write = self.admission.admit(plain, event, caller, done, condition)
-        if write.queued or condition is not None or caller in self.committer.pending:
-            self.committer.submit((write,))
-        else:
-            self.committer.publish(event)
-            done(Receipt(event))
+        self.writes.carry_out(
+            Write(event, caller, resolver(future), condition, passed=asked, direct=True)
+        )
         return received(await future)
 
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:

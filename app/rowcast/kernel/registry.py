@@ -13,6 +13,7 @@ from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import DELAYED_PREFIX, check_topic
 from rowcast.kernel.resource import OVERRIDABLE, Resource
+from rowcast.kernel.write import Step, Write
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.topic_rows import View
 
@@ -44,9 +45,8 @@ class Route:
     plain: bool = False
     """Whether it is an undeclared topic that anyone may write to: nothing to validate or
     transform, and no history."""
-
-    written: bool = False
-    """Whether there was a write since the route was made (``Registry.note_write``)."""
+    steps: tuple[Step, ...] | None = None
+    """What each write here is asked, in order; compiled when the first comes (``steps.py``)."""
 
     @property
     def shape(self) -> Shape | None:
@@ -163,11 +163,21 @@ class Registry:
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
 
-    def note_write(self, route: Route) -> None:
-        """Note that there was a write at a topic; writers call it while ``written`` is false."""
-        route.written = True
-        if self.on_first_write is not None:
-            self.on_first_write(route)
+    def first_write_step(self, route: Route) -> Step | None:
+        """Return the step that tells of the first write since a route was made, and no other."""
+        tell = self.on_first_write
+        if tell is None:
+            return None
+
+        def first(_write: Write) -> None:
+            tell(route)
+            route.steps = tuple(step for step in route.steps or () if step is not first)
+
+        return first
+
+    def forget_routes(self) -> None:
+        """Make every route anew, with its steps, when it is asked for next."""
+        self._routes.clear()
 
     def route(self, topic: str) -> Route:
         """Return where a topic leads.

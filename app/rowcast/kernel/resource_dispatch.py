@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
-from rowcast.core.events import DELETE, Event
+from rowcast.core.events import DELETE
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Condition, Done, Outcome, Receipt, resolver
+from rowcast.kernel.write import Outcome, Receipt, Step, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -32,23 +31,31 @@ class Handover:
         self._engine = engine
         self._tasks: set[asyncio.Task[Outcome]] = set()
 
-    def start(
-        self,
-        route: Route,
-        event: Event,
-        caller: Caller,
-        done: Done,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> None:
+    def step(self, route: Route) -> Step | None:
+        """Return the step that hands over what the class at a route does in its own way."""
+        entry = route.entry
+        if entry is None or not entry.overrides:
+            return None
+        overrides = entry.overrides
+
+        def hand_over(write: Write) -> bool:
+            if write.direct or VERB_OF_KIND[write.event.kind] not in overrides:
+                return False
+            check_alone(route, write)
+            self.start(route, write)
+            return True
+
+        return hand_over
+
+    def start(self, route: Route, write: Write) -> None:
         """Let the class at a route carry out a write that it overrides."""
+        done = write.done
 
         def ended(task: asyncio.Task[Outcome]) -> None:
             self._tasks.discard(task)
             done(stopping() if task.cancelled() else task.result())
 
-        work = self._carry_out(route, event, caller, condition, changes)
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(self._carry_out(route, write))
         self._tasks.add(task)
         task.add_done_callback(ended)
 
@@ -58,32 +65,26 @@ class Handover:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _carry_out(
-        self,
-        route: Route,
-        event: Event,
-        caller: Caller,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> Outcome:
+    async def _carry_out(self, route: Route, write: Write) -> Outcome:
         """Call the class's verb, then keep the changes that come with the write.
 
         They come after it, because the class may write much or nothing, and may fail having
         written: then they must not be true.
         """
-        engine, verb = self._engine, VERB_OF_KIND[event.kind]
+        engine, event, caller = self._engine, write.event, write.caller
+        verb = VERB_OF_KIND[event.kind]
         value: object = None
         outcome: Outcome
         try:
             resource = cast("Resource", engine.resource(route.topic, caller))
-            resource.sent, resource.condition = event, condition
+            resource.sent, resource.condition = event, write.condition
             if event.kind == DELETE:
                 await resource.delete()
             else:
                 value = engine.contents.value(event)
                 await getattr(resource, verb)(value)
-            if changes:
-                await self._keep(changes)
+            if write.changes:
+                await self._keep(write.changes)
             outcome = resource.receipt or Receipt(event)
         except Error as error:
             outcome = error
@@ -101,3 +102,13 @@ class Handover:
         error = await future
         if error is not None:
             raise error
+
+
+def check_alone(route: Route, write: Write) -> None:
+    """Raise NOT_ALLOWED for a write of a whole that a class would carry out by itself."""
+    if write.part_of:
+        raise Error(
+            Code.NOT_ALLOWED,
+            f"the resource at {route.topic!r} has its own {VERB_OF_KIND[write.event.kind]}, which "
+            f"cannot be part of {write.part_of}",
+        )

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus, Subscriber
-from rowcast.core.events import Event
 from rowcast.core.topic_tables import METRICS, PREFIX, Branch, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.registry import Registry
+from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+from rowcast.kernel.write import Step
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
 from rowcast.store.store import Keep
 
@@ -38,8 +38,8 @@ class TopicTables(Protocol):
     def show_in(self, views: "Views", /) -> None:
         """Define a view for each table, now and later, and drop it when the table is gone."""
 
-    def need(self, event: Event, /) -> bool:
-        """See to it that what is written has a table; return whether the event is to be kept."""
+    def step(self, route: Route, /) -> Step | None:
+        """Return the step that makes the tables of undeclared topics and logs what is written."""
 
     def keeps(self) -> Iterable[tuple[Branch, Keep]]:
         """Return how much history each table keeps."""

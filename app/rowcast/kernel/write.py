@@ -1,7 +1,8 @@
 """A write on its way: the event to be, the conditions it must meet, and who waits for the answer.
 
-Data only; ``commit.py`` carries it out. It must not know how the answer is told: ``done`` is called
-on the event loop with a ``Receipt`` or an ``Error``.
+``write_path.py`` asks the steps of its route about it, and ``commit.py`` carries it out. It must
+not know how the answer is told: ``done`` is called on the event loop with a ``Receipt`` or an
+``Error``.
 """
 
 from asyncio import Future
@@ -10,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Error
-from rowcast.core.events import RETAINED, Event, Record
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PATCH, PUT, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.features.retained.retaining import Quota
-from rowcast.features.rights.row_policy import TableSight
 from rowcast.kernel.last_write_wins import Stamp
 from rowcast.rows.compiled_table import Shape
 from rowcast.store.store import Change
@@ -33,6 +32,31 @@ class Condition:
     seqs: frozenset[int] | None = None
     not_seqs: frozenset[int] = frozenset()
     strict: bool = False
+
+    def check(self, record: Record | None, topic: str) -> None:
+        """Raise NOT_FOUND or PRECONDITION when it does not hold of the record."""
+        if record is None:
+            if self.strict:
+                raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
+            if self.exists or self.seqs is not None:
+                raise Error(
+                    Code.PRECONDITION, f"there is no record at {topic!r}, but one is required"
+                )
+            return
+        if self.exists is False:
+            problem = "there is a record already"
+        elif self.seqs is not None and record.seq not in self.seqs:
+            problem = "the record was changed by someone else"
+        elif record.seq in self.not_seqs:
+            problem = "the record is the excluded one"
+        else:
+            return
+        raise Error(
+            Code.PRECONDITION,
+            f"at {topic!r} {problem}; read it again and repeat with its current version",
+            seq=record.seq,
+            version=record.version,
+        )
 
 
 A_RECORD: Final = Condition(exists=True, strict=True)
@@ -100,27 +124,29 @@ class Write:
     __slots__ = (
         "caller",
         "changes",
+        "checks",
+        "conclude",
         "condition",
+        "deciders",
+        "depends",
+        "direct",
         "done",
         "event",
         "group",
-        "job",
         "logged",
-        "mark",
+        "part_of",
+        "passed",
         "patch",
-        "quota",
-        "sent",
         "shape",
-        "sight",
         "size",
-        "stamped",
+        "versioned",
     )
 
     def __init__(
         self,
         event: Event,
         caller: Caller,
-        done: Done,
+        done: Done = UNHEARD,
         condition: Condition | None = None,
         shape: Shape | None = None,
         patch: object = None,
@@ -128,53 +154,77 @@ class Write:
         logged: bool = True,
         group: "Group | None" = None,
         changes: Sequence[Change] = (),
+        passed: bool = False,
+        direct: bool = False,
+        part_of: str = "",
     ) -> None:
         self.event = event
         self.caller = caller
         self.done = done
-        self.condition = condition
         self.shape = shape
         self.patch = patch
         self.logged = logged
         self.group = group
         self.changes = changes
-        """Facts that become true if and only if its outcome is a Receipt."""
-        self.quota: Quota | None = None
-        """Counts the messages that are kept, where there may not be any number."""
-        self.mark: tuple[str, str, bytes] | None = None
-        """Owner and name of the fact that remembers its receipt, if it may come again, and what
-        the value of that fact begins with."""
-        self.sight: TableSight | None = None
-        """What its writer sees of the table and may write; None: all of it."""
-        self.sent: object = None
-        """The value as it was sent, where that matters to its writer's rights."""
-        self.job = ""
-        """The job whose result it is part of: what is as it was makes no event, and it takes away
-        only what it wrote itself."""
-        self.stamped = False
-        """Whether it may be late: a retained one that brought its version with it."""
+        """Facts that become true if and only if its outcome is a Receipt: in one transaction with
+        the write, before it is announced."""
+        self.passed = passed
+        """Whether the hooks were asked about it, and it is known to come for the first time."""
+        self.direct = direct
+        """Whether it goes past any resource class at its topic, because that class writes it."""
+        self.part_of = part_of
+        """What it is a part of, all of which is written or nothing; empty when it is alone."""
+        self.condition = condition
+        self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
+        """Asked of the record as it is, in this order."""
+        self.deciders: tuple[Decider, ...] = ()
+        """Asked when the new value is known, a patch merged, before the server sets times."""
+        self.conclude: Conclude | None = None
+        """Returns more facts that become true with it, once its receipt is known."""
+        self.versioned = False
+        """Whether it brought its version with it, so that it may be late."""
+        self.depends = (
+            condition is not None
+            or event.kind == PATCH
+            or (shape is not None and (shape.ruled or (bool(shape.managed) and event.kind == PUT)))
+        )
+        """Whether the outcome depends on the current record."""
         self.size = WRITE_BYTES
         """Bytes that it holds until it is answered; the committer counts its payload too."""
 
-    @property
-    def queued(self) -> bool:
-        """Whether it goes through the writer thread: to be logged, or to be judged there."""
-        return self.logged or (self.shape is not None and self.shape.ruled)
+    def meet(self, condition: Condition | None) -> None:
+        """Have another condition in place of the one it came with."""
+        self.condition = condition
+        self.checks = () if condition is None else _CONDITION
 
-    @property
-    def depends(self) -> bool:
-        """Whether the outcome depends on the current record."""
-        shape = self.shape
-        return (
-            self.condition is not None
-            or self.stamped
-            or self.job != ""
-            or self.quota is not None
-            or (self.mark is not None and self.event.kind in RETAINED)
-            or self.event.kind == "patch"
-            or self.sight is not None
-            or (shape is not None and (bool(shape.managed) or shape.ruled))
-        )
+    def check(self, check: "Decider") -> None:
+        """Have the record as it is judged, after what judges it already."""
+        self.checks += (check,)
+        self.depends = True
+
+    def decide(self, decider: "Decider") -> None:
+        """Have the new value judged, after what judges it already."""
+        self.deciders += (decider,)
+        self.depends = True
+
+
+Step = Callable[[Write], bool | None]
+"""What one feature has to say about a write, on the loop: nothing, or that it has taken the write
+and will answer it (True). Raises the Error that refuses it."""
+Decider = Callable[[Write, Record | None, "Current"], int]
+"""What one feature has to say about a write when its record is known, on the writer thread: 0, or
+the version that wins over it. A pure function of its arguments, run in the order of commits; raises
+the Error that refuses the write."""
+Conclude = Callable[[Receipt], Sequence[Change]]
+
+
+def _meets(write: Write, record: Record | None, _current: "Current") -> int:
+    if write.condition is not None:
+        write.condition.check(record, write.event.topic)
+    return 0
+
+
+_CONDITION: Final[tuple[Decider, ...]] = (_meets,)
 
 
 class Group:

@@ -264,7 +264,7 @@ class Application:
         """Set the rules for retained messages."""
         settings, engine = self.config.retainer, self.engine
         rules = settings.rules
-        engine.admission.retaining = Retaining(rules, self._now, self.store)
+        engine.steps.add("retained", Retaining(rules, self._now, self.store).step)
         engine.reader.retains = rules.enabled
         self.registry.add(RETAINED, retained_rows(self._now))
         engine.reader.scan_records = settings.batch_read_number

@@ -22,7 +22,6 @@ class Shape:
     """A declared table, compiled."""
 
     __slots__ = (
-        "_numbered",
         "_path_length",
         "_restorer",
         "checker",
@@ -31,6 +30,7 @@ class Shape:
         "hides",
         "key",
         "managed",
+        "numbered",
         "open",
         "ruled",
         "table",
@@ -42,7 +42,8 @@ class Shape:
         self._restorer = Checker(_loose(table))
         key = table.primary_key
         self.key = key.name if key is not None else None
-        self._numbered = key is not None and key.type in {Type.INT, Type.LONG}
+        self.numbered = key is not None and key.type in {Type.INT, Type.LONG}
+        """Whether ids are numbers."""
         self._path_length = len(table.path) + 1 if table.path else 0
         self.open = table.open
         self.hides = table.hides
@@ -100,7 +101,7 @@ class Shape:
 
     def check_id(self, record_id: str) -> None:
         """Raise INVALID for an id that no record of the table can have."""
-        if self._numbered and record_id:
+        if self.numbered and record_id:
             parse_id(self.table, record_id)
 
     def with_id(self, value: object, topic: str) -> object:
@@ -109,7 +110,7 @@ class Shape:
         if key is None or not isinstance(value, dict):
             return value
         wanted: object = topic[self._path_length :]
-        if self._numbered:
+        if self.numbered:
             wanted = parse_id(self.table, str(wanted))
         known = cast("dict[str, object]", value)
         if key in known and known[key] == wanted and type(known[key]) is type(wanted):

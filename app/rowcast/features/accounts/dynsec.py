@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from rowcast.codecs import JSON, decode, encode
+from rowcast.core.callers import SERVER
 from rowcast.core.control_limits import CONTROL_COMMANDS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
@@ -20,6 +21,7 @@ from rowcast.features.accounts.dynsec_acls import ACLS
 from rowcast.features.accounts.dynsec_clients import PEOPLE
 from rowcast.features.accounts.dynsec_rows import Asked, Rows
 from rowcast.kernel.resource import Resource
+from rowcast.kernel.write import Write
 
 PATH: Final = "$CONTROL/dynamic-security"
 TOPIC: Final = f"{PATH}/v1"
@@ -56,7 +58,8 @@ def control_rows() -> type[Resource]:
             """Carry out the commands of a message, and tell how each ended."""
             answers = await self._answers(message)
             payload = encode({"responses": answers}, JSON)
-            self.engine.committer.publish(Event(RESPONSE, MESSAGE, payload, JSON, 1))
+            event = Event(RESPONSE, MESSAGE, payload, JSON, 1)
+            self.engine.writes.append((Write(event, SERVER, logged=False),))
             return None
 
         async def post(self, value: object) -> object:

@@ -101,7 +101,7 @@ class Refusals:
         facts = {name: fact for name, fact in told.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = _text(caller.client_id or caller.user)
-        self._engine.committer.submit((Write(event, SERVER, self._unheard),))
+        self._engine.writes.append((Write(event, SERVER, self._unheard),))
 
     def _of(self, caller: Caller, code: str) -> _Refused:
         """Return who it is: who has not signed in is its address, whatever name it gave."""

@@ -43,9 +43,10 @@ from rowcast.features.bridges.plan import Mode, Plan, Route, direct
 from rowcast.features.bridges.remote import Remote
 from rowcast.features.bridges.state import Saved, change_of, kept_of
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.registry import Route as WriteRoute
 from rowcast.kernel.watch.gaps import Gap
 from rowcast.kernel.watch.subscribed_filters import Interest
-from rowcast.kernel.write import Outcome
+from rowcast.kernel.write import Outcome, Step, Write
 from rowcast.rows.topic_rows import Row
 
 log = logging.getLogger("rowcast.features.bridges")
@@ -149,11 +150,17 @@ class Bridge:
             self.backlog.conflated, self.backlog.counted = saved.conflated, False
             self._counting = asyncio.create_task(self._count(since, announced))
         if self.plan.caps.policy is Policy.REFUSE:
-            self._engine.admission.guards.append(self._guard)
+            self._engine.steps.add("backlog", self._step)
         self._task = asyncio.create_task(self._run())
 
-    def _guard(self, event: Event) -> None:
+    def _step(self, _route: WriteRoute) -> Step:
+        return self._check_room
+
+    def _check_room(self, write: Write) -> None:
         """Refuse a write that would wait with too many others, where that is asked for (H24)."""
+        if not write.logged:
+            return
+        event = write.event
         route = self._route(event)
         if route is None or event.client == self.client_id:
             return
@@ -193,8 +200,7 @@ class Bridge:
                 task.cancel()
                 await asyncio.wait((task,))
         self._engine.close(self.subscription)
-        if self._guard in self._engine.admission.guards:
-            self._engine.admission.guards.remove(self._guard)
+        self._engine.steps.remove("backlog", self._step)
         if self.plan.mode is not Mode.MEMORY:
             for route in self._routes:
                 self._engine.durable.remove(route.topics)

@@ -224,7 +224,7 @@ class ClientEvents:
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
         writes = [Write(event, _WRITER, self._refused) for event in events]
         try:
-            self._engine.committer.submit(writes)
+            self._engine.writes.append(writes)
         except Error as error:
             for _ in writes:
                 self._fail(error)

@@ -34,9 +34,10 @@ from rowcast.core.limits import (
 from rowcast.core.scalars import Mismatch, to_date
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.core.writers import note_writer
-from rowcast.kernel.registry import VERB_OF_KIND
+from rowcast.kernel.registry import VERB_OF_KIND, Route
+from rowcast.kernel.resource_dispatch import check_alone
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
-from rowcast.kernel.write import Condition, Done, Outcome, Receipt
+from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -98,20 +99,26 @@ class Delayed:
 
     # -- taking ------------------------------------------------------------------------------------
 
-    def submit(
-        self,
-        event: Event,
-        caller: Caller,
-        done: Done,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> None:
-        """Keep a write for later; ``done`` is called when it is on disk, with what came with it.
+    def step(self, route: Route) -> Step | None:
+        """Return the step that keeps what is written for later, where that is written."""
+        if route.entry is None or route.entry.path != DELAYED:
+            return None
+
+        def take(write: Write) -> bool:
+            check_alone(route, write)
+            self.submit(write)
+            return True
+
+        return take
+
+    def submit(self, write: Write) -> None:
+        """Keep a write for later; it is answered when it is on disk, with what came with it.
 
         Raises what the write would be refused with now.
         """
+        event, caller, done = write.event, write.caller, write.done
         delay, topic = split_delayed(event.topic)
-        self._judge(event, topic, caller, condition)
+        self._judge(event, topic, caller, write.condition)
         due = self._now() + int(delay.split("/")[1])
         self._number += 1
         note_writer(event, caller)
@@ -127,7 +134,7 @@ class Delayed:
             done(Receipt(event))
 
         change = Change(OWNER, waiting.name, waiting.fact)
-        self._engine.committer.keep((change, *changes), kept)
+        self._engine.committer.keep((change, *write.changes), kept)
 
     def _judge(self, event: Event, topic: str, caller: Caller, condition: Condition | None) -> None:
         if condition is not None and (condition.seqs is not None or condition.exists is False):
@@ -140,7 +147,7 @@ class Delayed:
         route = self._engine.registry.route(topic)
         if not route.overrides(VERB_OF_KIND[event.kind]):  # else the class decides, in time
             judged = _event(_facts(event, topic, 0.0, caller))
-            self._engine.admission.admit(route, judged, caller, _nobody)
+            self._engine.writes.admit(Write(judged, caller, passed=True))
 
     def _make_room(self, size: int) -> None:
         if self._count >= DELAYED_EVENTS_MAX or self._bytes + size > DELAYED_BYTES_MAX:
@@ -220,7 +227,7 @@ class Delayed:
                 return
         else:  # an earlier version kept no rights, for it had judged by them
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
-        self._engine.submit(event, caller, ended, None, (gone,), passed=True)
+        self._engine.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
 
     def _as_now(self, caller: Caller) -> Caller:
         """Return who wrote it, with what it may do now (L8).
@@ -297,10 +304,6 @@ class Delayed:
         """Keep what is skipped from outgrowing what waits."""
         if len(self._heap) > 2 * len(self._waiting) + DELAYED_TURN_EVENTS:
             self._heap = sorted((item.due, item.number) for item in self._waiting.values())
-
-
-def _nobody(_outcome: Outcome) -> None:
-    """Hear of nothing: the write is only judged."""
 
 
 def _facts(event: Event, topic: str, due: float, caller: Caller) -> Facts:

@@ -20,16 +20,15 @@ from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
 from rowcast.core.limits import HOOK_WRITES_MAX
 from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
-from rowcast.kernel.decide import check_condition
-from rowcast.kernel.write import Condition, Done, Outcome, Receipt
-from rowcast.store.store import Change
+from rowcast.kernel.registry import Route
+from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.features.hooks")
 
-Step = Callable[[], Awaitable[None]]
+Work = Callable[[], Awaitable[None]]
 """What is done in a lane; it answers for itself and raises nothing."""
 
 
@@ -39,7 +38,7 @@ class Lane:
     __slots__ = ("size", "steps", "task")
 
     def __init__(self) -> None:
-        self.steps: deque[tuple[Step, Callable[[Error], None], int]] = deque()
+        self.steps: deque[tuple[Work, Callable[[Error], None], int]] = deque()
         self.size = 0
         """Bytes of their payloads."""
         self.task: asyncio.Task[None] | None = None
@@ -53,51 +52,49 @@ class Passage:
         self._hooks = engine.hooks
         self._lanes: dict[Caller, Lane] = {}
 
-    def submit(
-        self,
-        event: Event,
-        caller: Caller,
-        done: Done,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> None:
+    def step(self, route: Route) -> Step | None:  # noqa: ARG002 - they hear of every topic
+        """Return the step that asks the hooks about a write, if any of them hears of writes."""
+        return self._ask_first if self._hooks.writing else None
+
+    def _ask_first(self, write: Write) -> bool:
+        if write.passed or write.caller.door == "server":
+            return False
+        self._submit(write)
+        return True
+
+    def _submit(self, write: Write) -> None:
         """Ask the hooks, then have the engine carry out what they leave of a write."""
         if self._hooks.write_waits:
 
             async def step() -> None:
                 try:
-                    became, left = await self.one(event, caller, condition)
+                    became, left = await self.one(write.event, write.caller, write.condition)
                 except Error as error:
-                    done(error)
+                    write.done(error)
                 else:
-                    self._go_on(event, became, caller, done, left, changes)
+                    self._go_on(write, became, left)
 
-            self._queue(caller, step, done, len(event.payload))
+            self._queue(write.caller, step, write.done, len(write.event.payload))
             return
         try:
-            became = self._ask(event, caller)
+            became = self._ask(write.event, write.caller)
         except Error as error:
-            done(error)
+            write.done(error)
         else:
-            self._go_on(event, became, caller, done, condition, changes)
+            self._go_on(write, became, write.condition)
 
-    def _go_on(
-        self,
-        event: Event,
-        became: Event | None,
-        caller: Caller,
-        done: Done,
-        condition: Condition | None,
-        changes: Sequence[Change],
-    ) -> None:
+    def _go_on(self, write: Write, became: Event | None, condition: Condition | None) -> None:
         if became is not None:
-            done = self.telling(caller, done)
-            self._engine.submit(became, caller, done, condition, changes, passed=True)
-        elif changes:
-            receipt = Receipt(event)
-            self._engine.committer.keep(changes, lambda error: done(error or receipt))
+            write.event, write.passed = became, True
+            write.meet(condition)
+            write.done = self.telling(write.caller, write.done)
+            self._engine.writes.carry_out(write)
+            return
+        receipt, done = Receipt(write.event), write.done
+        if write.changes:
+            self._engine.committer.keep(write.changes, lambda error: done(error or receipt))
         else:
-            done(Receipt(event))
+            done(receipt)
 
     async def one(
         self, event: Event, caller: Caller, condition: Condition | None
@@ -133,7 +130,7 @@ class Passage:
                     Code.NOT_ALLOWED, f"the value at {topic!r} is kept by a hook; put the whole"
                 )
             if condition is not None:
-                check_condition(condition, next(iter(kept), None), topic)
+                condition.check(next(iter(kept), None), topic)
         if not await self._hooks.store(topic, event):
             return event, condition
         return event.changed(kind=MESSAGE), None
@@ -217,7 +214,7 @@ class Passage:
     # -- lanes -------------------------------------------------------------------------------------
 
     def _queue(
-        self, caller: Caller, step: Step, refuse: Callable[[Error], None], size: int = 0
+        self, caller: Caller, step: Work, refuse: Callable[[Error], None], size: int = 0
     ) -> None:
         lane = self._lanes.get(caller)
         if lane is None:

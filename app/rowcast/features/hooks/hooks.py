@@ -94,6 +94,8 @@ class Hooks:
         """Whether anyone decides what may be read."""
         self.delivering = False
         """Whether anyone looks at what readers are sent."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when somebody listens who did not before."""
         self.listeners = Listeners()
 
     # -- who listens -------------------------------------------------------------------------------
@@ -145,6 +147,7 @@ class Hooks:
         self.subscribe_waits = any(call.waits for call in of["on_subscribe"])
         self.reading = bool(of["can_read"])
         self.delivering = bool(of["can_read"] or of["on_publish_deliver"])
+        self.changed()
 
     def figures(self) -> list[Figures]:
         """Return what each hook and listener has cost, in the order of registration (G22)."""

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Event
+from rowcast.core.events import RETAINED, Event
 from rowcast.core.gateway_limits import (
     PRODUCER_NAME_CHARS_MAX,
     PRODUCER_NUMBER_MAX,
@@ -30,7 +30,7 @@ from rowcast.core.gateway_limits import (
 from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.features.idempotency.idempotency_keys import KEY, Keys, fact_of_key
 from rowcast.features.idempotency.remembered_receipts import pack, receipt_of
-from rowcast.kernel.write import Done, Outcome, Receipt
+from rowcast.kernel.write import Done, Outcome, Receipt, Write
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -135,6 +135,16 @@ class Producers:
                 producer.forgotten = int.from_bytes(value, "big")
             else:
                 producer.done[int(number)] = value
+
+    def hear_write(self, write: Write) -> bool:
+        """Take a marked write that came before: it is answered as the first one was."""
+        if write.passed or write.direct:  # it was heard when the client wrote it
+            return False
+        heard = self.hear(write.event, write.caller, write.done)
+        if heard is None:
+            return True
+        write.done = heard
+        return False
 
     def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return what is to hear of a marked write; None when it came before.
@@ -293,6 +303,22 @@ def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str, bytes] | None:
         return None
     name, epoch, number, _ = parse_mark(str(mark))
     return _owner(caller, name), f"{epoch}:{number}", b""
+
+
+def remember_mark(write: Write) -> None:
+    """Have the receipt of a marked write remembered, in one transaction with it."""
+    fact = fact_of_mark(write.event, write.caller)
+    if fact is None:
+        return
+    owner, name, start = fact
+
+    def remembered(receipt: Receipt) -> list[Change]:
+        kept = pack(receipt.event, existed=receipt.existed, late=receipt.late)
+        return [Change(owner, name, start + kept)]
+
+    write.logged, write.conclude = True, remembered
+    if write.event.kind in RETAINED:  # whether there was a record before is a part of it
+        write.depends = True
 
 
 def numbered(text: str, index: int) -> str:

@@ -7,11 +7,13 @@ changes nothing, and only its writer is told. A message that is not retained is 
 
 from typing import Final
 
-from rowcast.core.clock import seconds_of, version_at
+from rowcast.core.clock import WallClock, seconds_of, version_at
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import PATCH, Event
+from rowcast.core.events import PATCH, RETAINED, Event
 from rowcast.core.limits import ORIGIN_CHARS_MAX, STAMP_AHEAD_SECONDS_MAX
+from rowcast.kernel.decide import check_newer
 from rowcast.kernel.last_write_wins import ORIGIN
+from rowcast.kernel.write import Step, Write
 
 _HINT: Final = "it is microseconds since 1970, or a time such as 2026-01-31T12:00:00.25Z"
 
@@ -41,3 +43,15 @@ def check_stamp(event: Event, now_seconds: float) -> None:
         )
     if event.kind == PATCH:
         raise Error(Code.INVALID, "a patch cannot bring a version with it; put the whole record")
+
+
+def late_write_step(now: WallClock) -> Step:
+    """Return the step for a write that brings its version: it is decided whether it is late."""
+
+    def step(write: Write) -> None:
+        check_stamp(write.event, now())
+        write.versioned = True
+        if write.event.kind in RETAINED:
+            write.check(check_newer)
+
+    return step

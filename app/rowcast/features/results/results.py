@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
@@ -26,12 +26,15 @@ from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.staged_rows import Upload, Uploads
-from rowcast.kernel.registry import VERB_OF_KIND
+from rowcast.features.results.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine
+
+RESULT: Final = "a result"
+"""What a row is a part of, in the words that refuse one which cannot be."""
 
 Facts = Callable[[str], Awaitable[Iterable[tuple[str, str, bytes]]]]
 """Returns the facts of owners that begin so."""
@@ -104,17 +107,10 @@ class Results:
         return writes
 
     def _admit(self, event: Event, caller: Caller) -> Write:
-        engine = self._engine
-        route = engine.registry.route(event.topic)
-        engine.rights.check_write(route.topic, caller, event.kind)
-        if route.entry is not None and VERB_OF_KIND[event.kind] in route.entry.overrides:
-            raise Error(
-                Code.NOT_ALLOWED,
-                f"the resource at {route.topic!r} has its own {VERB_OF_KIND[event.kind]}, which "
-                "cannot be part of a result",
-            )
-        done = engine.passage.telling(caller, UNHEARD)
-        return engine.admission.admit(route, event, caller, done)
+        done = self._engine.passage.telling(caller, UNHEARD)
+        write = Write(event, caller, done, passed=True, part_of=RESULT)
+        self._engine.writes.admit(write)
+        return write
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -147,14 +143,16 @@ class Results:
         writes = self._chosen(order, caller)
         topics = _topics(writes)
         client = client_of(order.job, order.cut)
+        leave = Unchanged(order.job)
         for write in writes:
-            write.event.client, write.job = client, order.job
+            write.event.client = client
+            leave.decide_on(write)
             self._engine.rights.check_write(write.event.topic, caller, PUT)
         gone = sorted(memory.topics - topics) if order.replace else []
         for topic in gone:
             event = Event(topic, DELETE, b"", None, 1, True, client=client)
             removal = self._admit(event, caller)
-            removal.job = order.job
+            leave.decide_on(removal)
             writes.append(removal)
         future: asyncio.Future[ResultReceipt | Error] = asyncio.get_running_loop().create_future()
         commit = _Commit(order, memory, topics, self._engine.cursor, resolver(future))
@@ -163,7 +161,7 @@ class Results:
             self._engine.committer.keep(changes, lambda error: commit.tell(error or receipt))
         else:
             commit.bind(writes)
-            self._engine.committer.submit(writes, RESULT_ROWS_MAX * 3)
+            self._engine.writes.append(writes, RESULT_ROWS_MAX * 3)
         outcome = await future
         if isinstance(outcome, Error):
             raise outcome

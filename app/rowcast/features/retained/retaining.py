@@ -12,6 +12,8 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
 from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX
+from rowcast.kernel.registry import Route
+from rowcast.kernel.write import Step, Write
 from rowcast.reads.store_reader import servers_own
 from rowcast.store.store import Store
 
@@ -42,15 +44,26 @@ class Retaining:
         self._bucket = Bucket(rules.publish_rate, now()) if rules.publish_rate else None
         self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
 
-    def admit(self, event: Event) -> "Quota | None":
-        """Judge an undeclared event; return what else is to be asked when it is written.
+    def step(self, route: Route) -> Step | None:
+        """Return the step that judges what is to be kept at an undeclared topic.
 
-        Raises NOT_ALLOWED, TOO_LARGE or BUSY.
+        It raises NOT_ALLOWED, TOO_LARGE or BUSY.
         """
-        if event.kind not in RETAINED or event.topic[0] == "$":
+        if route.shape is not None or route.topic[0] == "$" or self.rules == RetainRules():
             return None
-        if event.kind == DELETE:
-            return self._quota
+        return self._admit
+
+    def _admit(self, write: Write) -> None:
+        event = write.event
+        if event.kind not in RETAINED:
+            return
+        if event.kind != DELETE:
+            self._check(event)
+            event.expires_at = self._expiry(event)
+        if self._quota is not None:
+            write.check(self._quota.check)
+
+    def _check(self, event: Event) -> None:
         rules = self.rules
         if not rules.enabled:
             raise Error(
@@ -72,8 +85,6 @@ class Retaining:
                 "(retainer.max_publish_rate); try again in a second",
                 retry_after_seconds=1,
             )
-        event.expires_at = self._expiry(event)
-        return self._quota
 
     def _expiry(self, event: Event) -> float:
         """Return when the message's time is over; 0 is never.
@@ -102,11 +113,12 @@ class Quota:
         self._room = 0
         """For how many more there is room in this transaction."""
 
-    def take(self, event: Event, record: Record | None, transaction: object) -> None:
+    def check(self, write: Write, record: Record | None, transaction: object) -> int:
         """Count a write that is decided now; raises TOO_LARGE for a new message beyond the limit.
 
         ``transaction`` is any object that belongs to it alone.
         """
+        event = write.event
         if transaction is not self._transaction:
             self._transaction = transaction
             self._room = self._most - self._store.count(None)
@@ -122,3 +134,4 @@ class Quota:
                     f"(retainer.max_retained_messages), so {event.topic!r} gets none; delete some",
                 )
             self._room -= 1
+        return 0

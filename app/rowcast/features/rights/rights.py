@@ -8,7 +8,7 @@ It knows no protocol. What is said, and what of it decides, is in ``policy.py``.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,9 +25,12 @@ from rowcast.features.rights.access import Access
 from rowcast.features.rights.compiled_policy import Sight, Subject
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
+from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.reader import Reader
+from rowcast.kernel.registry import Route
+from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
 from rowcast.rows.transcoder import Contents
 
@@ -79,6 +82,8 @@ class Rights:
         self._contents = contents
         self._reader = reader
         self._access = access
+        self.changed: Callable[[], None] = lambda: None
+        """Called when other policies hold: what was compiled by the old ones is so no more."""
         self._sights: OrderedDict[Kind, Sight] = OrderedDict()
         self._known: dict[Caller, Sight | None] = {}
         self._take(Policy(tuple(tables)))
@@ -90,6 +95,7 @@ class Rights:
         self._paths, self._roles, self._users = policy.paths, policy.roles, policy.users
         self._sights.clear()
         self._known.clear()
+        self.changed()
 
     def replace(self, rules: Sequence[TopicRule]) -> None:
         """Have other topic rules from now on; who lives on a right is judged anew."""
@@ -235,6 +241,31 @@ class Rights:
             self._hooks.listeners.refused(caller, "write", topic, error)
             raise error
         self.check_administer(topic, caller)
+
+    def step(self, route: Route) -> Step:
+        """Return the step that checks whether the caller may write at a route's topic."""
+        topic = route.topic
+        if topic[0] == "$" or self.active:
+            return lambda write: self.check_write(topic, write.caller, write.event.kind)
+
+        def check_grant(write: Write) -> None:
+            if not write.caller.grants.write:
+                raise self._refused(write.caller, "write", topic)
+
+        return check_grant
+
+    def row_step(self, route: Route) -> Step | None:
+        """Return the step that has writes judged where rights depend on what is in the record."""
+        table = route.table
+        if table is None or not self.active:
+            return None
+
+        def guard(write: Write) -> None:
+            sight = self.of_table(write.caller, table)
+            if sight is not None and sight.guards:
+                guard_row(write, sight)
+
+        return guard
 
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything at all."""

@@ -1,6 +1,6 @@
 """Topics that were written to, the longest unheard of first: rows of ``$SYS/topics`` (F7).
 
-A topic is noted where its route is made, so that the writes after it cost one look at a flag. The
+A topic is noted with the first write after its route is made; those after that cost nothing. The
 registry forgets its routes all together when they are too many (``Registry.route``); topics in use
 are then noted again, and so it is the others that make room here. It is in memory only.
 """

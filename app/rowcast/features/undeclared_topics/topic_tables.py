@@ -31,8 +31,9 @@ from rowcast.core.topic_limits import (
 from rowcast.core.topic_tables import Branch, TopicTable, branch_of, name_of_branch
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.registry import Registry
+from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.row_views import Views
+from rowcast.kernel.write import Step, Write
 from rowcast.store.store import Change, Figures, Keep, Store
 
 log = logging.getLogger("rowcast.topics")
@@ -233,6 +234,17 @@ class TopicTables:
             self._watch()
 
     # -- what is written ---------------------------------------------------------------------------
+
+    def step(self, route: Route) -> Step | None:
+        """Return the step that makes the tables of undeclared topics and logs what is written."""
+        if route.shape is not None or route.topic[0] == "$":
+            return None
+
+        def keep(write: Write) -> None:
+            if self.need(write.event):
+                write.logged = True
+
+        return keep
 
     def need(self, event: Event) -> bool:
         """See to it that there is a table for what is written now; return whether it is to be kept.

@@ -1,0 +1,48 @@
+"""The decider of a result's rows: what is as it was makes no event, and only its own is removed."""
+
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, Record
+from rowcast.core.lineage import is_of
+from rowcast.kernel.decide import value_of_record
+from rowcast.kernel.write import Current, Write
+
+
+class Unchanged:
+    """Leaves the records alone that a row of one job's result would not change."""
+
+    __slots__ = ("_job",)
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+
+    def decide_on(self, write: Write) -> None:
+        """Have it decide about a write, once: a result may be committed again after a refusal."""
+        others = (decider for decider in write.deciders if type(decider) is not Unchanged)
+        write.deciders = tuple(others)
+        write.decide(self)
+
+    def __call__(self, write: Write, record: Record | None, _current: Current) -> int:
+        """Return the version of the record that stays as it is; 0 if the write changes it.
+
+        What ends by itself is written again, because it lives from its last write.
+        """
+        if write.event.kind == DELETE:
+            its_own = record is not None and is_of(record.client, self._job)
+            return 0 if its_own else (1 if record is None else record.version)
+        shape = write.shape
+        if record is None or shape is None or shape.ends:
+            return 0
+        try:
+            known, new = value_of_record(record), write.event.decoded
+        except Error:
+            return 0
+        for name in (item.name for item in shape.managed):
+            known, new = without(known, name), without(new, name)
+        return record.version if known == new else 0
+
+
+def without(value: object, name: str) -> object:
+    """Return a value without one attribute."""
+    if not isinstance(value, dict) or name not in value:
+        return value
+    return {key: item for key, item in value.items() if key != name}

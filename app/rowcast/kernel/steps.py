@@ -1,0 +1,81 @@
+"""The steps of a write: what the features have to say about it, compiled once for each route.
+
+A feature adds a factory under one of the names in ORDER. When the first write comes to a route,
+every factory is asked whether its feature has a say there; the steps that they return are what each
+write of that route is asked, and nothing else. A feature whose answer would be another now calls
+``changed``. Features that look at a property of an event are found by its name, so that an event
+without properties asks none of them.
+
+Access is part of the kernel: where no feature says who may write, every write is refused.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.kernel.registry import Registry, Route
+from rowcast.kernel.write import Step, Write
+
+ORDER: Final = (
+    "hooks",  # asked first: they may change the topic, and what is refused anyway they never see
+    "access",  # before anything tells its caller what is at the topic
+    "delay",  # judged as what it will be, and kept until then
+    "resource",  # the class decides, validates and writes in its own way
+    "rows",  # who may write this record: says so on the writer thread
+    "content",  # size, type, expiry, whether it is logged
+    "retained",  # how many, how fast: what is refused before uses up nothing of it
+    "topic_table",  # makes a table, so it comes after all that refuses
+    "backlog",  # whether the readers that must keep up have room
+    "recent",  # notes the topic of a write that was taken
+)
+"""The names of the steps in the order in which they are asked, which is a promise to users."""
+
+Factory = Callable[[Route], Step | None]
+"""Returns what is asked of each write of a route; None where there is nothing to ask."""
+
+
+class Steps:
+    """The factories of the features of one kernel."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._factories: dict[str, list[Factory]] = {name: [] for name in ORDER}
+        self._first: dict[str, Step] = {}
+        self._admitted: dict[str, Step] = {}
+        self.changed = registry.forget_routes
+        """Have every route compiled anew."""
+
+    def add(self, name: str, factory: Factory) -> None:
+        """Add a factory under a name of ORDER, after those that are there."""
+        self._factories[name].append(factory)
+        self.changed()
+
+    def remove(self, name: str, factory: Factory) -> None:
+        """Take away a factory; one that was not added is ignored."""
+        if factory in self._factories[name]:
+            self._factories[name].remove(factory)
+            self.changed()
+
+    def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
+        """Ask a step about each event with a property: ``first``, before any other step."""
+        (self._first if first else self._admitted)[name] = step
+
+    def first(self, properties: Mapping[str, object]) -> Iterable[Step]:
+        """Return what is asked about these properties before any other step."""
+        return dict.fromkeys(step for name, step in self._first.items() if name in properties)
+
+    def admitted(self, properties: Mapping[str, object]) -> Iterable[Step]:
+        """Return what is asked about these properties of a write whose content is admitted."""
+        return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
+
+    def compile(self, route: Route) -> tuple[Step, ...]:
+        """Return what is asked of each write of a route, in order."""
+        found: list[Step] = []
+        for name, factories in self._factories.items():
+            made = [step for factory in factories if (step := factory(route)) is not None]
+            found += made or ([_refuse] if name == "access" else [])
+        return tuple(found)
+
+
+def _refuse(write: Write) -> None:
+    """Refuse a write, because nobody says who may write."""
+    raise Error(Code.DENIED, f"{write.caller.user} may not write {write.event.topic!r}")

@@ -1,0 +1,225 @@
+"""The steps of a write: compiled for each route, asked in one order; access is closed."""
+
+import pytest
+from topic_world import AT_ONCE, on_disk
+
+from build import ANN, Code, Listener, Server, refusal
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import MESSAGE, PATCH, PUT, Event
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.retained.retaining import Retaining, RetainRules
+from rowcast.kernel.admission import Admission
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.steps import Steps
+from rowcast.kernel.write import Write
+from rowcast.kernel.write_path import WritePath
+
+STRANGER = Caller("eve", door="mqtt")
+
+
+class Doorkeeper(Hook):
+    """Refuses topics with ``secret``, mends bodies, and knows what it was asked about."""
+
+    def __init__(self):
+        self.asked = []
+
+    def on_publish(self, caller, event):
+        del caller
+        self.asked.append(event.topic)
+        if "secret" in event.topic:
+            raise Error(Code.CONFLICT, "that is secret")
+
+    def on_publish_received(self, caller, event):
+        del caller
+        return event.changed(payload=b'{"name":"mended"}') if event.payload == b"broken" else None
+
+
+class Anything(Resource):
+    """Takes what no table would, and knows what it was given."""
+
+    given = ()
+
+    async def put(self, value):
+        type(self).given = (*self.given, value)
+
+
+def guarded(**options):
+    """Return a server with a hook, and the hook."""
+    hooks, keeper = Hooks(), Doorkeeper()
+    hooks.add(keeper)
+    return Server(hooks=hooks, **options), keeper
+
+
+def limited(**rules):
+    """Return a server with topic tables and rules for what is kept at undeclared topics."""
+    room = Server(topics=AT_ONCE)
+    retaining = Retaining(RetainRules(**rules), room.now, room.store)
+    room.engine.steps.add("retained", retaining.step)
+    return room
+
+
+def steps_of(room, topic):
+    return room.registry.route(topic).steps
+
+
+# -- access is closed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["Dog/1", "u/1", "$SYS/sessions/x"])
+@pytest.mark.parametrize("kind", [PUT, MESSAGE])
+async def test_without_the_step_of_access_every_write_is_denied(topic, kind):
+    room, outcomes = Server(), []
+    listener = Listener(room)
+    steps = Steps(room.registry)
+    steps.add("content", Admission(room.now, 100, room.engine.durable, steps).step)
+    path = WritePath(room.registry, steps, room.committer)
+    path.submit(Event(topic, kind, b"{}", retain=kind == PUT), ANN, outcomes.append)
+    assert [Code.DENIED] == [outcome.code for outcome in outcomes]
+    assert [] == listener.events
+
+
+# -- the order that users rely on ------------------------------------------------------------------
+
+
+async def test_a_write_that_came_before_is_not_shown_to_hooks_again():
+    room, keeper = guarded()
+    for _ in range(2):
+        await room.put("Dog/1", properties={"producer": "m:1:1"})
+    assert ["Dog/1"] == keeper.asked
+
+
+async def test_access_before_hooks():
+    room, keeper = guarded()
+    assert Code.DENIED == await refusal(room.put("u/secret", caller=STRANGER))
+    assert [] == keeper.asked
+
+
+async def test_hooks_before_the_resource_class():
+    Anything.given = ()
+    room, _ = guarded(resources=[("Dog", Anything)])
+    assert Code.CONFLICT == await refusal(room.put("Dog/secret"))
+    assert () == Anything.given
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "expected"),
+    [("Dog/secret", b"{", Code.CONFLICT), ("Dog/1", b"broken", None)],
+)
+async def test_hooks_before_types(topic, payload, expected):
+    room, _ = guarded()
+    assert expected == await refusal(room.put(topic, payload))
+
+
+@pytest.mark.parametrize("payload", [b"{", b'{"age":"old"}'])
+async def test_access_before_types(payload):
+    assert Code.DENIED == await refusal(Server().put("Dog/1", payload, STRANGER))
+
+
+async def test_access_before_the_resource_class():
+    Anything.given = ()
+    room = Server(resources=[("Dog", Anything)])
+    assert Code.DENIED == await refusal(room.put("Dog/1", caller=STRANGER))
+    assert () == Anything.given
+
+
+async def test_the_resource_class_before_types():
+    Anything.given = ()
+    room = Server(resources=[("Dog", Anything)])
+    await room.put("Dog/1", b'{"age":"old"}')
+    assert ({"age": "old"},) == Anything.given
+
+
+async def test_size_before_types():
+    room = Server(payload_bytes_max=10)
+    assert Code.TOO_LARGE == await refusal(room.put("Dog/1", b"{" * 11))
+
+
+async def test_what_its_content_refuses_uses_up_no_rate():
+    room = limited(publish_rate=1)
+    patch = Event("home/1", PATCH, b"{", None, 1, True)
+    assert Code.INVALID == await refusal(room.engine.write(patch, ANN))
+    assert None is await refusal(room.put("home/1"))
+    assert Code.BUSY == await refusal(room.put("home/2"))
+
+
+async def test_what_may_not_be_kept_makes_no_topic_table():
+    room = limited(payload_bytes_max=1)
+    assert Code.TOO_LARGE == await refusal(room.put("home/1"))
+    assert [] == on_disk(room)
+    await room.put("home/1", b"1")
+    assert ["mqtt_home"] == on_disk(room)
+
+
+async def test_what_is_kept_is_counted_before_it_is_appended():
+    room = limited(messages_max=1)
+    await room.put("home/1")
+    head = room.committer.announced
+    assert Code.TOO_LARGE == await refusal(room.put("home/2"))
+    assert head == room.committer.announced
+
+
+# -- only what has something to say ----------------------------------------------------------------
+
+
+async def test_a_plain_route_is_asked_for_access_and_size_alone():
+    room = Server()
+    await room.say("a/b")
+    assert 2 == len(steps_of(room, "a/b"))
+
+
+async def test_steps_are_compiled_anew_when_a_hook_comes():
+    room = Server()
+    await room.say("a/b")
+    keeper = Doorkeeper()
+    room.engine.hooks.add(keeper)
+    await room.say("a/b")
+    assert ["a/b"] == keeper.asked
+
+
+async def test_a_step_that_is_removed_is_not_asked():
+    room, asked = Server(), []
+
+    def factory(_route):
+        return lambda write: asked.append(write.event.topic)
+
+    room.engine.steps.add("backlog", factory)
+    await room.say("a/1")
+    room.engine.steps.remove("backlog", factory)
+    room.engine.steps.remove("backlog", factory)
+    await room.say("a/2")
+    assert ["a/1"] == asked
+
+
+async def test_a_step_has_a_place_in_the_order():
+    with pytest.raises(KeyError):
+        Server().engine.steps.add("sometime", lambda _route: None)
+
+
+async def test_events_without_properties_ask_no_step_of_a_property():
+    room, asked = Server(), []
+    room.engine.steps.on_property("colour", lambda write: asked.append(write.event.topic))
+    await room.say("a/1")
+    await room.say("a/2", properties={"colour": "red"})
+    await room.say("a/3", properties={"size": 1})
+    assert ["a/2"] == asked
+
+
+# -- the server's own ------------------------------------------------------------------------------
+
+
+async def test_the_servers_own_events_are_appended_without_a_step():
+    room, asked = Server(), []
+    room.engine.steps.add("backlog", lambda _route: asked.append)
+    listener = Listener(room, "$AUDIT/#")
+    room.engine.writes.append((Write(Event("$AUDIT/x", MESSAGE, b"1"), ANN),))
+    await room.committer.settle()
+    assert ([], ["$AUDIT/x"]) == (asked, listener.topics)
+
+
+async def test_nothing_to_append_is_nothing():
+    room = Server()
+    room.engine.writes.append(())
+    await room.committer.settle()
+    assert 0 == room.committer.commits
