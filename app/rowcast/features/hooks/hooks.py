@@ -54,10 +54,7 @@ Listener = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """The other end of a connection, for listeners: its address and door; why it failed or ended.
-
-    ``door`` is ``mqtt``, ``http``, ``ws`` or ``sse``.
-    """
+    """The other end of a connection by ``mqtt``, ``http``, ``ws`` or ``sse``, and why it ended."""
 
     peer: str
     door: str
