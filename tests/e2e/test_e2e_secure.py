@@ -375,7 +375,7 @@ async def test_a_secure_port_asked_for_without_a_certificate_is_told(tmp_path, c
 
 def manual_block(language):
     """Return the block of docs/access.md's section about TLS."""
-    section = (ROOT / "docs/access.md").read_text().partition("\n### TLS\n")[2]
+    section = (ROOT / "docs/access.md").read_text().partition("\n## TLS\n")[2]
     return section.partition(f"```{language}\n")[2].partition("```")[0]
 
 
