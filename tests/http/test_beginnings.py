@@ -1,12 +1,13 @@
 """Where a stream begins: a cursor that a listing told is good, before it is announced (M1)."""
 
 import pytest
-from doors import Doors, hear
+
+from http_server import HttpServer, hear
 
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 

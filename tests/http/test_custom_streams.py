@@ -5,9 +5,9 @@ import base64
 import json
 
 import pytest
-from doors import STREAM, Doors, a_moment, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
+from http_server import STREAM, HttpServer, a_moment, ask, hear, say
 from rowcast.codecs import decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.kernel.resource import Resource, Stream
@@ -125,7 +125,7 @@ RESOURCES = (Echo, Example, Ticker, Broken, Deaf, Finite, Farewell, Topic, Quiet
 
 @pytest.fixture
 async def doors():
-    async with Doors(resources=RESOURCES) as running:
+    async with HttpServer(resources=RESOURCES) as running:
         yield running
 
 

@@ -5,8 +5,8 @@ import io
 import json
 
 import pytest
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.codecs import CBOR, JSON, NDJSON
 from rowcast.core.callers import Grants
 from rowcast.features.history import asof
@@ -16,7 +16,7 @@ from rowcast.store.store import Keep
 @pytest.fixture
 async def rest(tmp_path):
     """Three dogs, of which one changed and one ended, and an undeclared topic that changed."""
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         for number in range(3):
             body = {"name": f"Rex{number}", "age": number, "secret": "x"}
             await opened.put(f"/Dog/{number}", json.dumps(body).encode())
@@ -104,6 +104,6 @@ async def test_b14_beyond_the_log_it_is_gone_with_a_sentence(rest):
 
 
 async def test_b14_who_may_not_read_may_not_read_the_past(tmp_path):
-    async with world(folder=tmp_path, grants=Grants(read=False, write=True)) as opened:
+    async with asgi(folder=tmp_path, grants=Grants(read=False, write=True)) as opened:
         for path in ("/Dog/1?asof=now", "/Dog/?asof=now", "/home/x?asof=now"):
             assert 401 == (await opened.get(path)).status

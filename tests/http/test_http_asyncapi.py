@@ -5,9 +5,9 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
-from rest_world import world
 from test_http_openapi import Lamp, references
 
+from asgi import asgi
 from rowcast.doors.http.documents.asyncapi import AsyncDocument
 from rowcast.doors.http.documents.servers import servers_at
 from rowcast.kernel.registry import Registry
@@ -21,7 +21,7 @@ PORTS = {"http": 1, "https": 2, "mqtt": 3, "mqtts": 4}
 @pytest.fixture
 async def documents(tmp_path):
     """Both documents of a server with everything open."""
-    async with world(folder=tmp_path, resources=[Lamp], ports=lambda: PORTS) as rest:
+    async with asgi(folder=tmp_path, resources=[Lamp], ports=lambda: PORTS) as rest:
         asked = [await rest.get(f"/{name}.json") for name in ("asyncapi", "openapi")]
         yield [one.value for one in asked]
 
@@ -165,5 +165,5 @@ def _fits(document, message, value):
 @pytest.mark.parametrize("host", ["[", "[::1", "a b"])
 async def test_it_is_given_whatever_name_is_asked_for(tmp_path, host):
     """B15: a Host that is none is no failure of the server."""
-    async with world(folder=tmp_path, ports=lambda: PORTS) as rest:
+    async with asgi(folder=tmp_path, ports=lambda: PORTS) as rest:
         assert 200 == (await rest.get("/asyncapi.json", host=host)).status

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, encode
 from rowcast.core import limits
 
@@ -13,7 +13,7 @@ TWO = [{"id": "1", "name": "Rex"}, {"id": "2", "name": "Max"}]
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         yield opened
 
 

@@ -8,8 +8,8 @@ import re
 from collections import deque
 
 import pytest
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, decode
 from rowcast.core import limits
 
@@ -19,7 +19,7 @@ ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         for record_id, name, age in DOGS:
             body = json.dumps({"name": name, "age": age}).encode()
             await opened.put(f"/Dog/{record_id}", body)
@@ -144,7 +144,7 @@ async def test_counts(rest, query, count):
 async def test_a_table_with_such_an_attribute_is_counted_too(tmp_path):
     """The word alone is no condition (B19)."""
     schema = "type Tally @table @export { id: ID @primaryKey count: Int }"
-    async with world(schema, folder=tmp_path) as rest:
+    async with asgi(schema, folder=tmp_path) as rest:
         await rest.put("/Tally/1", b'{"count": 5}')
         await rest.put("/Tally/2", b'{"count": 6}')
         assert (await rest.get("/Tally/?count")).value == {"count": 2}
@@ -205,7 +205,7 @@ async def test_the_root_lists_what_is_there(rest):
 
 async def test_a_table_at_the_root(tmp_path):
     schema = 'type All @table @export(name: "") { id: ID @primaryKey x: Int }'
-    async with world(schema, folder=tmp_path) as rest:
+    async with asgi(schema, folder=tmp_path) as rest:
         assert (await rest.put("/a/b", b'{"x":1}')).status == 201
         assert (await rest.get("/a/b")).value == {"id": "a/b", "x": 1}
         assert (await rest.get("/")).value == [{"id": "a/b", "x": 1}]
@@ -218,7 +218,7 @@ MANY = limits.HTTP_PAGE_RECORDS * 2 + 7
 
 @pytest.fixture
 async def large(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         for start in range(0, MANY, 500):
             batch = [{"n": number, "label": "x"} for number in range(start, min(start + 500, MANY))]
             answer = await opened.put("/Number/", json.dumps(batch).encode())

@@ -6,8 +6,8 @@ from email.utils import formatdate, parsedate_to_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.core.errors import Error
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.doors.http.rest.conditions import tags_of
@@ -19,7 +19,7 @@ TWO = f'"{EPOCH}:2"'
 @pytest.fixture
 async def rest(tmp_path):
     """A world with the record Dog/1, of which ONE is the ETag."""
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         await opened.put("/Dog/1", b'{"name":"Rex"}')
         yield opened
 

@@ -1,7 +1,8 @@
 """Tables of one name in several databases over REST (A6)."""
 
 import pytest
-from rest_world import world
+
+from asgi import asgi
 
 SCHEMA = """
 type Dog @table(database: "a") @export(name: "a-dogs") { id: ID @primaryKey name: String! }
@@ -11,7 +12,7 @@ type Dog2 @table(database: "b", table: "Dog") @export { id: ID @primaryKey age: 
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(SCHEMA, folder=tmp_path) as opened:
+    async with asgi(SCHEMA, folder=tmp_path) as opened:
         await opened.put("/a-dogs/1", b'{"name": "Rex"}')
         await opened.put("/Dog2/1", b'{"age": 3}')
         yield opened

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 import uvicorn
-from rest_world import world
 
+from asgi import asgi
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.uvicorn_fastpath import write_whole
 
@@ -15,7 +15,7 @@ LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         await opened.put("/Dog/1", b'{"name":"Rex"}')
         await opened.put("/Dog/large", LARGE)
         yield opened

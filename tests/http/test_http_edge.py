@@ -6,21 +6,21 @@ import contextlib
 import httpx
 import pytest
 import uvicorn
-from rest_world import call, deque, world
 
+from asgi import asgi, call, deque
 from auth_world import ann_and_bob
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX
 from rowcast.doors.http.messages.cors import Origins
 
-LIMIT = 100_000  # of rest_world
+LIMIT = 100_000  # of asgi
 ADDRESS = "192.0.2.7"
 
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         yield opened
 
 
@@ -46,7 +46,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(rest):
 
 async def test_a_body_that_never_ends_is_not_waited_for(tmp_path):
     """C26: a client that sends one byte a second is answered and closed."""
-    async with world(folder=tmp_path, body_seconds_max=0.01) as rest:
+    async with asgi(folder=tmp_path, body_seconds_max=0.01) as rest:
         answer = await rest.ask("PUT", "/loose", chunks=[b"x", None])
         assert (answer.status, answer.headers["connection"]) == (400, "close")
         assert (await rest.get("/loose")).status == 404
@@ -162,7 +162,7 @@ async def test_p3_with_users_no_other_page_of_this_machine_reads(tmp_path, path)
     known = Authenticator("loopback", ann_and_bob())
     ann = await known.identify(Credentials("ann", b"pencil"))
     cookie = "rowcast=" + (await known.token(ann, 60))[0]
-    async with world(folder=tmp_path, authenticator=known) as rest:
+    async with asgi(folder=tmp_path, authenticator=known) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}', origin=OWN, host=HOST, cookie=cookie)
         got = await rest.get(path, origin=NEIGHBOUR, host=HOST, cookie=cookie)
         assert (403, "access-control-allow-origin" in got.headers) == (got.status, False)
@@ -222,7 +222,7 @@ async def test_rights_are_those_of_the_address(tmp_path):
     def anonymous(peer, door):
         return Caller("anonymous", NONE, door, peer=peer)
 
-    async with world(folder=tmp_path, anonymous=anonymous) as rest:
+    async with asgi(folder=tmp_path, anonymous=anonymous) as rest:
         answer = await rest.get("/Dog/")
         assert (answer.status, answer.code) == (401, "unauthenticated")
 
@@ -288,7 +288,7 @@ async def test_over_a_socket(rest):
 async def test_a_slow_client_is_closed(tmp_path):
     """C26, D8: answered, then cut, and nothing of it is left."""
     async with (
-        world(folder=tmp_path, body_seconds_max=0.05) as rest,
+        asgi(folder=tmp_path, body_seconds_max=0.05) as rest,
         serving(rest.edge) as (_, port),
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

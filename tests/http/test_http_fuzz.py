@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rest_world import world
+
+from asgi import asgi
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ BODIES = st.sampled_from(
 def rest(tmp_path_factory):
     """One world, and the loop that it lives in, for all examples."""
     loop = asyncio.new_event_loop()
-    opened = world(folder=tmp_path_factory.mktemp("fuzz"))
+    opened = asgi(folder=tmp_path_factory.mktemp("fuzz"))
     rest = loop.run_until_complete(opened.__aenter__())
     yield lambda *a, **k: loop.run_until_complete(rest.ask(*a, **k))
     loop.run_until_complete(opened.__aexit__(None, None, None))

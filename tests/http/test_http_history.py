@@ -8,8 +8,8 @@ from functools import partialmethod
 from urllib.parse import quote
 
 import pytest
-from rest_world import EPOCH, SCHEMA, world
 
+from asgi import EPOCH, SCHEMA, asgi
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
 from rowcast.core.callers import Grants
 from rowcast.core.clock import milliseconds_of
@@ -24,7 +24,7 @@ CITY = "type Trip @table @export { id: ID @primaryKey from: String to: String la
 @asynccontextmanager
 async def kennel(folder, **options):
     """Open a world in which two dogs have a past: six events, and three of other topics."""
-    async with world(SCHEMA + CITY, folder=folder, **options) as opened:
+    async with asgi(SCHEMA + CITY, folder=folder, **options) as opened:
         for number in range(4):
             body = {"name": f"Rex{number}", "age": number, "weight": "1.5", "secret": "x"}
             await opened.put(f"/Dog/{number % 2}", json.dumps(body).encode())
@@ -306,7 +306,7 @@ async def test_a_resource_s_own_words_are_its_own(tmp_path):
         async def get(self, query=None):
             return {"asked": str(query.where)}
 
-    async with world(folder=tmp_path, resources=[Echo]) as opened:
+    async with asgi(folder=tmp_path, resources=[Echo]) as opened:
         got = await opened.get("/Echo/1?from=Rome")
         assert "Rome" in got.value["asked"]
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from doors import STREAM, Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
+from http_server import STREAM, HttpServer, ask, hear, say
 from rowcast.codecs import decode
 from rowcast.core.errors import Code, Error
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
@@ -35,7 +35,7 @@ def listening():
 
 async def test_x2_a_websocket_tells_of_all_that_happens():
     hooks, heard, seconds = listening()
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         async with doors.ws("/Dog/1") as peer:
             await hear(peer)
             await ask(peer, id=1, op="subscribe", topic="Cat/+")
@@ -60,7 +60,7 @@ async def test_x2_a_websocket_tells_of_all_that_happens():
 
 async def test_x2_an_event_stream_tells_of_all_that_happens():
     hooks, heard, _ = listening()
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         async with doors.sse("/Dog/1") as blocks:
             await blocks.next()
         await doors.until(lambda: "disconnected" in [name for name, _ in heard])
@@ -75,7 +75,7 @@ async def test_x2_an_event_stream_tells_of_all_that_happens():
 
 async def test_x2_rest_tells_of_writes_and_is_no_connection():
     hooks, heard, seconds = listening()
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         await doors.http.put("/u/1", content=b"1")
         await doors.http.get("/u/1")
         await doors.http.delete("/u/1")
@@ -86,7 +86,7 @@ async def test_x2_rest_tells_of_writes_and_is_no_connection():
 
 async def test_g3_the_listener_is_told_why_the_server_ended_a_connection():
     hooks, _, seconds = listening()
-    async with Doors(hooks=hooks) as doors, doors.ws("/Dog/1") as peer:
+    async with HttpServer(hooks=hooks) as doors, doors.ws("/Dog/1") as peer:
         await hear(peer)
         await doors.stop()
         with pytest.raises(ConnectionClosed):
@@ -101,7 +101,7 @@ async def test_g3_a_resources_own_stream_is_a_connection_too():
         async def connect(self, incoming=None):
             yield "hi"
 
-    async with Doors(hooks=hooks, resources=[Short]) as doors:
+    async with HttpServer(hooks=hooks, resources=[Short]) as doors:
         async with doors.ws("/Short") as peer:
             assert "hi" == (await hear(peer))[0]
             with pytest.raises(ConnectionClosed):
@@ -147,7 +147,7 @@ class Letting(Doorman):
 async def test_g2_a_connection_is_refused_with_the_hooks_reason():
     hooks = Hooks()
     hooks.add(Doorman())
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         answer = await doors.http.get("/Dog/1", headers=STREAM)
         assert (429, "too many streams") == (answer.status_code, answer.json()["detail"])
         async with doors.ws("/Dog/1") as peer:
@@ -164,7 +164,7 @@ async def test_g2_a_connection_is_refused_with_the_hooks_reason():
 async def test_g5_g7_a_write_over_rest_gets_the_hooks_answer(path, status):
     hooks = Hooks()
     hooks.add(Doorman())
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         await doors.http.put("/u/1", content=b"1")
         answer = await doors.http.put(path, content=b"1")
         assert status == answer.status_code
@@ -174,7 +174,7 @@ async def test_g5_g7_a_write_over_rest_gets_the_hooks_answer(path, status):
 async def test_g6_what_is_hidden_is_in_no_answer():
     hooks = Hooks()
     hooks.add(Letting())
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         for name in ("rex", "hidden", "max"):
             await doors.write(f"Dog/{name}", value={"name": name})
         assert 403 == (await doors.http.get("/Dog/hidden")).status_code
@@ -198,7 +198,7 @@ async def test_g6_a_resources_own_get_is_asked_about_on_both_doors():
 
     hooks = Hooks()
     hooks.add(Letting())
-    async with Doors(hooks=hooks, resources=[Hidden]) as doors:
+    async with HttpServer(hooks=hooks, resources=[Hidden]) as doors:
         assert 403 == (await doors.http.get("/hidden")).status_code
         async with doors.ws("/") as peer:
             answer = await ask(peer, id=1, op="get", topic="hidden")
@@ -215,7 +215,7 @@ async def test_g8_each_websocket_gets_what_its_hooks_made_of_it():
     hooks = Hooks()
     hooks.add(Stamp())
     async with (
-        Doors(hooks=hooks) as doors,
+        HttpServer(hooks=hooks) as doors,
         doors.ws("/u/1?start=new") as peer,
         doors.sse("/u/1?start=new") as blocks,
     ):
@@ -235,7 +235,7 @@ async def test_g4_a_refused_command_costs_a_socket_nothing():
 
     hooks = Hooks()
     hooks.add(Usher())
-    async with Doors(hooks=hooks) as doors, doors.ws("/Dog/1") as peer:
+    async with HttpServer(hooks=hooks) as doors, doors.ws("/Dog/1") as peer:
         await hear(peer)
         answer = await ask(peer, id=1, op="subscribe", topic="Cat/#")
         assert ("denied", "no cats") == (answer["error"]["code"], answer["error"]["detail"])
@@ -259,7 +259,7 @@ async def test_g10_a_value_that_a_hook_keeps_is_read_by_get():
 
     hooks = Hooks()
     hooks.add(Cellar())
-    async with Doors(hooks=hooks) as doors:
+    async with HttpServer(hooks=hooks) as doors:
         as_json = {"content-type": "application/json"}
         assert (await doors.http.put("/u/1", content=b"[1]", headers=as_json)).is_success
         first = await doors.http.get("/u/1")
@@ -292,7 +292,7 @@ async def test_g5_a_resources_own_post_is_authorised():
 
     hooks = Hooks()
     hooks.add(Letting())
-    async with Doors(hooks=hooks, resources=[Locked, Free]) as doors:
+    async with HttpServer(hooks=hooks, resources=[Locked, Free]) as doors:
         statuses = [
             (await doors.http.post(f"/{path}", json=1)).status_code for path in ("locked", "free")
         ]

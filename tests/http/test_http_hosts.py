@@ -1,8 +1,8 @@
 """Names that somebody points at this machine: no page reads what trusts it (L14)."""
 
 import pytest
-from rest_world import world
 
+from asgi import asgi
 from auth_world import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.errors import Code, Error
@@ -15,7 +15,7 @@ BASIC = "Basic YW5uOnBlbmNpbA=="
 @pytest.fixture
 async def rest(tmp_path):
     """Return a server without users, that trusts whoever reaches it."""
-    async with world(folder=tmp_path, allowed_hosts=("rows.example", ".local")) as rest:
+    async with asgi(folder=tmp_path, allowed_hosts=("rows.example", ".local")) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         yield rest
 
@@ -85,7 +85,7 @@ async def test_l14_pages_of_known_origins_and_what_tells_nothing_are_served(rest
 async def test_l14_who_signs_in_may_ask_for_any_name(tmp_path):
     """The page has nothing to sign in with: a browser sends what it keeps to no other name."""
     known = Authenticator("loopback", ann_and_bob())
-    async with world(folder=tmp_path, authenticator=known) as rest:
+    async with asgi(folder=tmp_path, authenticator=known) as rest:
         who = {"host": "rows.example", "authorization": BASIC}
         assert 201 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **who)).status
         assert 421 == (await rest.get("/Dog/1", host="rows.example")).status

@@ -5,14 +5,14 @@ from urllib.parse import quote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rest_world import world
 
+from asgi import asgi
 from rowcast.core.limits import TOPIC_LEVELS_MAX
 
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         yield opened
 
 

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from rest_world import world
 
+from asgi import asgi
 from rowcast.codecs import CBOR, JSON
 from rowcast.features.idempotency.idempotency_keys import OWNER
 
@@ -16,7 +16,7 @@ KEY = "idempotency-key"
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         yield opened
 
 

@@ -1,8 +1,8 @@
 """The OpenAPI document (B15)."""
 
 import pytest
-from rest_world import world
 
+from asgi import asgi
 from rowcast.kernel.resource import Resource
 
 
@@ -15,7 +15,7 @@ class Lamp(Resource):
 
 @pytest.fixture
 async def document(tmp_path):
-    async with world(folder=tmp_path, resources=[Lamp]) as rest:
+    async with asgi(folder=tmp_path, resources=[Lamp]) as rest:
         yield (await rest.get("/openapi.json")).value
 
 
@@ -132,14 +132,14 @@ async def test_what_is_read_takes_get_and_head_only(tmp_path, path):
 
 
 async def test_the_documentation_leads_to_the_page_that_shows_it(tmp_path):
-    async with world(folder=tmp_path) as rest:
+    async with asgi(folder=tmp_path) as rest:
         page = await rest.get("/docs")
         assert (page.status, page.headers["location"]) == (307, "/ui/#/api")
         assert 200 == (await rest.get("/ui/api.js")).status
 
 
 async def test_health(tmp_path):
-    async with world(folder=tmp_path) as rest:
+    async with asgi(folder=tmp_path) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         health = (await rest.get("/health")).value
         assert health == {"status": "ok", "version": "1.2.3", "head": "0badcafe:1"}

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from rest_world import world as made
 
+from asgi import asgi as made
 from rowcast.doors.http.documents.pages import PAGES, ROOT
 
 

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from rest_world import world
 
+from asgi import asgi
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
@@ -50,7 +50,7 @@ class Failing(Resource):
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path, resources=[Failing]) as opened:
+    async with asgi(folder=tmp_path, resources=[Failing]) as opened:
         yield opened
 
 
@@ -148,7 +148,7 @@ def test_a_bug_is_logged_and_not_told(caplog):
 
 
 async def test_who_may_nothing_is_asked_to_sign_in(tmp_path):
-    async with world(folder=tmp_path, grants=NONE, resources=[Failing]) as rest:
+    async with asgi(folder=tmp_path, grants=NONE, resources=[Failing]) as rest:
         for method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"):
             for path in ("/Dog/1", "/Dog/", "/loose", "/fail/busy"):
                 answer = await rest.ask(method, path, b"{}")

@@ -4,10 +4,11 @@ import asyncio
 import json
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from rest_world import world
 
+from asgi import asgi
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_PAGE_RECORDS
 from rowcast.core.query_index import is_helped
@@ -62,7 +63,7 @@ class SlowStore:
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path, readers=ThreadPoolExecutor(2)) as opened:
         await opened.put("/some/topic", b"x", content_type="text/plain")
         for start in range(0, MANY, 500):
             rows = [{"n": n, "label": "x"} for n in range(start, min(start + 500, MANY))]
@@ -176,6 +177,6 @@ async def test_p1_whether_an_index_may_help_is_seen_from_the_query(tmp_path, que
     schema = """
 type Number @table @export { n: Int @primaryKey label: String mark: String @indexed nested: Any }
 """
-    async with world(schema, folder=tmp_path) as opened:
+    async with asgi(schema, folder=tmp_path) as opened:
         table = opened.engine.registry.route("Number/").table
         assert helped is is_helped(table, parse_query(query, table))

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from rest_world import CURSOR, EPOCH, world
 
+from asgi import CURSOR, EPOCH, asgi
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import PUT, Event
@@ -16,7 +16,7 @@ REX = {"name": "Rex", "age": 3}
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         yield opened
 
 
@@ -201,7 +201,7 @@ async def test_a_write_takes_no_other_parameter(rest, query):
 
 
 async def test_undeclared_topics_may_be_refused(tmp_path):
-    async with world(folder=tmp_path, undeclared=False) as rest:
+    async with asgi(folder=tmp_path, undeclared="reject") as rest:
         assert (await rest.put("/loose", b"{}")).status == 404
 
 
@@ -441,7 +441,7 @@ async def test_a_message_leaves_the_record(rest, method):
 
 
 async def test_a_message_that_no_log_keeps_is_only_accepted(tmp_path):
-    async with world(folder=tmp_path, plain=True) as rest:
+    async with asgi(folder=tmp_path, undeclared="route") as rest:
         heard = rest.listen("loose")
         sent = await rest.post("/loose?retain=false", b"hi", content_type="text/plain")
         assert (sent.status, sent.body, len(heard)) == (202, b"", 1)

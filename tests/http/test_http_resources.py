@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.codecs import CBOR
 from rowcast.core.errors import Code, Error
 from rowcast.kernel.resource import Resource
@@ -67,7 +67,7 @@ class Maker(Resource):
 
 @pytest.fixture
 async def rest(tmp_path):
-    async with world(folder=tmp_path, resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
+    async with asgi(folder=tmp_path, resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
         yield opened
 
 

@@ -4,12 +4,12 @@ from base64 import b64encode
 
 import httpx
 import pytest
-from doors import STREAM, Doors
-from rest_world import world
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from asgi import asgi
 from auth_world import MemoryUsers, ann_and_bob
+from http_server import STREAM, HttpServer
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tries import Tries
 from rowcast.core.callers import NONE, Caller
@@ -32,7 +32,7 @@ async def rest(tmp_path):
         "authenticator": Authenticator("nobody", ann_and_bob()),
         "anonymous": lambda peer, door: Caller("anonymous", NONE, door, peer=peer),
     }
-    async with world(folder=tmp_path, **settings) as rest:
+    async with asgi(folder=tmp_path, **settings) as rest:
         yield rest
 
 
@@ -81,7 +81,7 @@ async def test_a_refusal_is_told_to_listeners(rest):
 
 async def test_without_users_a_name_means_nothing(tmp_path):
     settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
-    async with world(folder=tmp_path, **settings) as rest:
+    async with asgi(folder=tmp_path, **settings) as rest:
         answer = await rest.put("/Dog/1", b'{"name":"Rex"}', authorization=ANN)
         assert 201 == answer.status
 
@@ -133,14 +133,14 @@ async def test_l14_a_page_at_a_name_writes_when_it_signs_in(rest, shown, status)
 @pytest.mark.parametrize("shown", [{"authorization": ANN}, {"cookie": "rowcast=x"}, {}])
 async def test_l14_where_nobody_has_a_name_no_such_page_writes(tmp_path, shown):
     settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
-    async with world(folder=tmp_path, **settings) as rest:
+    async with asgi(folder=tmp_path, **settings) as rest:
         assert 403 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **shown, **NAMED)).status
 
 
 @pytest.mark.parametrize("query", ["name=ticket=1", "xticket=1", "ticket=1"])
 async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
     settings = {"authenticator": Authenticator("everywhere", ann_and_bob())}
-    async with Doors(settings=settings) as doors, httpx.AsyncClient(timeout=10) as client:
+    async with HttpServer(settings=settings) as doors, httpx.AsyncClient(timeout=10) as client:
         url = f"http://127.0.0.1:{doors.port}/Dog/1?{query}"
         answer = await client.put(url, content=b"{}", headers=NAMED)
         assert 403 == answer.status_code
@@ -163,7 +163,7 @@ def slow_after(failures):
 
 
 async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         soft_hyphen = authorization("an\u00adn", "wrong")
         assert 401 == (await rest.get("/Dog/1", authorization=soft_hyphen)).status
         for shown in (soft_hyphen, authorization("\uff41nn", "x"), ANN):
@@ -193,7 +193,7 @@ async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
     ],
 )
 async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(tmp_path, noise):
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         for _ in range(30):
             answer = await rest.get("/Dog/1?ticket=x", **noise)
             assert answer.status in {401, 403, 404, 429}
@@ -202,7 +202,7 @@ async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(
 
 @pytest.mark.slow
 async def test_p3_wrong_names_lock_nobody_out(tmp_path):
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         for number in range(30):
             wrong = authorization(f"nobody{number}", "x")
             assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
@@ -210,7 +210,7 @@ async def test_p3_wrong_names_lock_nobody_out(tmp_path):
 
 
 async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too(tmp_path):
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         page = {"sec-fetch-site": "cross-site", "authorization": authorization("ann", "x")}
         answers = [(await rest.get("/Dog/1", **page)).status for _ in range(3)]
         assert [401, 429, 429] == answers
@@ -219,7 +219,7 @@ async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too(tmp_path):
 @pytest.mark.parametrize("path", ["/Dog/1", "/$SYS/login"])
 async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(tmp_path, path):
     """DNS rebinding: to the browser it is a page of this server, at another name."""
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
         page = {"host": "evil.test", "origin": "http://evil.test"}
         wrong = authorization("ann", "x")
@@ -235,7 +235,7 @@ async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_pat
     tries = Tries(1, 300.0, lambda: 0.0, entries_max=8)
     authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
     settings = {"authenticator": authenticator, "anonymous": authenticator.anonymous}
-    async with world(folder=tmp_path, **settings) as rest:
+    async with asgi(folder=tmp_path, **settings) as rest:
         wrong = authorization("ann", "x")
         assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
         for number in range(30):
@@ -244,7 +244,7 @@ async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_pat
 
 
 async def test_l11_the_login_counts_as_any_other_try(tmp_path):
-    async with world(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
         wrong, right = (b'{"user":"ann","password":"%b"}' % word for word in (b"x", b"pencil"))
         page = {"origin": "http://localhost:3000"}  # refused before a password is compared
         assert 403 == (await rest.post("/$SYS/login", wrong, **page)).status
@@ -255,7 +255,7 @@ async def test_l11_the_login_counts_as_any_other_try(tmp_path):
 async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (
-        Doors(settings=settings, grants=NONE) as doors,
+        HttpServer(settings=settings, grants=NONE) as doors,
         httpx.AsyncClient(timeout=10) as client,
     ):
         url = f"http://127.0.0.1:{doors.port}/Dog/1"

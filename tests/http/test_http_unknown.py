@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rest_world import EPOCH, world
 
+from asgi import EPOCH, asgi
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.reads.unknown_names import looks_at_all
@@ -13,7 +13,7 @@ from rowcast.reads.unknown_names import looks_at_all
 @pytest.fixture
 async def rest(tmp_path):
     """Two dogs, of which one has an attribute that nobody declared, and an open table's record."""
-    async with world(folder=tmp_path) as opened:
+    async with asgi(folder=tmp_path) as opened:
         for number, more in ((1, {}), (2, {"nickname": "Bo", "owner": {"name": "A", "pet": 1}})):
             body = {"name": f"Rex{number}", "age": number} | more
             await opened.put(f"/Dog/{number}", json.dumps(body).encode())

@@ -5,8 +5,8 @@ import base64
 import json
 
 import pytest
-from doors import Doors
 
+from http_server import HttpServer
 from rowcast.codecs import decode
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.doors.http.streams import sse
@@ -14,7 +14,7 @@ from rowcast.doors.http.streams import sse
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 

@@ -5,9 +5,9 @@ import json
 import socket
 
 import pytest
-from doors import STREAM, Doors
 
 from auth_world import ann_and_bob
+from http_server import STREAM, HttpServer
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -17,7 +17,7 @@ from rowcast.kernel.watch import subscription_state as standing
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 
@@ -47,13 +47,13 @@ async def test_a_refusal_is_a_problem_and_leaves_nothing(doors, url, status, cod
 
 
 async def test_a_topic_that_is_not_declared_is_not_found_when_those_are_rejected():
-    async with Doors(undeclared=False) as doors:
+    async with HttpServer(undeclared="reject") as doors:
         answer = await doors.http.get("/nope/1", headers=STREAM)
     assert 404 == answer.status_code
 
 
 async def test_a_caller_without_rights_is_refused():
-    async with Doors(grants=NONE) as doors:
+    async with HttpServer(grants=NONE) as doors:
         answer = await doors.http.get("/Dog/1", headers=STREAM)
     assert 401 == answer.status_code
 
@@ -79,7 +79,7 @@ async def test_without_users_pages_of_this_machine_may_listen_without_credential
 async def test_with_users_pages_of_this_machine_may_not_listen():
     """P3: another port is another origin."""
     settings = {"authenticator": Authenticator("loopback", ann_and_bob())}
-    async with Doors(settings=settings) as doors:
+    async with HttpServer(settings=settings) as doors:
         headers = STREAM | {"origin": "http://localhost:3000"}
         answer = await doors.http.get("/Dog/1", headers=headers)
     assert 403 == answer.status_code
@@ -108,14 +108,14 @@ async def test_a_store_that_cannot_be_read_ends_the_stream_with_a_problem(doors,
 async def test_a_silent_stream_sends_heartbeats():
     """C17."""
     settings = {"sse_heartbeat_seconds": 0.05}
-    async with Doors(settings=settings) as doors, doors.sse("/Dog/1") as stream:
+    async with HttpServer(settings=settings) as doors, doors.sse("/Dog/1") as stream:
         blocks = [await anext(stream) for _ in range(5)]
     assert [{"comment": ""}] * 2 == [block for block in blocks if "comment" in block][:2]
 
 
 async def test_a_busy_stream_sends_no_heartbeats_mid_event():
     settings = {"sse_heartbeat_seconds": 0.01}
-    async with Doors(settings=settings) as doors, doors.sse("/Dog/1?start=new") as stream:
+    async with HttpServer(settings=settings) as doors, doors.sse("/Dog/1?start=new") as stream:
         await stream.next()
         await doors.writes(200)
         assert list(range(200)) == [e["value"]["n"] for e in await stream.values(200)]

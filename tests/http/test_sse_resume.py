@@ -3,15 +3,15 @@
 import json
 
 import pytest
-from doors import Doors
 
+from http_server import HttpServer
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.store.store import Keep
 
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from doors import Doors
 
+from http_server import HttpServer
 from rowcast.codecs import CBOR, MSGPACK, decode, encode
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.events import DELETE, MESSAGE, PATCH
@@ -15,7 +15,7 @@ NAMES = {"_seq", "_ts", "_version", "_origin", "_client", "_op"}
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 
@@ -88,7 +88,7 @@ class Watched(Resource):
 
 @pytest.mark.parametrize("door", ["sse", "ws"])
 async def test_a17_events_that_a_resource_passes_on_have_it_too(door):
-    async with Doors([Watched]) as doors:
+    async with HttpServer([Watched]) as doors:
         event = await doors.write("Dog/1")
         if door == "sse":
             async with doors.sse("/Dog/?meta=true") as stream:

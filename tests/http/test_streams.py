@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from doors import STREAM, Doors
 
+from http_server import STREAM, HttpServer
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
@@ -174,21 +174,21 @@ def test_the_rest_of_accept_says_the_format(accept, media_type):
 @pytest.mark.parametrize("path", ["/$nonsense/", "/?topic=$replay/%23", "/?topic=$queue/a"])
 async def test_p5_a_stream_of_which_nothing_can_come_is_refused(path):
     """P5: in words, before it begins."""
-    async with Doors() as doors:
+    async with HttpServer() as doors:
         answer = await doors.http.get(path, headers=STREAM)
     assert answer.status_code in {404, 415}
     assert "$" in answer.json()["detail"]
 
 
 async def test_p5_on_a_websocket_the_same():
-    async with Doors() as doors, doors.ws() as socket:
+    async with HttpServer() as doors, doors.ws() as socket:
         await socket.send(json.dumps({"id": 1, "op": "subscribe", "topic": "$nonsense/#"}))
         answer = json.loads(await socket.recv())
     assert "nothing is published below '$nonsense'" in answer["error"]["detail"]
 
 
 async def test_p5_a_leading_slash_names_the_resource():
-    async with Doors() as doors:
+    async with HttpServer() as doors:
         await doors.write("Dog/1")
         async with doors.sse("/?topic=/Dog/%23") as stream:
             [block] = await stream.next()

@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
-from doors import Doors, a_moment, hear, say
 from websockets.exceptions import ConnectionClosed
 
+from http_server import HttpServer, a_moment, hear, say
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.kernel.resource import Resource
@@ -36,7 +36,7 @@ class Watched(Resource):
 
 @pytest.fixture
 async def doors():
-    async with Doors(resources=[Hello, Watched]) as running:
+    async with HttpServer(resources=[Hello, Watched]) as running:
         yield running
 
 

@@ -4,14 +4,14 @@ import json
 import time
 
 import pytest
-from doors import TABLES, Doors, ask, hear
 
+from http_server import TABLES, HttpServer, ask, hear
 from rowcast.features.deadlines.deadlines import Deadlines
 
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         deadlines = Deadlines(running.engine, TABLES, time.time)
         await deadlines.start()
         yield running

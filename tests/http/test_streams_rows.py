@@ -4,15 +4,15 @@ import asyncio
 import json
 
 import pytest
-from doors import Doors
 from websockets.exceptions import ConnectionClosed
 
+from http_server import HttpServer
 from rowcast.doors.http.streams.rows import STREAMS
 
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 

@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
-from doors import Doors, hear
 
+from http_server import HttpServer, hear
 from rowcast.doors.http.streams.stream_writer import Flusher, StreamWriter
 from rowcast.features.slow_subscribers.slow_subscribers import (
     Measure,
@@ -19,7 +19,7 @@ AHEAD_SECONDS = 10
 
 @pytest.fixture(params=[Measure.WHOLE, Measure.RESPONSE])
 async def doors(request):
-    async with Doors() as running:
+    async with HttpServer() as running:
         running.engine.reader.slow = SlowSubscriptions(
             SlowSettings(request.param),
             lambda: time.time() + AHEAD_SECONDS,

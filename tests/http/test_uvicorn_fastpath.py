@@ -7,10 +7,10 @@ import re
 import types
 
 import pytest
-from rest_world import world
 from test_http_direct import CLOSE, PLAIN, get, serving
 from uvicorn.protocols.http import httptools_impl
 
+from asgi import asgi
 from rowcast.doors.http import uvicorn_fastpath
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.streams.channels import EventChannel
@@ -69,7 +69,7 @@ async def test_a_uvicorn_that_lacks_an_attribute_is_served_by_plain_asgi(
 
     monkeypatch.setattr(representations, "write_whole", spy)
     monkeypatch.setattr(writes, "write_whole", spy)
-    async with world(folder=tmp_path) as rest:
+    async with asgi(folder=tmp_path) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         async with serving(rest.edge, protocol=over.HTTP_PROTOCOL, **PLAIN) as ask:
             answer = await ask(get(b"/Dog/1") + CLOSE)

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from doors import Doors, hear
 from websockets.exceptions import ConnectionClosed
 
+from http_server import HttpServer, hear
 from rowcast.codecs import decode, encode
 from rowcast.core.events import DELETE, MESSAGE, PATCH
 from rowcast.store.store import Keep
@@ -13,7 +13,7 @@ from rowcast.store.store import Keep
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from doors import Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed
 
+from http_server import HttpServer, ask, hear, say
 from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
@@ -15,7 +15,7 @@ from rowcast.kernel.resource import Resource
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 
@@ -250,7 +250,7 @@ async def test_subscriptions_of_one_socket_are_bounded(doors, monkeypatch):
 
 
 async def test_a_caller_without_rights_gets_errors_and_keeps_the_connection():
-    async with Doors(grants=NONE) as doors, doors.ws() as peer:
+    async with HttpServer(grants=NONE) as doors, doors.ws() as peer:
         for command in (
             {"op": "put", "topic": "Dog/1", "value": 1},
             {"op": "subscribe", "topic": "Dog/1"},
@@ -276,7 +276,7 @@ async def test_an_overridden_get_is_asked():
         async def get(self, query=None):
             return {"time": self.id}
 
-    async with Doors(resources=[Clock]) as doors, doors.ws() as peer:
+    async with HttpServer(resources=[Clock]) as doors, doors.ws() as peer:
         answer = await ask(peer, id=1, op="get", topic="Clock/now")
     assert {"time": "now"} == answer["value"]
 
@@ -286,7 +286,7 @@ async def test_an_overridden_put_is_called():
         async def put(self, value):
             return await self.engine.write_value("Dog/1", PUT, value.upper(), self.caller)
 
-    async with Doors(resources=[Shout]) as doors, doors.ws("/Dog/1") as peer:
+    async with HttpServer(resources=[Shout]) as doors, doors.ws("/Dog/1") as peer:
         await hear(peer)
         await say(peer, op="put", topic="Shout/1", value="hi")
         assert "HI" == (await hear(peer))[0]["value"]

@@ -8,9 +8,9 @@ import os
 import socket
 
 import pytest
-from doors import Doors, ask, hear, say
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from http_server import HttpServer, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import connection, websocket
@@ -19,7 +19,7 @@ from rowcast.kernel.watch import subscription_state as standing
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 
@@ -54,12 +54,12 @@ async def test_a_refusal_is_a_close_with_its_reason(doors, url, code, hint):
 
 
 async def test_an_unknown_path_is_a_close_that_a_browser_can_read():
-    async with Doors(undeclared=False) as doors:
+    async with HttpServer(undeclared="reject") as doors:
         assert 4404 == (await end_of(doors.ws("/nope/1")))[0]
 
 
 async def test_a_caller_without_rights_is_closed():
-    async with Doors(grants=NONE) as doors:
+    async with HttpServer(grants=NONE) as doors:
         assert 4401 == (await end_of(doors.ws("/Dog/1")))[0]
 
 
@@ -82,7 +82,7 @@ async def test_a_reason_that_is_too_long_is_cut(doors):
     ],
 )
 async def test_a_page_of_a_foreign_origin_is_refused_before_the_handshake(origin, allowed):
-    async with Doors(settings={"cors_origins": ("https://app.example",)}) as doors:
+    async with HttpServer(settings={"cors_origins": ("https://app.example",)}) as doors:
         origin = f"http://127.0.0.1:{doors.port}" if origin == "own" else origin
         options = {"origin": origin} if origin else {}
         if allowed:

@@ -5,8 +5,8 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from doors import Doors, hear, say
 
+from http_server import HttpServer, hear, say
 from rowcast.doors.http.streams import websocket
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.resource import Resource
@@ -14,7 +14,7 @@ from rowcast.kernel.resource import Resource
 
 @pytest.fixture
 async def doors():
-    async with Doors() as running:
+    async with HttpServer() as running:
         yield running
 
 
@@ -45,7 +45,7 @@ async def test_a_get_sees_what_a_resource_class_wrote_before_it():
             await asyncio.sleep(0)
             return await self.engine.write_value("Dog/1", "put", value, self.caller)
 
-    async with Doors(resources=[Slow]) as doors, doors.ws() as peer:
+    async with HttpServer(resources=[Slow]) as doors, doors.ws() as peer:
         await say(peer, id=1, op="put", topic="Slow/1", value={"n": 1})
         await say(peer, id=2, op="get", topic="Dog/1")
         _, gotten = await hear(peer, 2)

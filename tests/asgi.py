@@ -1,28 +1,16 @@
-"""REST without a socket: an edge over a store in memory, and requests as plain ASGI calls."""
+"""HTTP without a socket: an edge on a built server, and requests as plain ASGI calls."""
 
 import asyncio
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from memory_store import MemoryStore
-from rowcast.bus.bus import Bus
+from build import EPOCH, Listener, Server
 from rowcast.codecs import decode
-from rowcast.core.callers import ALL, Caller
-from rowcast.core.clock import HybridClock
-from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.application import make_application
-from rowcast.doors.http.edge import Edge, HttpSettings
-from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
-from rowcast.kernel.registry import Registry
-from rowcast.reads.record_cache import RecordCache
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.schema import load_schema
 
 SCHEMA = '''
@@ -45,7 +33,6 @@ type Timed @table @export { id: ID @primaryKey made: Date @createdTime }
 type Behind @table @export(rest: false) { id: ID @primaryKey }
 type Deep @table @export(name: "a/deep/table") { id: ID @primaryKey x: Any }
 '''
-EPOCH = "0badcafe"
 CURSOR = r"0badcafe:\d+"
 
 
@@ -76,14 +63,13 @@ class Answer:
         return self.value["code"]
 
 
-class World:
+class Asgi:
     """An edge to ask."""
 
     def __init__(self, edge, store):
         self.edge = edge
         self.store = store
         self.engine = edge.engine
-        self.heard = []
 
     async def ask(self, method, path, body=b"", chunks=None, raw=None, **headers):
         """Send one request; a header's underscores are hyphens."""
@@ -104,7 +90,7 @@ class World:
         return await call(self.edge, scope, deque(chunks or [body]))
 
     def __getattr__(self, name):
-        """Make `await world.get(path)` of ask."""
+        """Make `await asgi.get(path)` of ask."""
         if name not in {"get", "head", "put", "patch", "post", "delete", "options"}:
             raise AttributeError(name)
 
@@ -115,19 +101,7 @@ class World:
 
     def listen(self, text="#"):
         """Note every event that is announced."""
-        heard = self.heard
-        _listen(self.engine, text, heard)
-        return heard
-
-
-def _listen(engine, text, heard):
-    """Put a subscriber on the bus that only notes."""
-
-    class Listener:
-        def offer(self, event):
-            heard.append(event)
-
-    engine.bus.add(TopicFilter(text), Listener())
+        return Listener(self.engine, text).events
 
 
 async def call(app, scope, chunks):
@@ -165,41 +139,26 @@ async def call(app, scope, chunks):
 
 
 @asynccontextmanager
-async def world(
-    schema=SCHEMA,
-    *,
-    resources=(),
-    grants=ALL,
-    undeclared=True,
-    plain=False,
-    folder=None,
-    **settings,
+async def asgi(
+    schema=SCHEMA, *, resources=(), undeclared="table", folder=None, readers=None, **settings
 ):
-    """Open a world and close it again; a ``plain`` one only delivers undeclared messages."""
+    """Open a server and close it again; other options are settings of the edge."""
     path = Path(folder) / "schema.graphql"
     path.write_text(schema)
-    tables = load_schema(path).tables
-    store = MemoryStore(EPOCH)
-    store.open(tables)
-    registry = Registry(tables, undeclared=undeclared, logged=undeclared and not plain)
-    for resource in resources:
-        registry.add(resource.path or resource.__name__, resource)
-    cache, bus = RecordCache(), Bus()
-    with ThreadPoolExecutor(1) as writer, ThreadPoolExecutor(2) as readers:
-        committer = Committer(store, bus, cache, HybridClock(time.time), writer)
-        reader = Reader(store, cache, readers, tables, lambda: committer.announced)
-        topics = TopicTables(store, committer, registry, TopicSettings(), time.time)
-        engine = Engine(registry, bus, committer, reader, time.time, 100_000, topic_tables=topics)
-        facts = {
-            "title": "Rowcast",
-            "version": "1.2.3",
-            "sse_heartbeat_seconds": 15,
-            "sse_retry_ms": 1000,
-            "websocket_heartbeat_seconds": 20,
-            "cors_origins": ("https://app.example.org",),
-            "body_bytes_max": 100_000,
-            "anonymous": lambda peer, door: Caller("anonymous", grants, door, peer=peer),
-        } | settings
-        http = HttpSettings(**facts)
-        yield World(Edge(engine, http, make_application(engine, http)), store)
-        await engine.stop()
+    named = [(resource.path or resource.__name__, resource) for resource in resources]
+    server = Server(
+        load_schema(path).tables,
+        topics=TopicSettings(),
+        undeclared=undeclared,
+        resources=named,
+        now=time.time,
+        payload_bytes_max=100_000,
+        readers=readers,
+    )
+    settings = {"cors_origins": ("https://app.example.org",)} | settings
+    yield Asgi(server.make_edge(**settings), server.store)
+    await server.engine.stop()
+    server.readers.shutdown()
+
+
+__all__ = ["CURSOR", "EPOCH", "SCHEMA", "Answer", "asgi", "call", "deque"]

@@ -10,19 +10,11 @@ import httpx
 import uvicorn
 from websockets.asyncio.client import connect
 
-from memory_store import MemoryStore
-from rowcast.bus.bus import Bus
+from build import Server
 from rowcast.core.callers import ALL, Caller
-from rowcast.core.clock import HybridClock
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
-from rowcast.doors.http.edge import Edge, HttpSettings
-from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
-from rowcast.kernel.registry import Registry
-from rowcast.reads.record_cache import RecordCache
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 
 TABLES = (
     Table("Dog", "Dog"),
@@ -48,48 +40,24 @@ async def refuse_fixed(scope, receive, send):
     raise AssertionError(scope["path"])
 
 
-class Doors:
+class HttpServer(Server):
     """A running server; ``engine`` is its inside."""
 
-    def __init__(self, resources=(), settings=None, undeclared=True, grants=ALL, hooks=None):
-        self.hooks = hooks
-        self.store = MemoryStore("0badcafe")
-        self.store.open(TABLES)
-        self.writer = ThreadPoolExecutor(1)
-        self.readers = ThreadPoolExecutor(2)
-        self.registry = Registry(TABLES, undeclared=undeclared, logged=undeclared)
-        for resource in resources:
-            self.registry.add(resource.path or resource.__name__, resource)
-        self.settings = settings or {}
-        self.grants = grants
+    def __init__(self, resources=(), settings=None, undeclared="table", grants=ALL, hooks=None):
+        named = [(resource.path or resource.__name__, resource) for resource in resources]
+        super().__init__(
+            TABLES,
+            topics=TopicSettings(),
+            undeclared=undeclared,
+            resources=named,
+            now=time.time,
+            hooks=hooks,
+            writer=ThreadPoolExecutor(1),
+            readers=ThreadPoolExecutor(2),
+        )
+        self.edge = self.make_edge(lambda *_: refuse_fixed, grants, **(settings or {}))
 
     async def __aenter__(self):
-        bus, cache = Bus(), RecordCache()
-        clock = HybridClock(time.time)
-        self.committer = Committer(self.store, bus, cache, clock, self.writer)
-        committer = self.committer
-        reader = Reader(self.store, cache, self.readers, TABLES, lambda: committer.announced)
-        tables = TopicTables(self.store, committer, self.registry, TopicSettings(), time.time)
-        self.engine = Engine(
-            self.registry,
-            bus,
-            committer,
-            reader,
-            time.time,
-            hooks=self.hooks,
-            topic_tables=tables,
-        )
-        settings = {
-            "title": "Rowcast",
-            "version": "0",
-            "sse_heartbeat_seconds": 15,
-            "sse_retry_ms": 1000,
-            "websocket_heartbeat_seconds": 20,
-            "cors_origins": (),
-            "body_bytes_max": 100_000,
-            "anonymous": lambda peer, door: Caller("anonymous", self.grants, door, peer=peer),
-        } | self.settings
-        self.edge = Edge(self.engine, HttpSettings(**settings), refuse_fixed)
         config = uvicorn.Config(
             self.edge,
             port=0,
@@ -139,10 +107,6 @@ class Doors:
     async def writes(self, count, topic="Dog/1", kind=PUT):
         """Write the same topic many times, its value counting up."""
         return [await self.write(topic, kind, {"n": number}) for number in range(count)]
-
-    def cursor(self, seq):
-        """Return the token of a position."""
-        return self.engine.cursor(seq)
 
     # -- reading ---------------------------------------------------------------------------------
 
