@@ -4,6 +4,7 @@ A process listens on free ports, keeps its data in the test's folder, and is end
 Nothing waits for time to pass: `wait_until` asks again and again, with a deadline.
 """
 
+import asyncio
 import os
 import re
 import select
@@ -245,3 +246,10 @@ async def application(
         yield running
     finally:
         await running.stop()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds: what another process or thread does has no event to wait for."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.005)

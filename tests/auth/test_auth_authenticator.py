@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_world import MemoryUsers, ScramClient, ann_and_bob, user
+from memory_users import MemoryUsers, ScramClient, ann_and_bob, user
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
 from rowcast.auth.tokens import Foreign, Tokens

@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_world import SECRET, MemoryUsers, ScramClient, ann_and_bob
+from memory_users import SECRET, MemoryUsers, ScramClient, ann_and_bob
 from rowcast.auth.sasl import ScramExchange
 from rowcast.auth.users import User
 from rowcast.core.callers import ALL

@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_world import SECRET, MemoryUsers, user
+from memory_users import SECRET, MemoryUsers, user
 from rowcast.auth import passwords
 from rowcast.auth.hashes import Hash, decoy_hash, make_hash, read_hash
 from rowcast.auth.passwords import Passwords, keep_password

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from auth_world import SECRET, ann_and_bob, user
+from memory_users import SECRET, ann_and_bob, user
 from rowcast.auth import passwords
 from rowcast.auth.passwords import Passwords
 from rowcast.auth.turns import Turns

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth_world import ScramClient
+from memory_users import ScramClient
 from rowcast.auth.scram import Challenge, read_client_first
 from rowcast.auth.verifier import make_verifier
 from rowcast.core.errors import Code, Error

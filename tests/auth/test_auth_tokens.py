@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth_world import SECRET, MemoryUsers, user
+from memory_users import SECRET, MemoryUsers, user
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
 from rowcast.auth.tokens import Foreign, Tokens, is_token

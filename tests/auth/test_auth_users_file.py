@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from auth_world import user
+from memory_users import user
 from rowcast.auth.users import User
 from rowcast.auth.users_file import UsersFile, change_users, read_users, remove_user
 from rowcast.core.callers import ALL, Grants

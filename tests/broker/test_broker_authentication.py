@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_world import ScramClient, ann_and_bob, user
+from memory_users import ScramClient, ann_and_bob, user
 from mqtt_server import (
     Connack,
     Connect,

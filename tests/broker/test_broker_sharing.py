@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sharing_world import SHARE, publish, texts, worker
+from shared_workers import SHARE, publish, texts, worker
 
 from mqtt_server import (
     VERSIONS,

@@ -1,7 +1,7 @@
 """What becomes of a shared message when its member goes, or the server does (D36, X11)."""
 
 import pytest
-from sharing_world import SHARE, Worker, ended, lasting, publish, returned, texts, worker
+from shared_workers import SHARE, Worker, ended, lasting, publish, returned, texts, worker
 
 from mqtt_server import VERSIONS, Disconnect, Puback, Pubrec, Unsuback, Unsubscribe
 from rowcast.core.errors import Code, Error

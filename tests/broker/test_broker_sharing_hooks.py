@@ -1,7 +1,7 @@
 """Hooks see shared subscriptions as any others (G4, G6, G8, G18; X2)."""
 
 import pytest
-from sharing_world import SHARE, ended, publish, returned, texts, worker
+from shared_workers import SHARE, ended, publish, returned, texts, worker
 
 from mqtt_server import MqttServer, payloads
 from rowcast.core.errors import Code, Error

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from sharing_world import SHARE
+from shared_workers import SHARE
 
 from mqtt_server import OTHER, MqttServer, Puback, Pubcomp, Publish, Pubrec, payloads, topics, user
 from rowcast.core.callers import SERVER

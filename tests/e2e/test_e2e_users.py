@@ -2,7 +2,7 @@
 
 import pytest
 
-from auth_world import ScramClient
+from memory_users import ScramClient
 from rowcast.mqtt.packets import Auth, Connack, Disconnect
 from rowcast.mqtt.reasons import Reason
 from serving import Server, rowcast, wait_until

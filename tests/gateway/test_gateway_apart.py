@@ -5,7 +5,7 @@ import signal
 import socket
 
 import pytest
-from gateway_world import ANN, reading, server, to
+from bridged import ANN, reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error

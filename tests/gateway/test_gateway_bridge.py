@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from gateway_world import ANN, reading, server, to
+from bridged import ANN, reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error

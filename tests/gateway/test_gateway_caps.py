@@ -4,7 +4,7 @@ import json
 
 import httpx
 import pytest
-from gateway_world import ANN, reading, server, to
+from bridged import ANN, reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error

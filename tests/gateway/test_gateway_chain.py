@@ -1,7 +1,7 @@
 """Two Rowcast servers, bridged: each effect exactly once (M8, H25, H34, H36)."""
 
 import pytest
-from gateway_world import ANN, server
+from bridged import ANN, server
 
 from rowcast.core.errors import Error
 from rowcast.features.bridges.dead_letters import topic_of_letter

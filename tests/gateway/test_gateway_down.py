@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from gateway_world import server
+from bridged import server
 
 from remote_broker import free_port
 from rowcast.core.callers import SERVER

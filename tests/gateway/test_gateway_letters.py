@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from gateway_world import ANN, server, to
+from bridged import ANN, server, to
 
 from remote_broker import free_port
 from rowcast.core.events import DELETE, MESSAGE, Event

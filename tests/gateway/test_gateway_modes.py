@@ -1,7 +1,7 @@
 """What each mode of a bridge promises, and that it keeps it (H40)."""
 
 import pytest
-from gateway_world import reading, server, to
+from bridged import reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 

@@ -1,7 +1,7 @@
 """Events that a broker never takes, of every kind: they are found, and nothing else waits (H12)."""
 
 import pytest
-from gateway_world import reading, server, to
+from bridged import reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.topics import TopicFilter

@@ -1,7 +1,7 @@
 """Publishing from code in ``resources/``: to one broker, as JSON, many at once (H27, H30)."""
 
 import pytest
-from gateway_world import reading, server, to
+from bridged import reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error

@@ -5,7 +5,7 @@ from functools import partial
 
 import httpx
 import pytest
-from gateway_world import reading, server, to
+from bridged import reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.auth.anonymous import STRANGER

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from gateway_world import ANN, server, to
+from bridged import ANN, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from securing import Authority, ServerFiles

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from asgi import asgi, call, deque
-from auth_world import ann_and_bob
+from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX

@@ -3,7 +3,7 @@
 import pytest
 
 from asgi import asgi
-from auth_world import ann_and_bob
+from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.hosts import Hosts

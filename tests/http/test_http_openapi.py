@@ -113,7 +113,7 @@ async def test_signing_in_is_described_from_its_models(document):
 
 async def test_a_table_may_be_called_as_a_model_of_the_server_is(tmp_path):
     schema = "type Ticket @table @export { id: ID @primaryKey seat: String }"
-    async with world(schema, folder=tmp_path) as rest:
+    async with asgi(schema, folder=tmp_path) as rest:
         schemas = (await rest.get("/openapi.json")).value["components"]["schemas"]
     assert {"id", "seat"} == set(schemas["Ticket"]["properties"])
     assert {"ticket", "expires_at"} == set(schemas["server.Ticket"]["properties"])
@@ -121,7 +121,7 @@ async def test_a_table_may_be_called_as_a_model_of_the_server_is(tmp_path):
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/openapi.json", "/$SYS/me"])
 async def test_what_is_read_takes_get_and_head_only(tmp_path, path):
-    async with world(folder=tmp_path) as rest:
+    async with asgi(folder=tmp_path) as rest:
         assert 200 == (await rest.get(path)).status
         refused = await rest.delete(path)
     assert (405, "not_allowed", "GET, HEAD") == (

@@ -8,8 +8,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from asgi import asgi
-from auth_world import MemoryUsers, ann_and_bob
 from http_server import STREAM, HttpServer
+from memory_users import MemoryUsers, ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tries import Tries
 from rowcast.core.callers import NONE, Caller

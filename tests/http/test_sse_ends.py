@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from auth_world import ann_and_bob
 from http_server import STREAM, HttpServer
+from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event

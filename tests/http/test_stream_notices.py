@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from doors import STREAM, Doors, hear
 
+from http_server import STREAM, HttpServer, hear
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.seams import StreamNotice
 
@@ -25,7 +25,7 @@ def notice(fields, name="pulse"):
 
 @pytest.fixture
 async def doors():
-    async with Doors(resources=[Clock]) as running:
+    async with HttpServer(resources=[Clock]) as running:
         yield running
 
 

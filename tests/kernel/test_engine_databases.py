@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from rights_world import BEN, VET, Rightful
+from rightful import BEN, VET, Rightful
 
 from build import refusal
 from rowcast.core.callers import SERVER
@@ -32,7 +32,7 @@ async def world():
 
 async def test_the_registry_has_the_shape_of_each(world):
     """A6."""
-    registry = world.room.registry
+    registry = world.registry
     assert {"a.Dog", "b.Dog"} <= set(registry.shapes)
     assert ["a", "b"] == [registry.route(f"{path}-dogs/1").table.database for path in "ab"]
 

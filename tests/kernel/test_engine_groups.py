@@ -1,7 +1,7 @@
 """Shared subscriptions: each event to one member, and to another if that one leaves (D36, X11)."""
 
 import pytest
-from group_world import Worker, Yard, numbers
+from group_workers import Worker, Yard, numbers
 from subscription_world import limits
 
 from rowcast.core.errors import Code, Error

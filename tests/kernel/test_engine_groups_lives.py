@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from group_world import Worker, Yard
+from group_workers import Worker, Yard
 from subscription_world import limits
 
 

@@ -1,7 +1,7 @@
 """What of a group survives the server: its place, and what was dealt and not done (D36, X11)."""
 
 import pytest
-from group_world import Worker, Yard, numbers
+from group_workers import Worker, Yard, numbers
 from subscription_world import limits
 
 from rowcast.core.errors import Code, Error

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from rights_world import ANN, BEN, Rightful, person
+from rightful import ANN, BEN, Rightful, person
 
 from build import turns
 from rowcast.core.callers import ALL, NONE, Caller
@@ -20,15 +20,15 @@ class World(Rightful):
 
     def __init__(self):
         super().__init__()
-        self.refusals = Refusals(self.engine, self.room.now)
+        self.refusals = Refusals(self.engine, self.now)
         self.engine.listeners.refusals.append(self.refusals)
         self.engine.committer.denied = self.engine.listeners.refused
-        self.room.store.define(TABLE)
+        self.store.define(TABLE)
 
     async def told(self, what="+"):
         """Return what is in the log, the oldest first."""
         await turns(5)
-        found = self.room.store.read(0, 9_999, [TABLE.branch])
+        found = self.store.read(0, 9_999, [TABLE.branch])
         wanted = TopicFilter(f"$AUDIT/refused/{what}")
         return [json.loads(item.payload) for item in found if wanted.matches(item.topic)]
 
@@ -73,7 +73,7 @@ async def test_l15_one_that_is_refused_all_day_is_counted():
     world = World()
     world.refuse(ANN, 1_000)
     world.refuse(BEN)
-    world.room.time += 100
+    world.time += 100
     world.refuse(ANN, 1_000)
     told = await world.told()
     assert ["ann"] * REFUSALS_OF_ONE_BURST + ["ann"] == [item["user"] for item in told]
@@ -88,7 +88,7 @@ async def test_l15_all_strangers_together_are_bounded():
     for number in range(1_000, REFUSALS_RATED_MAX + 2_000):
         world.refuse(stranger(number))
     assert REFUSALS_RATED_MAX >= len(world.refusals._known)
-    world.room.time += 1
+    world.time += 1
     world.refuse(person("zoe"))
     (*_, last) = await world.told()
     assert ("zoe", True) == (last["user"], last["others"] > 1_000)

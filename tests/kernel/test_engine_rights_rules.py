@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from rights_world import ANN, BEN, BOTH, ROOT, VET, Rightful, person
+from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 
 from build import code_of, refusal
 from rowcast.core.callers import Grants
@@ -87,7 +87,7 @@ async def test_rules_about_single_records_keep_lists_and_counts_right(world):
         await world.write(f"Cat/{number}", {"name": str(number)})
     for hidden in ("2", "6"):
         await world.rule(f"not{hidden}", filter=f"Cat/{hidden}", effect="deny", actions=["read"])
-    table = world.room.registry.route("Cat").table
+    table = world.registry.route("Cat").table
     first = await world.engine.search(table, Query(limit=3), ANN)
     second = await world.engine.search(table, Query(limit=3, after=first.after), ANN)
     assert ["1", "3", "4"] == [item.topic[4:] for item in first.records]
@@ -158,8 +158,8 @@ async def test_l10_rules_of_before_are_seen_by_administrators_only():
     await world.rule("one", filter="secret/#", actions=["read"], roles=["vet"])
     await world.write(f"{PATH}/one", None, ROOT, DELETE)
     assert [] == await world.heard(reader)
-    facts = world.room.store.states(OWNER)
-    later = Rightful("type Cat @table @export { id: ID @primaryKey }", store=world.room.store)
+    facts = world.store.states(OWNER)
+    later = Rightful("type Cat @table @export { id: ID @primaryKey }", store=world.store)
     await later.rules.load(facts)
     for engine in (world.engine, later.engine):
         for caller, seen in ((BEN, []), (ROOT, [f"{PATH}/one"] * 2)):
@@ -208,7 +208,7 @@ async def test_the_policy_explains_itself(world):
     async def find(name):
         return {"ann": ANN, "ben": BEN, "vi": VET}.get(name)
 
-    world.room.registry.add(POLICY, policy_rows(find))
+    world.registry.add(POLICY, policy_rows(find))
     await world.write("Dog/1", {"owner": "ann"})
     await world.rule("no", filter="a/#", effect="deny", actions=["write"])
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from rights_world import ANN, BEN, ROOT, VET, Rightful, person
+from rightful import ANN, BEN, ROOT, VET, Rightful, person
 
 from build import code_of, refusal, turns
 from rowcast.core.callers import SERVER
@@ -49,7 +49,7 @@ async def test_lists_counts_and_pages_are_as_if_the_hidden_were_not_there(world)
     for number in range(2, 9):
         owner = "ann" if number % 2 else "ben"
         await world.write(f"Dog/{number}", {"owner": owner, "name": str(number)})
-    table = world.room.registry.route("Dog").table
+    table = world.registry.route("Dog").table
     page = await world.engine.search(table, Query(limit=3), ANN)
     rest = await world.engine.search(table, Query(limit=3, after=page.after), ANN)
     assert ["Dog/1", "Dog/3", "Dog/5"] == [item.topic for item in page.records]
@@ -62,7 +62,7 @@ async def test_lists_counts_and_pages_are_as_if_the_hidden_were_not_there(world)
 @pytest.mark.parametrize("text", ["weight=gt=3", "sort(-weight)", "owner==ann&weight==30"])
 async def test_what_one_may_not_see_finds_nothing_out(world, text):
     """L13: not by a condition, not by an order; a select of it is empty."""
-    table = world.room.registry.route("Dog").table
+    table = world.registry.route("Dog").table
     query = parse_query(text, table)
     assert Code.INVALID == await refusal(world.engine.search(table, query, ANN))
     assert Code.INVALID == await refusal(world.engine.count(table, query, ANN))
@@ -73,7 +73,7 @@ async def test_what_one_may_not_see_finds_nothing_out(world, text):
 
 
 async def test_what_is_masked_finds_nothing_out(world):
-    table = world.room.registry.route("Dog").table
+    table = world.registry.route("Dog").table
     query = parse_query("phone=sw=0123", table)
     assert Code.INVALID == await refusal(world.engine.search(table, query, VET))
     assert 1 == await world.engine.count(table, query, ANN)
@@ -94,14 +94,14 @@ async def test_who_watches_hears_what_a_change_means_to_it(world):
 
 
 async def test_history_and_what_was_are_seen_by_the_same_rule(world):
-    world.room.time += 10
+    world.time += 10
     await world.write("Dog/1", {"owner": "ben"}, kind=PATCH)
     past, topics = world.engine.past, TopicFilter("Dog/1")
-    table = world.room.registry.route("Dog").table
+    table = world.registry.route("Dog").table
     window = await past.window(topics, table, ANN)
     found = await past.last(window, ANN, 10)
     assert [PUT, DELETE] == [event.kind for event in found]
-    then = moment_of(int(world.room.time - 5) * 1000, "asof", world.room.time)
+    then = moment_of(int(world.time - 5) * 1000, "asof", world.time)
     assert "ann" == json.loads((await past.record("Dog/1", table, then, ANN)).payload)["owner"]
     assert Code.NOT_FOUND == await refusal(past.record("Dog/1", table, then, BEN))
     assert not await past.known(TopicFilter("Dog/1"), table, person("cem"))
@@ -212,7 +212,7 @@ async def test_a_table_of_roles_is_closed_to_all_others():
     )
     await world.write("Case/1", {}, VET)
     await world.write("News/1", {}, VET)
-    case, news = (world.room.registry.route(name).table for name in ("Case", "News"))
+    case, news = (world.registry.route(name).table for name in ("Case", "News"))
     for work in (world.engine.read("Case/1", ANN), world.engine.search(case, Query(), ANN)):
         assert Code.DENIED == await refusal(work)
     assert Code.DENIED == code_of(world.watch, "Case/1", ANN)
@@ -224,7 +224,7 @@ async def test_a_delayed_write_is_judged_when_it_is_due(world):
     """M9: what comes later comes as whoever sent it."""
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "later"}, BEN)
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "soon"}, ANN)
-    world.room.time += 6
+    world.time += 6
     world.engine.delayed._publish_due()
     await turns()
     assert "soon" == (await world.value("Dog/1", ROOT))["name"]
@@ -240,7 +240,7 @@ async def test_two_worlds_that_differ_in_hidden_rows_give_equal_answers():
             mine = number != 1
             await world.write(topic, {"owner": "ann"} if mine else hidden | {"owner": "ben"})
         await world.write(f"Dog/x{len(hidden)}", None, kind=DELETE)
-        table = world.room.registry.route("Dog").table
+        table = world.registry.route("Dog").table
         page = await world.engine.search(table, Query(limit=1), ANN)
         window = await world.engine.past.window(TopicFilter("Dog/#"), table, ANN)
         past = await world.engine.past.last(window, ANN, 10)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from topic_world import AT_ONCE, count, names, on_disk, watch
+from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 from build import ANN, NOW, TABLES, Listener, Server, turns
 from rowcast.core.query_text import parse_query

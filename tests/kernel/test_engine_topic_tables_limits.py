@@ -1,7 +1,7 @@
 """Topic tables when something fails, or there are too many; how much they keep (F23-F32)."""
 
 import pytest
-from topic_world import AT_ONCE, count, names, on_disk, watch
+from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 from build import Server, refusal
 from rowcast.core.callers import SERVER

@@ -4,7 +4,6 @@ import asyncio
 import json
 
 from build import Server
-from metrics.metrics_world import Loop
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.event_limits import (
     EVENTS_HELD_CLIENTS_MAX,
@@ -17,6 +16,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.client_events.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
 from rowcast.kernel.watch.gaps import Account, Why
 from rowcast.mqtt.reasons import Reason
+from virtual import VirtualLoop
 
 
 class World:
@@ -26,7 +26,7 @@ class World:
         self.room = room or Server()
         self.room.store.define(TABLE)
         self.events = ClientEvents(self.room.engine, self.room.now)
-        self.loop = self.events._loop = Loop()
+        self.loop = self.events._loop = VirtualLoop()
         self.events._rate = type(self.events._rate)(EVENTS_PER_SECOND_MAX, self.loop.time())
 
     def __call__(self, what, client="sensor-7", **facts):
@@ -34,7 +34,7 @@ class World:
 
     async def logged(self, topic=None):
         """Return what is in their part of the log."""
-        self.loop.turn()
+        self.loop.advance(0)
         await self.room.committer.settle()
         found = self.room.store.read(0, 100_000, [TABLE.branch])
         return [json.loads(item.payload) for item in found if topic in {None, item.topic}]

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from snapshot_world import World
+from exported import Exported
 
 OLD = """
 type Point @sealed { x: Float!, y: Float! }
@@ -34,7 +34,7 @@ REX = {
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
     """Two snapshots, an attribute apart."""
-    world = World(tmp_path_factory.mktemp("data"), OLD)
+    world = Exported(tmp_path_factory.mktemp("data"), OLD)
     try:
         world.put("Dog", "1", REX)
         for day in range(1, 5):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from exported import Exported
 from rowcast.core.errors import Error
 from rowcast_lake.snapshots.verify import verify
-from snapshot_world import World
 
 SCHEMA = """
 type Person @table @export @auth(read: "level < 3", roles: ["clerk"]) @auth(roles: ["boss"]) {
@@ -22,7 +22,7 @@ JSON = "application/json"
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path, SCHEMA)
+    made = Exported(tmp_path, SCHEMA)
     for n in range(5):
         value = {
             "name": f"n{n}", "level": n, "phone": f"0711-{n}234", "salary": 5_000_000 + n,

@@ -4,7 +4,7 @@ import json
 
 import httpx
 import pytest
-from change_world import World, rows_of
+from changing import Changing, rows_of
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
@@ -17,14 +17,14 @@ QUIET = {"mqtt.sys_interval": 0}
 
 @pytest.fixture
 def world(tmp_path):
-    return World(tmp_path, 1)
+    return Changing(tmp_path, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "settings"), [(0, {}), (1, QUIET)])
 async def test_a_snapshot_and_its_changes_are_the_later_snapshot(tmp_path, seed, settings):
     """M2, S6, S10: digest(snapshot N + events N+1..M) = digest(table at M), for each table."""
-    world = World(tmp_path, seed)
+    world = Changing(tmp_path, seed)
     async with world.running(**settings):
         await world.writer.put_accounts(*world.writer.amounts)
         await world.writer.write(40)

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from exported import Exported
 from rowcast.core.errors import Error
 from rowcast.program.cli import command
 from rowcast.store.read_transaction import open_cut
-from snapshot_world import World
 
 OLD = "type Dog @table @export { id: ID @primaryKey, name: String, age: Int }\n"
 NEW = """
@@ -23,7 +23,7 @@ type Home @sealed { street: String }
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     monkeypatch.setattr("rowcast_lake.commands.snapshots.os.nice", lambda _by: None)
-    made = World(tmp_path, OLD)
+    made = Exported(tmp_path, OLD)
     yield made
     made.close()
 

@@ -1,7 +1,7 @@
 """Compaction: pages of changes put together, without a moment of doubles or holes (S6)."""
 
 import pytest
-from change_world import World, rows_of
+from changing import Changing, rows_of
 
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast_lake.snapshots import compaction
@@ -14,7 +14,7 @@ QUIET = {"mqtt.sys_interval": 0}
 
 @pytest.fixture
 def world(tmp_path):
-    return World(tmp_path, 3)
+    return Changing(tmp_path, 3)
 
 
 def seqs(world, pages, table="Dog"):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from exported import Exported
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.changes import export_changes
@@ -12,7 +13,6 @@ from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.importing import Importer, files_of
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.verify import verify
-from snapshot_world import World
 
 SCHEMA = """
 type Dog @table(database: "a") @export(name: "a-dogs") { id: ID @primaryKey name: String! }
@@ -27,7 +27,7 @@ def put(world, table, value):
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path, SCHEMA)
+    made = Exported(tmp_path, SCHEMA)
     put(made, "a.Dog", {"id": "1", "name": "Rex"})
     put(made, "b.Dog", {"id": "1", "age": 3})
     yield made

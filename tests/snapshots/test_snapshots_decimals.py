@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from exported import Exported
 from rowcast.core.errors import Error
 from rowcast.core.scalars import fits
 from rowcast.core.values import Checker
 from rowcast.schema import parse_schema
-from snapshot_world import World
 
 BEFORE = "type Sale @table @export @sealed { id: ID @primaryKey, price: Decimal }"
 AFTER = BEFORE.replace("Decimal", "Decimal @decimal(precision: 6, scale: 2)")
@@ -44,7 +44,7 @@ def test_a_write_must_fit():
 
 def test_old_values_that_do_not_fit_stay(tmp_path):
     """S5: a value from before is in the rest, as it was, and the others are decimals."""
-    world = World(tmp_path, BEFORE)
+    world = Exported(tmp_path, BEFORE)
     try:
         for key, price in (("a", "1.5"), ("b", "1.2345"), ("c", "99999"), ("d", "-0.25")):
             world.put("Sale", key, {"price": Decimal(price)})

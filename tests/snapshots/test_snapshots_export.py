@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from exported import SCHEMA, Exported
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Branch, TopicTable
 from rowcast.features.snapshots.snapshot_directory import Shelf
 from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.verify import verify
-from snapshot_world import SCHEMA, World
 
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path)
+    made = Exported(tmp_path)
     yield made
     made.close()
 
@@ -143,7 +143,7 @@ def test_null_in_a_sealed_nested_type_is_told_from_absent(tmp_path):
     type Home @sealed { street: String, no: Int! }
     type Dog @table @export @sealed { id: ID @primaryKey, home: Home, all: [Home] }
     """
-    made = World(tmp_path, schema)
+    made = Exported(tmp_path, schema)
     try:
         made.put("Dog", "1", {"home": {"street": None, "no": 1}, "all": [{"no": 2}, None]})
         made.put("Dog", "2", {"home": None})

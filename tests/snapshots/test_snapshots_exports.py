@@ -5,16 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
-from exports_world import World, until
+from exporting import Exporting
 from shelves import EPOCH, name_of, put_snapshot
 
 from rowcast.core.export_limits import EXPORT_JOBS_WAITING_MAX
 from rowcast.features.snapshots.jobs import Order, without_places
+from serving import until
 
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    return World(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
+    return Exporting(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
 
 
 async def test_an_export_is_begun_and_its_snapshot_shown(world):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from exports_world import World
+from exporting import Exporting
 from shelves import name_of, put_snapshot
 from websockets.asyncio.client import connect
 
@@ -20,7 +20,7 @@ FILE = "Dog/part-00000.parquet"
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    world = World(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
+    world = Exporting(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
     put_snapshot(world.root, 7, CONTENT)
     return world
 

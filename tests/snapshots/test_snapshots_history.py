@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from exported import Exported
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.store.store import Keep
 from rowcast_lake.snapshots.verify import verify
-from snapshot_world import World
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, n: Int, secret: Int @hidden }\n"
 JSON = "application/json"
@@ -16,7 +16,7 @@ JSON = "application/json"
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path, SCHEMA)
+    made = Exported(tmp_path, SCHEMA)
     yield made
     made.close()
 
@@ -80,7 +80,7 @@ def test_what_the_log_no_longer_has_began_when_it_was_written(world):
 
 def test_a_table_may_be_in_the_way(tmp_path):
     """S8: two tables cannot have one name."""
-    made = World(tmp_path, SCHEMA + "type Dog_history @table { id: ID @primaryKey }")
+    made = Exported(tmp_path, SCHEMA + "type Dog_history @table { id: ID @primaryKey }")
     try:
         with pytest.raises(Error, match="the past of Dog would be Dog_history"):
             made.export(history=True)

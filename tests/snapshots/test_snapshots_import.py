@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from change_world import World
+from changing import Changing
 
 from rowcast.core.errors import Code, Error
 from rowcast.schema import parse_schema
@@ -44,7 +44,7 @@ async def test_what_is_imported_is_exported_again_alike(tmp_path):
     worlds = []
     for folder in (one, other):
         folder.mkdir()
-        worlds.append(World(folder, 5))
+        worlds.append(Changing(folder, 5))
         worlds[-1].schema = worlds[-1].schema.replace("made: Date @createdTime, ", "")
     quiet = {"mqtt.sys_interval": 0}
     async with worlds[0].running(**quiet) as first, worlds[1].running(**quiet) as second:
@@ -65,7 +65,7 @@ async def test_what_is_imported_is_exported_again_alike(tmp_path):
 async def test_rows_of_an_import_are_events(tmp_path, file):
     """S19: who watches sees them; one batch is one transaction, a refused one leaves nothing."""
     path = file(id=["a", "b"], text=["one", "two"], more=[1, None])
-    world = World(tmp_path, 1)
+    world = Changing(tmp_path, 1)
     world.schema = SCHEMA
     async with world.running(**{"mqtt.sys_interval": 0}):
         head = world.head

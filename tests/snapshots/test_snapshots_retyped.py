@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from exported import Exported
 from rowcast.codecs import JSON, encode
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.program.cli import command
@@ -17,7 +18,6 @@ from rowcast_lake.snapshots.compaction import compact, widest
 from rowcast_lake.snapshots.comparison import same_values
 from rowcast_lake.snapshots.export import Order
 from rowcast_lake.snapshots.fold import differences
-from snapshot_world import World
 
 EXACT = "Decimal @decimal(precision: 6, scale: 2)"
 
@@ -33,7 +33,7 @@ class Story:
     """One table, exported before, during and after a change of its type."""
 
     def __init__(self, path, kind):
-        self.world = World(path, schema(kind))
+        self.world = Exported(path, schema(kind))
         self.directory = self.world.directory
 
     def become(self, kind):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from exported import Exported
 from rowcast.core.topics import TopicFilter
 from rowcast.store.read_transaction import open_cut
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.table_writer import TableSheet
-from snapshot_world import World
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30)  # noqa: DTZ001 - the zone comes below
@@ -54,7 +54,7 @@ VALUES = st.fixed_dictionaries(
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path)
+    made = Exported(tmp_path)
     yield made
     made.close()
 

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from exported import Exported
 from rowcast.codecs import CBOR, JSON, encode
 from rowcast.features.bridges.dead_letters import Burial, letter_of
 from rowcast.features.bridges.outbox import Item
 from rowcast.store.store import Change
-from snapshot_world import World
 
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path)
+    made = Exported(tmp_path)
     yield made
     made.close()
 

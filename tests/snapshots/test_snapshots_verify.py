@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from exported import Exported, digest_by_hand
 from rowcast.core.errors import Error
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.verify import verify
-from snapshot_world import World, digest_by_hand
 
 PARTED = """
 type Log @table(partition: "day(at)") @export { id: ID @primaryKey, at: Date, n: Int }
@@ -25,7 +25,7 @@ type Late @table(partition: "day") @export { id: Long @primaryKey, n: Int }
 
 @pytest.fixture
 def world(tmp_path):
-    made = World(tmp_path)
+    made = Exported(tmp_path)
     yield made
     made.close()
 
@@ -112,7 +112,7 @@ def test_whatever_is_changed_is_found(world):
 
 @pytest.fixture
 def parted(tmp_path):
-    made = World(tmp_path, PARTED)
+    made = Exported(tmp_path, PARTED)
     yield made
     made.close()
 

@@ -10,9 +10,9 @@ from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import Remote
 from rowcast.program.config import Config
 from rowcast.program.main import Application
+from serving import PATIENCE_SECONDS, until
 
 ANN = Caller("ann", ALL, "http")
-PATIENCE_SECONDS = 20
 
 
 def config(folder, *brokers, **more):
@@ -36,14 +36,7 @@ def to(broker, *filters, **more):
             "reconnect_interval_ms": 100} | more  # fmt: skip
 
 
-async def moment():
-    """Let a broker in another process go on: it has no event that could be waited for."""
-    later = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(0.01, lambda: later.done() or later.set_result(None))
-    await later
-
-
-class World:
+class Bridged:
     """A running server."""
 
     def __init__(self, application):
@@ -65,11 +58,7 @@ class World:
     async def say(self, topic, payload, qos=1, **facts):
         return await self.engine.write(Event(topic, MESSAGE, payload, qos=qos, **facts), ANN)
 
-    async def until(self, holds):
-        """Wait until something holds."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not holds():
-                await moment()
+    until = staticmethod(until)
 
     async def idle(self):
         """Wait until the bridge has delivered all."""
@@ -85,7 +74,7 @@ async def server(folder, *brokers, **more):
     application = Application(config(folder, *brokers, **more), now)
     await application.start()
     try:
-        yield World(application)
+        yield Bridged(application)
     finally:
         await application.stop()
 

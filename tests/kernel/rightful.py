@@ -33,15 +33,14 @@ ANN, BEN, VET = person("ann"), person("ben"), person("vi", "vet")
 ROOT = person("root", "admin", grants=ALL)
 
 
-class Rightful:
-    """A room with rights; rules are rows."""
+class Rightful(Server):
+    """A server with rights; rules are rows."""
 
     def __init__(self, schema=SCHEMA, **options):
-        self.room = Server(parse_schema(schema).tables, **options)
-        self.engine = self.room.engine
+        super().__init__(parse_schema(schema).tables, **options)
         self.rights = self.engine.rights
         self.rules = RuleTable(self.engine)
-        self.room.registry.add(PATH, rule_rows(self.rules))
+        self.registry.add(PATH, rule_rows(self.rules))
 
     async def write(self, topic, value, caller=SERVER, kind=PUT, condition=None):
         payload = b"" if kind == DELETE else json.dumps(value).encode()
@@ -56,7 +55,7 @@ class Rightful:
         return self.engine.contents.value(await self.engine.read(topic, caller))
 
     def watch(self, text, caller, since=None, current=False):
-        reader = Subscription(self.room.reader)
+        reader = Subscription(self.reader)
         interest = Interest(TopicFilter(text), marks=False)
         self.engine.watch(reader, interest, caller, since, current=current)
         return reader

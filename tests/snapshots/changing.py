@@ -112,7 +112,7 @@ class Writer:
         return value
 
 
-class World:
+class Changing:
     """The server, its writer, its snapshots."""
 
     def __init__(self, folder, seed):

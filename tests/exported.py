@@ -26,7 +26,7 @@ type Strict @table @export @sealed { n: Long @primaryKey, v: Int }
 """
 
 
-class World:
+class Exported:
     """One database file: written by a store, exported beside it."""
 
     def __init__(self, path, schema=SCHEMA):

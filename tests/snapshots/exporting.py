@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from serving import PATIENCE_SECONDS, application
+from serving import application, until
 
 EXPORTER = """
 import json, os, pathlib, sys
@@ -21,16 +21,7 @@ put_snapshot(pathlib.Path({root!r}), {seq})
 """
 
 
-async def until(holds):
-    """Wait until something holds: what another process does has no event to be waited for."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not holds():
-            later = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_later(0.01, later.set_result, None)
-            await later
-
-
-class World:
+class Exporting:
     """A server, its shelf, and what its exporter does."""
 
     def __init__(self, root, folder, monkeypatch):
