@@ -57,7 +57,6 @@ TIES: dict[tuple[str, str], int] = {
     ("features.schedules", "features.idempotency"): 1,
     ("kernel", "features.delayed"): 1,
     ("kernel", "features.late_writes"): 1,
-    ("kernel", "features.schedules"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
     ("kernel", "features.slow_subscribers"): 1,
 }

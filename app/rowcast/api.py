@@ -22,8 +22,8 @@ from rowcast.core.topic_tables import table_name_for_topic
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
+from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
-from rowcast.kernel.local_client import LocalClient
 from rowcast.kernel.resource import Incoming, Resource, Stream
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.schema.durations import parse_duration

@@ -5,7 +5,7 @@ from bridged import reading, server, to
 
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.local_client import LocalClient
+from rowcast.features.local_client.local_client import LocalClient
 
 pytestmark = NEEDS_MOSQUITTO
 

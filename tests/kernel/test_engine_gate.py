@@ -236,7 +236,7 @@ async def test_g6_a_record_is_read_by_those_who_may():
 
 
 async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monkeypatch):
-    monkeypatch.setattr("rowcast.kernel.rows.readable.SCAN_PAGE_RECORDS", 2)
+    monkeypatch.setattr("rowcast.kernel.readable.SCAN_PAGE_RECORDS", 2)
     room = hooked(Blinds())
     await dogs(room, "a", "secret1", "b", "secret2", "c")
     older = Query(where=Comparison(("age",), Operator.GE, 1))

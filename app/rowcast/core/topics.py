@@ -17,6 +17,8 @@ SHARE_PREFIX = "$share/"
 DELAYED_PREFIX = "$delayed/"
 GATEWAY_PREFIX = "$gateway/"
 """Below it and a broker's name is what is written for that broker alone (H27)."""
+BROKERS = "$SYS/brokers"
+"""Where the brokers are listed that there are bridges to."""
 _SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from rowcast.core.errors import Error
 from rowcast.core.memory_limits import COMMIT_BATCH_BYTES_MAX
-from rowcast.kernel.disk import size_of
 from rowcast.kernel.write import Keeping, Outcome, Receipt, Write
+from rowcast.store.disk import size_of
 
 
 @dataclass(slots=True)

@@ -38,11 +38,11 @@ from rowcast.core.topic_tables import Source
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
 from rowcast.kernel.decide import decide_all
-from rowcast.kernel.disk import Disk, size_of
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
 from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
 from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.store.disk import Disk, size_of
 from rowcast.store.store import Change, Keep, Store
 
 log = logging.getLogger("rowcast.commit")

@@ -4,7 +4,7 @@ The id in the body counts if it has one; else it is a UUID, or the next number w
 integer. It writes through the engine like everyone else.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
 from rowcast.codecs import decode, is_structured
@@ -14,10 +14,12 @@ from rowcast.core.events import Event, local_id
 from rowcast.core.limits import NEW_ID_ATTEMPTS_MAX
 from rowcast.core.queries import Query, Sort
 from rowcast.core.tables import Table, Type
+from rowcast.kernel.registry import Registry
 from rowcast.kernel.write import Condition, Receipt
+from rowcast.reads.store_reader import StoreReader
 
-if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+WriteNew = Callable[[Event, Caller, Condition], Awaitable[Receipt]]
+"""Carries out a write, on a condition, and waits for it."""
 
 NO_RECORD = Condition(exists=False)
 
@@ -25,8 +27,10 @@ NO_RECORD = Condition(exists=False)
 class Creation:
     """Makes records under new ids."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, registry: Registry, reader: StoreReader, write: WriteNew) -> None:
+        self._registry = registry
+        self._reader = reader
+        self._write = write
         self._last_ids: dict[str, int] = {}
 
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
@@ -34,7 +38,7 @@ class Creation:
 
         Raises NOT_ALLOWED where there is no collection, CONFLICT when the body's id is taken.
         """
-        route = self._engine.registry.route(topic)
+        route = self._registry.route(topic)
         shape = route.shape
         if shape is None or route.record_id:
             raise Error(
@@ -46,7 +50,7 @@ class Creation:
         for _ in range(NEW_ID_ATTEMPTS_MAX):
             event.topic = shape.table.topic(given or await self._new_id(shape.table))
             try:
-                return await self._engine.write(event, caller, NO_RECORD)
+                return await self._write(event, caller, NO_RECORD)
             except Error as error:
                 if error.code is not Code.PRECONDITION:
                     raise
@@ -61,7 +65,7 @@ class Creation:
             return str(uuid4())
         if table.name not in self._last_ids:
             query = Query(sort=(Sort((key.name,), descending=True),), limit=1)
-            page = await self._engine.reader.search(table, query)
+            page = await self._reader.search(table, query)
             last = local_id(table, page.records[0].topic) if page.records else "0"
             self._last_ids.setdefault(table.name, max(0, int(last)))
         self._last_ids[table.name] += 1

@@ -36,13 +36,13 @@ from rowcast.kernel.atomic_batch import Together
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.last_write_wins import ORIGIN
+from rowcast.kernel.live_rows import LiveRows
+from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
 from rowcast.kernel.row_views import TopicTables, Views
-from rowcast.kernel.rows.live_rows import LiveRows
-from rowcast.kernel.rows.readable import Readable, nothing_at
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.watch.offered import check_offered
@@ -92,8 +92,8 @@ class Engine(Seams):
         self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
         self.writes = WritePath(registry, self.steps, committer)
         self.submit = self.writes.submit
-        self._creation = Creation(self)
-        self.live = LiveRows(self)
+        self._creation = Creation(registry, reader, self.write)
+        self.live = LiveRows(self, bus, registry)
         self.delayed = Delayed(self, now)
         self.producers = Producers(self)
         self._passage = self.passage = Passage(self)

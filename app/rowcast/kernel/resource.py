@@ -11,18 +11,17 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.kernel.write import Condition, Receipt
-
-if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
 
 log = logging.getLogger("rowcast.resource")
 
@@ -158,6 +157,59 @@ class Stream(Emitter):
             self.close()
 
 
+class Judge(Protocol):
+    """Who may do what, as far as resources ask."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether anything restricts what is read."""
+
+    def may_read(self, caller: Caller, topic: str, /) -> bool:
+        """Tell whether a caller may be given what is at a topic."""
+
+    def check_administer(self, topic: str, caller: Caller, /) -> None:
+        """Raise DENIED unless the caller may administer what is at a topic."""
+
+
+class Kernel(Protocol):
+    """The kernel as resources know it: its verbs, and what system rows ask of it."""
+
+    reader: Reader
+    committer: Committer
+
+    @property
+    def rights(self) -> Judge:
+        """Who may do what."""
+
+    def authorise_read(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may be given what is at a topic."""
+
+    async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
+        """Return a record's value, or a collection's records as a list; None: there is none."""
+
+    async def write_value(
+        self,
+        topic: str,
+        kind: str,
+        value: object,
+        caller: Caller,
+        sent: Event | None = None,
+        condition: Condition | None = None,
+    ) -> Receipt:
+        """Carry out a write of a plain value, past any resource class at its topic."""
+
+    async def create_value(self, topic: str, value: object, caller: Caller) -> Receipt:
+        """Create a record from a plain value."""
+
+    def open_stream(
+        self, topic: str, caller: Caller, interest: Interest | None = None
+    ) -> Subscription:
+        """Return a new subscription to one topic, or to all below a collection."""
+
+    def close(self, subscription: Subscription) -> None:
+        """End a subscription."""
+
+
 class Resource:
     """The behaviour at a path. Extend it in ``resources/*.py``; the class's name is its path.
 
@@ -167,7 +219,7 @@ class Resource:
 
     path: ClassVar[str | None] = None
 
-    def __init__(self, engine: "Engine", topic: str, record_id: str, caller: Caller) -> None:
+    def __init__(self, engine: Kernel, topic: str, record_id: str, caller: Caller) -> None:
         self.engine = engine
         self.topic = topic
         self.id = record_id

@@ -20,6 +20,7 @@ from rowcast.core.queries import Query
 from rowcast.features.accounts.dynsec_acls import ACLS
 from rowcast.features.accounts.dynsec_clients import PEOPLE
 from rowcast.features.accounts.dynsec_rows import Asked, Rows
+from rowcast.kernel.kernel import Engine
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Write
 
@@ -53,6 +54,7 @@ def control_rows() -> type[Resource]:
         """The topic of the commands."""
 
         path = PATH
+        engine: Engine
 
         async def publish(self, message: object) -> object:
             """Carry out the commands of a message, and tell how each ended."""

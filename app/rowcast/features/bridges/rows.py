@@ -15,8 +15,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import Row, answer, holds, project
 from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
+from rowcast.core.topics import BROKERS
 from rowcast.features.bridges.dead_letters import Facts, facts_of, letters_of
-from rowcast.kernel.local_client import BROKERS
+from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import SystemRows
@@ -34,6 +35,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
         """One row for each bridge."""
 
         path = BROKERS
+        engine: Engine
 
         def names(self) -> Sequence[str]:
             return list(gateway.bridges)

@@ -26,6 +26,7 @@ from rowcast.core.freshness import told_of
 from rowcast.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
+from rowcast.features.hooks.bindable import Bindable
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
 from rowcast.kernel.listeners import Listeners
@@ -34,7 +35,6 @@ from rowcast.rows.topic_rows import Row
 
 if TYPE_CHECKING:
     from rowcast.features.schedules.schedules import Schedule
-    from rowcast.kernel.local_client import LocalClient
 
 HAPPENINGS: Final = (
     "connection",
@@ -67,7 +67,7 @@ class Hooks:
     def __init__(self) -> None:
         self._hooks: list[tuple[Hook, Attached, Mapping[str, object]]] = []
         self._begun: list[tuple[Hook, Attached]] = []
-        self.clients: list[LocalClient] = []
+        self.clients: list[Bindable] = []
         """Clients inside the process that files in ``resources/`` asked for."""
         self.schedules: list[Schedule] = []
         """Functions of those files that are called by the clock."""

@@ -26,6 +26,7 @@ from rowcast.core.limits import (
 from rowcast.core.queries import Condition, Group, Operator, Query
 from rowcast.core.writers import BY
 from rowcast.features.retained.retainer import EVERYTHING, Retained, cursor_after
+from rowcast.kernel.kernel import Engine
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import time_text
 
@@ -42,6 +43,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
         """One row for each retained message at a topic that no table declares."""
 
         path = PATH
+        engine: Engine
 
         @property
         def messages(self) -> Retained:

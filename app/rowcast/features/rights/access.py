@@ -10,7 +10,7 @@ this: it is judged when it comes.
 import asyncio
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
@@ -90,7 +90,7 @@ def stay(engine: "Engine", subscription: Subscription, caller: Caller | None = N
 
 def judge_resource(resource: "Resource", source: object) -> None:
     """Judge who is sent what a resource class has of its own. Raises why it may not go on."""
-    engine = resource.engine
+    engine = cast("Engine", resource.engine)
     before, resource.caller = resource.caller, engine.access.current(resource.caller)
     engine.access.expect(resource.caller)
     engine.authorise_read(resource.topic, resource.caller)

@@ -43,6 +43,7 @@ def policy_rows(person: Person) -> type[Resource]:
         """An answer for each question."""
 
         path = PATH
+        engine: "Engine"
 
         async def get(self, query: Query | None = None) -> object:
             """Say whether a user may do something, and what decides it."""

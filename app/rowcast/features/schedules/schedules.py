@@ -86,6 +86,8 @@ class Schedules:
         self._begun: dict[str, int] = {}
         """The number of each one's newest call."""
         self.running: dict[str, asyncio.Task[None]] = {}
+        for client in engine.hooks.clients:
+            client.on_write = mark_if_called
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Take up what was done before a restart; ``facts`` are those of the owner."""

@@ -23,6 +23,7 @@ def proposal_resource(branches: Callable[[], Sequence[Branch]]) -> type[Resource
         """Reads the newest messages of each branch, and says what their tables could be."""
 
         path = PATH
+        engine: Engine
 
         async def get(self, query: Query | None = None) -> object:  # noqa: ARG002 - there is one
             """Return the schema and what it was learnt from."""

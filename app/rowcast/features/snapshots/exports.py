@@ -26,7 +26,7 @@ from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.features.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from rowcast.features.snapshots.rows import PATH, snapshot_rows
 from rowcast.features.snapshots.snapshot_directory import NEWEST, keep_private
-from rowcast.kernel.download import Download
+from rowcast.rows.download import Download
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine

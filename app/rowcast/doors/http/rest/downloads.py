@@ -14,7 +14,7 @@ from rowcast.doors.http.messages.asgi import HeaderList
 from rowcast.doors.http.messages.replies import send_headers
 from rowcast.doors.http.rest.conditions import check_read_condition, tags_of
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.download import Download
+from rowcast.rows.download import Download
 
 _RANGE: Final = re.compile(rb"bytes=\s*([0-9]{0,19})-([0-9]{0,19})\s*", re.IGNORECASE)
 

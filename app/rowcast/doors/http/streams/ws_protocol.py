@@ -38,8 +38,8 @@ from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.features.history.places import PLACES
 from rowcast.features.idempotency.idempotent_writes import put_mark
 from rowcast.features.late_writes.write_version import put_stamp
-from rowcast.kernel.download import Download
 from rowcast.kernel.write import Condition, Outcome
+from rowcast.rows.download import Download
 
 if TYPE_CHECKING:
     from rowcast.doors.http.streams.websocket import Socket

@@ -14,18 +14,18 @@ and makes no topic (``a+b``, or too long) is in the list, and nothing is told of
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rowcast.bus.bus import Bus
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.limits import SYSTEM_ROWS_SLICE
 from rowcast.core.topics import TopicFilter, check_topic
+from rowcast.kernel.registry import Registry
+from rowcast.kernel.resource import Kernel
 from rowcast.kernel.rows.system_rows import SystemRows
-
-if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
 
 QOS: Final = 1
 
@@ -33,8 +33,10 @@ QOS: Final = 1
 class LiveRows:
     """The system rows of one engine, as they change."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: Kernel, bus: Bus, registry: Registry) -> None:
         self._engine = engine
+        self._bus = bus
+        self._registry = registry
         engine.reader.live = self.pages
 
     def changed(self, path: str, name: str, happened: str = "") -> None:
@@ -43,9 +45,9 @@ class LiveRows:
         ``happened`` says why, for clients of MQTT 5.
         """
         topic = f"{path}/{name}"
-        if not self._engine.bus.named(path, name) or not _is_topic(topic):
+        if not self._bus.named(path, name) or not _is_topic(topic):
             return
-        entry = self._engine.registry.route(topic).entry
+        entry = self._registry.route(topic).entry
         if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
             return
         row = entry.resource(self._engine, topic, name, SERVER).row(name, whole=False)
@@ -73,7 +75,7 @@ class LiveRows:
         """Return the rows' classes below whose paths the filter selects anything."""
         return [
             (entry.path, entry.resource(self._engine, entry.path, "", SERVER))
-            for entry in self._engine.registry.entries
+            for entry in self._registry.entries
             if entry.resource is not None
             and issubclass(entry.resource, SystemRows)
             and topics.text.startswith(f"{entry.path}/")

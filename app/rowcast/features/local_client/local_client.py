@@ -5,25 +5,18 @@ anything, hooks that authorise are not asked, and it does not hear what it said 
 asks to, so that a rule which writes where it watches does not run round for ever.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
-from rowcast.core.topics import GATEWAY_PREFIX, TopicFilter, check_topic
-from rowcast.features.schedules.schedules import mark_if_called
+from rowcast.core.topics import BROKERS, GATEWAY_PREFIX, TopicFilter, check_topic
+from rowcast.kernel.kernel import Engine
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Outcome, Receipt
-
-if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
-
-BROKERS: Final = "$SYS/brokers"
-"""Where the brokers are that there are bridges to."""
 
 
 class LocalClient:
@@ -32,13 +25,15 @@ class LocalClient:
     def __init__(self, name: str) -> None:
         self._caller = Caller("$server", ALL, "server", client_id=name)
         self._engine: Engine | None = None
+        self.on_write: Callable[[Event], object] | None = None
+        """Told of an event that is about to be written, of several only of the first."""
 
-    def bind(self, engine: "Engine") -> None:
+    def bind(self, engine: Engine) -> None:
         """Give it the engine that it works on."""
         self._engine = engine
 
     @property
-    def engine(self) -> "Engine":
+    def engine(self) -> Engine:
         """The engine; raises BUSY before the server has started."""
         if self._engine is None:
             raise Error(Code.BUSY, "the server has not started yet; use the client in a function")
@@ -54,7 +49,7 @@ class LocalClient:
         disk, None for what is not logged. Raises what the engine refuses.
         """
         event = await self._event(topic, value, retain, qos, broker)
-        mark_if_called(event)
+        self._note(event)
         receipt = await self.engine.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -64,7 +59,7 @@ class LocalClient:
         """Publish a value as JSON whatever it is: None is ``null``, and bytes are refused."""
         event = await self._event(topic, _json(value), retain, qos, broker)
         event.content_type = JSON
-        mark_if_called(event)
+        self._note(event)
         receipt = await self.engine.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -90,11 +85,15 @@ class LocalClient:
         return await self._write_all(events) if events else []
 
     async def _write_all(self, events: list[Event]) -> list[str | None]:
-        """Write all or none; what a schedule wrote before is known by the first of them."""
-        mark_if_called(events[0])
+        """Write all or none."""
+        self._note(events[0])
         outcomes = await self.engine.write_all(events, self._caller, atomic=True)
         _raise_any(outcomes)
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
+
+    def _note(self, event: Event) -> None:
+        if self.on_write is not None:
+            self.on_write(event)
 
     async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
         """Return the event that a value is; raises NOT_FOUND for a broker that is not known."""

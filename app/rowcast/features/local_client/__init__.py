@@ -1,0 +1,1 @@
+"""A client inside the process, for code in resources/."""
