@@ -31,6 +31,7 @@ FLOORS = {
     "features": 5,
     "doors": 6,
     "api": 6,
+    "models": 6,
     "program": 7,
     "lake.columns": 8,
     "lake.snapshots": 9,
@@ -59,6 +60,7 @@ STARTED_BY_NAME = {
     "rowcast.program.cli",
     "rowcast.__main__",
     "rowcast.api",
+    "rowcast.models",
 } | {place.module for place in COMMANDS.values()}
 """Modules entered from outside: commands, and the face that resources import."""
 

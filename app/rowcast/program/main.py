@@ -59,6 +59,7 @@ from rowcast.kernel.kernel import Engine
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.backlog import Overflow
+from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable
 from rowcast.program.doors import Doors
@@ -112,7 +113,8 @@ class Application:
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
-        for path, resource in load_resources(config.resources, self.hooks):
+        models = Models(self.schema.tables, config.database_url)
+        for path, resource in load_resources(config.resources, self.hooks, models):
             self.registry.add(path, resource)
         _make_directory(config.data)
         self.identity = Identity(config, now)

@@ -16,17 +16,21 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.topics import check_topic
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 from rowcast.kernel.resource import Resource
+from rowcast.models import SERVING, Models
 
 
-def load_resources(directory: Path, hooks: Hooks | None = None) -> list[tuple[str, type[Resource]]]:
+def load_resources(
+    directory: Path, hooks: Hooks | None = None, models: Models | None = None
+) -> list[tuple[str, type[Resource]]]:
     """Return (path, class) for each resource class, in order of file and definition.
 
-    Hooks of the files are added to ``hooks``, in the same order. A missing directory has none.
+    Hooks of the files are added to ``hooks``, in the same order; what they import from
+    ``rowcast.models`` is of ``models``. A missing directory has none.
     Raises INVALID for a file that cannot be imported or a bad path.
     """
     found: list[tuple[str, type[Resource]]] = []
     for file in _files(directory):
-        module = _load(file, hooks or Hooks())
+        module = _load(file, hooks or Hooks(), models)
         classes = [item for item in vars(module).values() if _is_resource(item, module)]
         found.extend((_path(item, file), item) for item in classes)
     return found
@@ -75,7 +79,7 @@ def _path(resource: type[Resource], file: Path) -> str:
     return path
 
 
-def _load(file: Path, hooks: Hooks) -> ModuleType:
+def _load(file: Path, hooks: Hooks, models: Models | None) -> ModuleType:
     name = f"rowcast_resources.{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -83,12 +87,14 @@ def _load(file: Path, hooks: Hooks) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     collecting = COLLECTING.set(hooks)
+    serving = SERVING.set(models)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise Error(Code.INVALID, f"{file}:{_line(error, file)}: {_sentence(error)}") from error
     finally:
         COLLECTING.reset(collecting)
+        SERVING.reset(serving)
     return module
 
 

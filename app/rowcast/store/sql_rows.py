@@ -111,6 +111,12 @@ _FROM_SQL: Final[dict[Type, Convert]] = {
 }
 
 
+def cell_of(type_: Type, value: object) -> object:
+    """Return the cell of a value in a column of a type."""
+    convert = _TO_SQL.get(type_)
+    return value if value is None or convert is None else convert(value)
+
+
 def cell_value(type_: Type, cell: object) -> object:
     """Return the value that a column of a type has in a cell."""
     convert = _FROM_SQL.get(type_)

@@ -18,7 +18,8 @@ of their own for each opening, because a schema can be opened again with other a
 are made, and how an old table becomes a new one, is for other modules.
 """
 
-from collections.abc import Sequence
+import keyword
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.orm import registry
+from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
 from rowcast.core.errors import Code, Error
@@ -125,7 +127,7 @@ def value_attributes(table: Table) -> tuple[Attribute, ...]:
     return tuple(item for item in table.attributes if item.stored and not item.primary_key)
 
 
-SqlType = BigInteger | Float[float] | Boolean | LargeBinary | Text
+SqlType = BigInteger | Float[float] | Boolean | LargeBinary | Text | TypeDecorator[object]
 
 
 def column_type(type_: Type) -> SqlType:
@@ -206,44 +208,66 @@ _SYSTEM: Final = (
 
 
 class Models:
-    """The SQL tables of one opening, in a registry of their own."""
+    """The classes and SQL tables of one opening, in a registry of their own.
 
-    def __init__(self) -> None:
+    ``type_of`` gives the SQL type of an attribute's column.
+    """
+
+    def __init__(self, type_of: Callable[[Type], SqlType] = column_type) -> None:
+        self._type_of = type_of
         self.metadata = MetaData()
         self._registry = registry(metadata=self.metadata)
         _own_tables(self.metadata)
 
     def table(self, table: Table) -> SqlTable:
-        """Make the model of a declared table; return its SQL table."""
-        columns = _declared_columns(table)
-        # Field names are ours: attributes may have names that Python or pydantic keep for
-        # themselves.
-        fields = {
-            f"column_{index}": (object, Field(default=None, sa_column=column))
-            for index, column in enumerate(columns)
-        }
+        """Make the class of a declared table; return its SQL table."""
+        self.model(table)
+        made = self.metadata.tables[sql_name(table)]
+        made.dialect_options["sqlite"]["with_rowid"] = key_type(table) in _INTEGERS
+        return made
+
+    def model(self, table: Table) -> type[SQLModel]:
+        """Make the class of a declared table: a field for each column."""
+        fields: dict[str, object] = {}
+        for column in _declared_columns(table, self._type_of):
+            field = field_name(column.name)
+            while field in fields:
+                field += "_"
+            fields[field] = (object, Field(default=None, sa_column=column))
         name = sql_name(table)
-        rowid = key_type(table) in _INTEGERS
-        named = {"__module__": __name__, "__tablename__": name}
-        create_model(
+        named = {"__module__": __name__, "__tablename__": name, "model_config": _CONFIG}
+        made: type[SQLModel] = create_model(
             name,
             __base__=type("Base", (SQLModel,), named, registry=self._registry),
             __cls_kwargs__={"table": True},
             **fields,  # type: ignore[call-overload] # pydantic's plugin cannot see through a dict
         )
-        made = self.metadata.tables[name]
-        made.dialect_options["sqlite"]["with_rowid"] = rowid
         return made
 
 
-def _declared_columns(table: Table) -> list["Column[object]"]:
+def field_name(column: str) -> str:
+    """Return the name of the field that has a column.
+
+    A name that Python, Pydantic or SQLModel keeps for itself gets an underscore at its end; one
+    that begins with underscores has one there instead: ``_seq`` is ``seq_``.
+    """
+    bare = column.lstrip("_")
+    return f"{bare}_" if bare != column or bare in _KEPT_NAMES else bare
+
+
+_KEPT_NAMES: Final = frozenset({*dir(SQLModel), "registry", *keyword.kwlist})
+_CONFIG: Final = {"protected_namespaces": ()}
+"""Attributes may begin with ``model_``."""
+
+
+def _declared_columns(table: Table, type_of: Callable[[Type], SqlType]) -> list["Column[object]"]:
     names = DECLARED_NAMES
     integer = key_type(table) in _INTEGERS
     key = Integer() if integer else Text()
     return [
         Column(key_name(table), key, primary_key=True, autoincrement=False),
         Column(FORM, Integer(), server_default="0"),
-        *(Column(item.name, column_type(item.type)) for item in value_attributes(table)),
+        *(Column(item.name, type_of(item.type)) for item in value_attributes(table)),
         Column(names.seq, BigInteger()),
         Column(names.version, BigInteger()),
         Column(names.client, Text()),

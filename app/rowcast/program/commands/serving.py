@@ -83,21 +83,27 @@ def check(
 
 def _check(chosen: Config, *, run_resources: bool = False) -> None:
     """Print what a server would have, or raise INVALID with each problem; nothing is started."""
+    from rowcast.models import Models  # noqa: PLC0415
     from rowcast.program.doors import certificates_of  # noqa: PLC0415 - not for every command
     from rowcast.program.resource_loader import check_resources, load_resources  # noqa: PLC0415
     from rowcast.schema import load_schema  # noqa: PLC0415
 
-    problems = []
+    problems: list[str] = []
+    models: Models | None = None
     for warning in chosen.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     try:
         tables = load_schema(chosen.schema_file).tables
+        models = Models(tables, chosen.database_url)
         _tell_found(chosen.schema_file, [table.name for table in tables])
     except Error as error:
         problems.append(error.message)
     try:
         if run_resources:
-            _tell_found(chosen.resources, [path for path, _ in load_resources(chosen.resources)])
+            _tell_found(
+                chosen.resources,
+                [path for path, _ in load_resources(chosen.resources, models=models)],
+            )
         elif files := check_resources(chosen.resources):
             print(f"{chosen.resources}: {', '.join(files)} (not run; see --run-resources)")
     except Error as error:
