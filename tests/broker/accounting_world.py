@@ -357,9 +357,9 @@ class Yard:
         """Note how much is in memory for the readers."""
         for reader in self.readers:
             if isinstance(reader, StreamReader):
-                self.deepest = max(self.deepest, len(reader.cursor._queue))
+                self.deepest = max(self.deepest, len(reader.cursor.queue.events))
             elif not reader.gone and reader.peer.client.session.subscription is not None:
-                queue = reader.peer.client.session.subscription._queue
+                queue = reader.peer.client.session.subscription.queue.events
                 self.deepest = max(self.deepest, len(queue))
 
     async def close(self):

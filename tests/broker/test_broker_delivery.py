@@ -165,7 +165,7 @@ async def test_what_is_not_logged_is_dropped_and_counted(plain_world):
     for _ in range(MANY):
         world.engine.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
     for peer in (plain, asking):
-        assert 500 == peer.client.session.subscription.account.total
+        assert 500 == peer.client.session.subscription.losses.total
         peer.client.resume_writing()
     assert SUBSCRIPTION_QUEUE_EVENTS_MAX == len(payloads(await plain.hear()))
     *messages, gap = await asking.hear()
@@ -190,7 +190,7 @@ async def test_a_burst_beyond_the_queue_is_written_at_once(world):
     for number in range(MANY):
         world.engine.submit(Event("a", MESSAGE, b"%d" % number), peer.client.caller)
     got = [int(payload) for payload in payloads(await peer.hear())]
-    assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.account.total)
+    assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.losses.total)
 
 
 async def test_others_get_a_turn(plain_world):

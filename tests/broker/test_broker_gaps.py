@@ -127,7 +127,7 @@ async def test_connect_asks_for_all_subscriptions(world):
 
 async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, monkeypatch):
     """C18: in stream order, and for each filter apart."""
-    monkeypatch.setattr("rowcast.kernel.watch.subscription_state.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
+    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
     peer = await world.subscribed("a", client_id="s", properties=ASKS)
     await peer.subscribe("b", properties=ASKS)
     peer.client.pause_writing()
@@ -137,7 +137,7 @@ async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, m
     peer.client._paused = False
     peer.client._flush()
     peer.client._paused = True
-    peer.client.session.subscription._queue_events_max = 100
+    peer.client.session.subscription.queue.events_max = 100
     quick(world, "a", b"8")
     peer.client.resume_writing()
     heard = await peer.hear()
@@ -253,7 +253,7 @@ class Hides(Hook):
 
 async def test_nobody_is_told_of_what_it_may_not_read(world, monkeypatch):
     """M4, G6: a count would say that there was something."""
-    monkeypatch.setattr("rowcast.kernel.watch.subscription_state.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     world.engine.hooks.add(Hides())
     peer = await world.subscribed("#", connect=lasting(), properties=ASKS)
     peer.client.pause_writing()
@@ -275,7 +275,7 @@ async def test_what_is_not_for_mqtt_is_no_gap(world):
     peer = await world.subscribed("Secret/#", properties=ASKS)
     event = Event("Secret/1", PUT, b'{"n":1}', None, 1, True)
     await world.engine.write(event, OTHER)
-    assert ([], {}) == (told(await peer.hear()), peer.client.session.gaps.account.counts)
+    assert ([], {}) == (told(await peer.hear()), peer.client.session.gaps.losses.counts)
 
 
 async def test_of_a_group_one_member_is_told(world):

@@ -147,7 +147,7 @@ async def test_a_broker_that_stops_reading(tmp_path, folder, qos):
             assert bridge.connected
             assert len(bridge.outbox.flying) <= bridge.plan.remote.flying_max
             assert bridge.outbox.held <= bridge.plan.rules.held_max
-            queued, most = bridge.subscription._queued_bytes, bridge.subscription._queue_bytes_max
+            queued, most = bridge.subscription.queue.bytes, bridge.subscription.queue.bytes_max
             assert queued <= most + len(payload) + 9
             if qos:
                 waits = bridge.backlog.events + len(bridge.outbox)

@@ -69,22 +69,22 @@ async def test_h16_what_was_given_up_is_summed_up(down, folder):
 async def test_h19_the_queue_is_as_long_as_it_is_said(down, folder):
     """H19: 65,536 unless the bridge says so, or all subscriptions are told another number."""
     async with server(folder, down | {"queue_size": 64}) as world:
-        assert 64 == world.bridge.subscription._queue_events_max
+        assert 64 == world.bridge.subscription.queue.events_max
         world.bridge.subscription.hold_at_most(1_000, 0)
-        assert 64 == world.bridge.subscription._queue_events_max
+        assert 64 == world.bridge.subscription.queue.events_max
     async with server(folder, down) as world:
-        assert 65_536 == world.bridge.subscription._queue_events_max
+        assert 65_536 == world.bridge.subscription.queue.events_max
     async with server(folder, down, subscriptions={"queue_events": 10}) as world:
-        assert 10 == world.bridge.subscription._queue_events_max
+        assert 10 == world.bridge.subscription.queue.events_max
 
 
 async def test_h18_a_bridge_is_late_for_a_while_before_it_is_cold(down, folder, monkeypatch):
     """H18: publish_timeout_ms; 0 is at once."""
     async with server(folder, down) as world:
-        subscription = world.bridge.subscription
-        assert subscription.keeps_up(100.0, 0.1)
-        monkeypatch.setattr(subscription, "_behind", True)
-        assert not subscription.keeps_up(200.0, 0)
-        assert (True, False) == tuple(subscription.keeps_up(now, 0.1) for now in (200.05, 200.11))
-        monkeypatch.setattr(subscription, "_behind", False)
-        assert subscription.keeps_up(300.0, 0)
+        cursor = world.bridge.cursor
+        assert cursor.keeps_up(100.0, 0.1)
+        monkeypatch.setattr(cursor.subscription.progress, "behind", True)
+        assert not cursor.keeps_up(200.0, 0)
+        assert (True, False) == tuple(cursor.keeps_up(now, 0.1) for now in (200.05, 200.11))
+        monkeypatch.setattr(cursor.subscription.progress, "behind", False)
+        assert cursor.keeps_up(300.0, 0)

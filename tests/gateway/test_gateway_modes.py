@@ -56,7 +56,7 @@ async def test_the_mode_outbox_reads_all_from_the_log(broker, folder):
             await world.idle()
             await write(world, 0)
             heard = await reader.wait(COUNT)
-        assert not world.bridge.subscription._queue
+        assert not world.bridge.subscription.queue.events
     assert [b"%d" % number for number in range(COUNT)] == [payload for _, payload in heard]
 
 

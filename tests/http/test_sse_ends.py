@@ -12,7 +12,7 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.doors.http.streams import sse
-from rowcast.kernel.watch import subscription_state as standing
+from rowcast.kernel.watch import event_queue
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors,
             for _ in range(300):
                 await doors.write("Dog/1", PUT, big)
                 await healthy.next()
-            assert stopped.subscription._queued_bytes < 9_000_000
+            assert stopped.subscription.queue.bytes < 9_000_000
             await doors.until(lambda: stopped not in doors.edge.watch._streams)
             await doors.write("Dog/1")
             await healthy.next()
@@ -207,7 +207,7 @@ async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
 
 async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
     """C18: the queue falls back to the log."""
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.sse("/Dog/1?start=new") as stream:
         await stream.next()
         value = {"x": "y" * 20_000}
@@ -218,7 +218,7 @@ async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
 
 async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors, monkeypatch):
     """C18: sent = delivered + the counts of the gaps."""
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.sse("/Chat/1?start=new") as stream:
         await stream.next()
         for _ in range(100):

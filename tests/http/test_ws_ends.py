@@ -14,7 +14,7 @@ from http_server import HttpServer, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import connection, websocket
-from rowcast.kernel.watch import subscription_state as standing
+from rowcast.kernel.watch import event_queue
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors, monkeypatc
 
 async def test_a_slow_peer_gets_all_that_is_logged(doors, monkeypatch):
     """C18."""
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
     async with doors.ws("/Dog/1?start=new") as peer:
         await hear(peer)
         value = {"x": "y" * 20_000}

@@ -26,8 +26,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel import reader
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch import backfill as preludes
-from rowcast.kernel.watch import subscription
-from rowcast.kernel.watch import subscription_state as standing
+from rowcast.kernel.watch import catch_up, event_queue
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
@@ -35,9 +34,9 @@ from rowcast.store.store import Keep
 
 def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):
     """Make the limits so small that every one of them is met within a few events."""
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", queue)
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
-    monkeypatch.setattr(subscription, "LOG_PAGE_EVENTS", page)
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", queue)
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
+    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", page)
     monkeypatch.setattr(preludes, "LOG_PAGE_EVENTS", page)
     monkeypatch.setattr(reader, "SCAN_PAGE_RECORDS", scan)
 

@@ -8,10 +8,11 @@ from subscription_world import World, limits
 
 from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch import backlog
-from rowcast.kernel.watch.backlog import Bound, BoundedSubscription, Loss, Overflow
+from rowcast.kernel.watch import catch_up
+from rowcast.kernel.watch.backlog import Backlog, BacklogLimit, Loss, Overflow
 from rowcast.kernel.watch.gaps import Why
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.skipped_ranges import SkippedRange
+from rowcast.kernel.watch.subscription import Interest, Subscription
 
 SEEDS = range(40)
 
@@ -28,9 +29,9 @@ class Absent:
 
     def come(self):
         """Go on, as the engine lets a subscription go on."""
-        self.subscription = BoundedSubscription(
-            self.world.reader, "", lambda: None, lambda: None, self.bound, self.lose, self.holes
-        )
+        reader = self.world.reader
+        waits = Backlog(self.bound, reader.announced(), self.lose, self.holes)
+        self.subscription = Subscription(reader, "", backlog=waits)
         for interest in self.interests:
             self.world.bus.add(interest.topics, self.subscription)
         self.subscription.owe(self.owed)
@@ -46,7 +47,7 @@ class Absent:
         for interest in self.interests:
             self.world.bus.remove(interest.topics, self.subscription)
         self.owed = self.subscription.untold()
-        self.holes = self.subscription.holes
+        self.holes = self.subscription.skipped
         self.position, self.interests = self.subscription.suspend()
         self.subscription = None
 
@@ -99,9 +100,9 @@ async def finish(world, reader):
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_each_event_comes_once_in_order_or_is_counted(monkeypatch, policy, seed):
     limits(monkeypatch)
-    monkeypatch.setattr(backlog, "LOG_PAGE_EVENTS", 3)
+    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", 3)
     chance, world = random.Random(seed), World()
-    reader = Absent(world, Bound(chance.choice([1, 2, 3, 7]), policy, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(chance.choice([1, 2, 3, 7]), policy, lambda: 2.0))
     for _ in range(chance.choice([50, 150, 400])):
         await step(world, reader, chance)
     await finish(world, reader)
@@ -118,10 +119,10 @@ async def test_a_bound_of_nothing_counts_nothing(monkeypatch):
     """Without a bound it is any subscription, but it passes over what it was to."""
     limits(monkeypatch)
     world = World()
-    reader = Absent(world, Bound(0, Overflow.DROP_OLDEST, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(0, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(9):
         world.write("Dog/1", MESSAGE)
-    reader.holes = (backlog.Hole(2, 4, 2), backlog.Hole(6, 7, 1))
+    reader.holes = (SkippedRange(2, 4, 2), SkippedRange(6, 7, 1))
     await finish(world, reader)
     assert ([1, 2, 5, 6, 8, 9], [2, 1]) == ([event.seq for event in reader.got], reader.gaps)
 
@@ -130,7 +131,7 @@ async def test_its_owner_may_end_it(monkeypatch):
     """D25, disconnect: nothing is dropped and nothing comes."""
     limits(monkeypatch)
     world, told = World(), []
-    reader = Absent(world, Bound(2, Overflow.DISCONNECT, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(2, Overflow.DISCONNECT, lambda: 2.0))
     reader.interests = [Interest(TopicFilter("Dog/1"))]
     for _ in range(5):
         world.write("Dog/1", MESSAGE)
@@ -149,14 +150,14 @@ async def test_its_owner_may_end_it(monkeypatch):
         while world.reader.answered:
             world.reader.answer()
         await asyncio.sleep(0)
-    assert ([Loss(3, 0)], [], ()) == (told, reader.got, reader.subscription.holes)
+    assert ([Loss(3, 0)], [], ()) == (told, reader.got, reader.subscription.skipped)
 
 
 async def test_what_was_trimmed_is_told_with_a_reset_instead(monkeypatch):
     """D25, C11: nobody knows how many there were."""
     limits(monkeypatch)
     world = World()
-    reader = Absent(world, Bound(2, Overflow.DROP_OLDEST, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(2, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(9):
         world.write("Dog/1", MESSAGE)
     world.trim(5)
@@ -168,7 +169,7 @@ async def test_records_that_are_owed_come_after_the_hole(monkeypatch):
     """D25: as they are beyond it, so that none is missing that was written within it."""
     limits(monkeypatch)
     world = World()
-    reader = Absent(world, Bound(2, Overflow.DROP_OLDEST, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(2, Overflow.DROP_OLDEST, lambda: 2.0))
     reader.interests[0].current = ""
     for number in range(8):
         world.write(f"Dog/{number}")
@@ -181,7 +182,7 @@ async def test_it_counts_anew_for_who_joins_meanwhile(monkeypatch):
     """D25: another filter's events are among what waits, if it begins as early."""
     limits(monkeypatch)
     world = World()
-    reader = Absent(world, Bound(3, Overflow.DROP_OLDEST, lambda: 2.0))
+    reader = Absent(world, BacklogLimit(3, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(5):
         world.write("Dog/1", MESSAGE)
     reader.come()

@@ -47,7 +47,7 @@ async def test_a_reader_that_comes_back_gets_the_newest_and_is_told_the_rest():
     came = [item.topic for item in heard if not isinstance(item, Gap)]
     told = [(item.why, item.count, item.last - item.after) for item in heard if item.topic == ""]
     assert ["Last/b", "Every/a", "Last/a", "Every/a"] == came
-    assert ([(Why.CONFLATED, 2, 2)], {Why.CONFLATED: 2}) == (told, reader.account.counts)
+    assert ([(Why.CONFLATED, 2, 2)], {Why.CONFLATED: 2}) == (told, reader.losses.counts)
     assert reader.settled == room.committer.announced
 
 

@@ -3,7 +3,7 @@
 from rowcast.core.events import MESSAGE, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.gaps import Account, Gap, Gaps, Why, mark_for, together
+from rowcast.kernel.watch.gaps import Gap, Gaps, LossCounter, Why, mark_for, together
 from rowcast.kernel.watch.subscribed_filters import Interest
 
 
@@ -34,14 +34,14 @@ def test_what_follows_one_another_is_one_gap():
     ]
     assert wanted == facts(gaps.told())
     assert [] == gaps.told()
-    assert {"expired": 4, "too_large": 4} == gaps.account.rows()
+    assert {"expired": 4, "too_large": 4} == gaps.losses.rows()
 
 
 def test_an_account_is_part_of_another():
-    whole = Account()
-    part = Account(whole)
+    whole = LossCounter()
+    part = LossCounter(whole)
     part.add(Why.SLOW, 3)
-    Account(whole).add(Why.AWAY)
+    LossCounter(whole).add(Why.AWAY)
     assert (3, {Why.SLOW: 3, Why.AWAY: 1}) == (part.total, whole.counts)
 
 

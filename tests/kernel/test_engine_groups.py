@@ -109,7 +109,7 @@ async def test_what_one_may_not_be_given_goes_to_another_who_may(yard):
     yard.put(*numbers(1, 5))
     await yard.rounds()
     assert ([], numbers(1, 3), [b"4"]) == (one.heard, two.heard, full.heard)
-    assert 0 == one.group.account.total  # none of them may know
+    assert 0 == one.group.losses.total  # none of them may know
 
 
 async def test_current_records_are_never_dealt(yard):
@@ -382,7 +382,7 @@ async def test_unlogged_events_that_nobody_has_room_for_are_counted(yard):
     await yard.rounds()
     group = one.group
     one.end()
-    assert {Why.SLOW: 2} == group.account.counts
+    assert {Why.SLOW: 2} == group.losses.counts
 
 
 # -- what is no mistake ----------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.watch import subscription
-from rowcast.kernel.watch import subscription_state as standing
+from rowcast.kernel.watch import catch_up, event_queue
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.rows.topic_rows import Row
@@ -311,8 +310,8 @@ def due(room, filters, after):
 async def test_rows_live_and_after_any_cut_are_the_log(monkeypatch, seed):
     """M1, C10: whatever is cut, queued, read back or resumed: every row once, in order."""
     dice = random.Random(seed)
-    monkeypatch.setattr(standing, "SUBSCRIPTION_QUEUE_EVENTS_MAX", dice.choice((2, 5, 100)))
-    monkeypatch.setattr(subscription, "LOG_PAGE_EVENTS", dice.choice((2, 3, 50)))
+    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", dice.choice((2, 5, 100)))
+    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", dice.choice((2, 3, 50)))
     room = Server(topics=KEPT)
     filters = FILTERS[seed % len(FILTERS)]
     live, got = watch(room, *filters, current=False), []

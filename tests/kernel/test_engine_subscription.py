@@ -13,7 +13,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     monkeypatch, client, lost
 ):
     """MQTT-3.8.3-3: No Local."""
-    monkeypatch.setattr("rowcast.kernel.watch.subscription_state.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     room = Server()
     subscription = Subscription(room.reader, "me")
     interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)
@@ -22,7 +22,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
         room.engine.submit(Event("u/1", MESSAGE, b"%d" % number, client=client), ANN)
     events = [event for event, _ in subscription.take(10)]
     gaps = [event.count for event in events if event.kind == GAP]
-    assert (lost, [lost] if lost else []) == (subscription.account.total, gaps)
+    assert (lost, [lost] if lost else []) == (subscription.losses.total, gaps)
 
 
 async def test_what_ended_by_itself_is_taken_off_the_bus():

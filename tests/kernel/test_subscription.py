@@ -100,8 +100,8 @@ async def test_a_stopped_reader_holds_a_bounded_queue_and_loses_nothing(world):
 
 async def test_a_queue_is_bounded_in_bytes_too(world):
     """D23: the limit is a setting (``subscriptions.queue_bytes``)."""
-    world.subscription._queue_events_max = 100
-    world.subscription._queue_bytes_max = 10
+    world.subscription.queue.events_max = 100
+    world.subscription.queue.bytes_max = 10
     world.watch("Dog/#", 1, current=False)
     for _ in range(10):
         world.write("Dog/1", PUT, b"12345678")
@@ -118,7 +118,7 @@ async def test_bytes_taken_are_room_again_though_the_queue_is_never_empty(world,
     for _ in range(50):
         world.say("Dog/1", b"12345678")
         world.take(1)
-    assert 0 == world.subscription.account.total
+    assert 0 == world.subscription.losses.total
 
 
 async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
@@ -131,7 +131,7 @@ async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
     gap = world.pairs[-1][0]
     assert (GAP, 7, Why.SLOW) == (gap.kind, gap.count, gap.why)
     assert 10 == world.gaps
-    assert 7 == world.subscription.account.total
+    assert 7 == world.subscription.losses.total
 
 
 async def test_a_reader_is_asked_for_room_before_anything_is_refused(world):
@@ -187,7 +187,7 @@ async def test_a_closed_subscription_gives_nothing_and_asks_for_nothing(world):
     await world.turn()
     assert [] == await world.subscription.batch(10)
     assert [] == world.subscription.take(10)
-    assert world.subscription._task is None
+    assert world.subscription._catch_up.task is None
 
 
 async def test_a_batch_waits_for_the_next_event(world):

@@ -105,7 +105,7 @@ async def test_the_end_of_one_of_two_filters_takes_nothing_from_the_other(world)
             world.reader.answer()
             await world.turn()
         world.subscription.on_ready()
-        if not world.subscription._page:
+        if not world.subscription.progress.page:
             world.take(1)
             await world.turn()
     assert world.subscription.waiting

@@ -14,7 +14,7 @@ from rowcast.core.event_limits import (
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.features.client_events.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
-from rowcast.kernel.watch.gaps import Account, Why
+from rowcast.kernel.watch.gaps import LossCounter, Why
 from rowcast.mqtt.reasons import Reason
 from virtual import VirtualLoop
 
@@ -120,7 +120,7 @@ def test_many_clients_at_once_are_counted():
 
 def test_what_a_reader_missed_is_told_by_reason():
     async def scenario(world):
-        account = Account(world.room.engine.reader.account)
+        account = LossCounter(world.room.engine.reader.losses)
         account.caller = Caller("ann", ALL, "mqtt", "slow")
         account.add(Why.SLOW, 7)
         world.loop.advance(EVENTS_HELD_SECONDS)

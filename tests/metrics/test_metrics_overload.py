@@ -113,13 +113,13 @@ async def test_a_slow_reader_of_unlogged_messages_is_told_what_it_missed():
     slow = world.watch("home/#")
     world.say(1_000)
     world.at(75)
-    assert OVERLOAD_QUEUE_EVENTS >= len(slow._queue) - 1
+    assert OVERLOAD_QUEUE_EVENTS >= len(slow.queue.events) - 1
     world.say(500)
     came = await world.rest(slow)
     missed = sum(event.count for event in came if isinstance(event, Gap))
     messages = [event for event in came if not isinstance(event, Gap)]
     assert 1_500 == len(messages) + missed
-    assert missed == slow.account.counts[Why.SLOW]
+    assert missed == slow.losses.counts[Why.SLOW]
     assert len(messages) <= OVERLOAD_QUEUE_EVENTS
     world.at(10)
     world.say(500)
@@ -143,7 +143,7 @@ async def test_what_is_logged_is_never_shed():
         came += [event.seq for event in await world.rest(slow)]
     assert sorted(set(came)) == came
     assert 1_000 == len(came)
-    assert 0 == slow.account.total
+    assert 0 == slow.losses.total
 
 
 async def test_those_that_begin_meanwhile_have_short_queues_too():
@@ -151,7 +151,7 @@ async def test_those_that_begin_meanwhile_have_short_queues_too():
     world.at(75)
     late = world.watch("home/#")
     world.say(1_000)
-    assert OVERLOAD_QUEUE_EVENTS + 1 >= len(late._queue)
+    assert OVERLOAD_QUEUE_EVENTS + 1 >= len(late.queue.events)
 
 
 async def test_k9_what_is_not_all_there_is_bounded_with_new_connections():

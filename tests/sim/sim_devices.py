@@ -225,5 +225,5 @@ class Device:
         require(not self.sent, f"{self.name}: never acknowledged", self.sent)
         session = self.link.client.session
         require(not len(session.window), f"{self.name}: in flight at the end")
-        dropped = 0 if self.tells else self.subscription.account.counts.get(Why.SLOW, 0)
+        dropped = 0 if self.tells else self.subscription.losses.counts.get(Why.SLOW, 0)
         self.follow.finish(dropped)

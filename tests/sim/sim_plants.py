@@ -7,7 +7,8 @@ from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.reader import Reader
-from rowcast.kernel.watch.backfill import Snapshot
+from rowcast.kernel.watch.backfill import CurrentRecords
+from rowcast.kernel.watch.catch_up import CatchUp
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Keeping, Receipt
 from rowcast.kernel.write_path import WritePath
@@ -41,7 +42,7 @@ def answer_before_the_commit(monkeypatch):
 
 def do_not_read_again_what_did_not_fit(monkeypatch):
     """A full queue forgets instead of falling back to the log."""
-    monkeypatch.setattr(Subscription, "_has_room", lambda self, event: not self._queue)
+    monkeypatch.setattr(Subscription, "_has_room", lambda self, event: not self.queue.events)
 
 
 def fill_the_cache_with_what_was_read(monkeypatch):
@@ -82,9 +83,9 @@ def hand_over_twice(monkeypatch):
     take = Subscription._take_queue
 
     def forgetful(self, out, limit):
-        position = self.position
+        position = self.progress.position
         take(self, out, limit)
-        self.position = position
+        self.progress.position = position
 
     monkeypatch.setattr(Subscription, "_take_queue", forgetful)
 
@@ -145,18 +146,18 @@ def split_groups(monkeypatch):
 def do_not_notice_the_trimmed_log(monkeypatch):
     """A reader behind the tail of the log goes on as if nothing were missing."""
 
-    monkeypatch.setattr(Subscription, "_lost", lambda _self, _needs: {})
+    monkeypatch.setattr(CatchUp, "lost", lambda _self, _needs: {})
 
 
 def take_records_that_are_too_new(monkeypatch):
     """The current records include some whose event follows as well."""
-    init = Snapshot.__init__
+    init = CurrentRecords.__init__
 
     def endless(self, interest, limit):
         init(self, interest, limit)
         self.limit = 1 << 60
 
-    monkeypatch.setattr(Snapshot, "__init__", endless)
+    monkeypatch.setattr(CurrentRecords, "__init__", endless)
 
 
 def forget_the_record_in_memory(monkeypatch):

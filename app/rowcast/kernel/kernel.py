@@ -324,7 +324,7 @@ class Engine(Seams):
 
     def serve(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""
-        subscription.caller = subscription.account.caller = caller
+        subscription.caller = subscription.losses.caller = caller
         subscription.gate = self.gate(caller)
 
     def gate(self, caller: Caller) -> Gate | None:

@@ -16,7 +16,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
-from rowcast.kernel.watch.gaps import Account
+from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
@@ -69,7 +69,7 @@ class Reader(StoreReader):
         """Retained messages that one reader is given in a second; 0 is any number (E19)."""
         self.shedding = Shedding()
         """What is refused while memory is short; whoever begins something asks."""
-        self.account = Account()
+        self.losses = LossCounter()
         """What all subscriptions together were not passed on."""
         self.slow: SlowSubscriptions | None = None
         """Hears how late subscriptions are given something, if anybody wants to know."""

@@ -51,7 +51,7 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
     session = broker.sessions.get(client_id)
     if session is None:
         return None
-    client, missed = session.client, session.gaps.account.rows()
+    client, missed = session.client, session.gaps.losses.rows()
     facts: Facts = {
         "client_id": client_id,
         "connected": client is not None,
@@ -148,7 +148,7 @@ def _groups(engine: Engine) -> dict[str, Facts]:
             **group.figures,
             "position": engine.cursor(group.position),
             "lag": max(0, announced - group.position),
-            "dropped": group.account.total,
+            "dropped": group.losses.total,
         }
         for group in engine.groups
     }

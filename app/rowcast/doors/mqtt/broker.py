@@ -139,7 +139,7 @@ class Broker:
         subscription = session.subscription
         if subscription is not None:
             accounts.close(session, subscription, client)
-            session.holes = subscription.holes
+            session.skipped = subscription.skipped
             session.position, session.filters = self.engine.suspend(subscription)
             session.subscription = None
             accounts.begin_absence(self, session, subscription)
@@ -185,9 +185,9 @@ class Broker:
             message = f"more than {most} messages waited; the session has ended"
             self.expel(session, Reason.QUOTA_EXCEEDED, message)
             return
-        session.gaps.account.add(Why.WAITING, loss.dropped)
+        session.gaps.losses.add(Why.WAITING, loss.dropped)
         if loss.expired:
-            session.gaps.account.add(Why.EXPIRED, loss.expired)
+            session.gaps.losses.add(Why.EXPIRED, loss.expired)
         self.dropped_waiting += loss.dropped
         self.expired += loss.expired
 

@@ -31,7 +31,7 @@ from rowcast.core.gateway_limits import (
 )
 from rowcast.core.topics import GATEWAY_PREFIX, check_topic
 from rowcast.features.bridges.backlog import Backlog, Held, Policy
-from rowcast.features.bridges.backlog_subscription import Counted, waiting
+from rowcast.features.bridges.bridge_cursor import BridgeCursor, waiting
 from rowcast.features.bridges.dead_letters import Burial, ends_of_letter, letter_of
 from rowcast.features.bridges.debounced_event import Wake
 from rowcast.features.bridges.feed import Feed
@@ -65,15 +65,16 @@ class Bridge:
         self._wake = Wake()
         self.outbox = Outbox(plan.rules)
         self.backlog = Backlog(plan.caps)
-        self.subscription = Counted(
+        self.cursor = BridgeCursor(
             engine.reader,
             self.client_id,
             self._wake.soon,
             self.backlog,
             self.outbox,
-            plan.queue_size,
+            cold=plan.mode is Mode.OUTBOX,
+            queue_size=plan.queue_size,
         )
-        self.subscription.cold = plan.mode is Mode.OUTBOX
+        self.subscription = self.cursor.subscription
         self._link: Link | None = None
         self._lost = ""
         self._task: asyncio.Task[None] | None = None
@@ -106,7 +107,7 @@ class Bridge:
 
     @property
     def _keeps_up(self) -> bool:
-        return self.subscription.keeps_up(self._now(), self.plan.publish_timeout_seconds)
+        return self.cursor.keeps_up(self._now(), self.plan.publish_timeout_seconds)
 
     @property
     def lag(self) -> int:
@@ -189,7 +190,7 @@ class Bridge:
         self._wake.now()
 
     async def _recount(self, since: int, until: int) -> None:
-        found = await self.subscription.waiting_between(since, until)
+        found = await self.cursor.waiting_between(since, until)
         self.backlog.recount(found, self.waits)
         self.backlog.passed(self.subscription.settled)
 

@@ -32,7 +32,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, Branch, TopicTable
 from rowcast.kernel.kernel import Engine
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.watch.gaps import Account
+from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.kernel.write import Unheard, Write
 
 log = logging.getLogger("rowcast.events")
@@ -82,7 +82,7 @@ class ClientEvents:
         """What is written at the end of this turn."""
         self._held: OrderedDict[str, dict[str, Held]] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
-        self._missed: set[Account] = set()
+        self._missed: set[LossCounter] = set()
         """Of readers that were not passed on everything since the last look."""
         self.left_out: dict[str, int] = {}
         """How many there were, by kind, of clients for which there was no room."""
@@ -102,7 +102,7 @@ class ClientEvents:
         self._put(SERVER_TOPIC, {"event": STARTED, "at": self._at(), **facts})
         self._engine.listeners.clients.append(self)
         self._engine.listeners.server.append(self.tell)
-        self._engine.reader.account.noted = self._missed
+        self._engine.reader.losses.noted = self._missed
         self._arm()
 
     def stop(self) -> None:

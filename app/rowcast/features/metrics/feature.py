@@ -97,7 +97,7 @@ class SystemMetrics(Feature):
         """Bring up to date what the doors and the reader count, as far as that costs little."""
         metrics = self.metrics
         reader, holding = self._kernel.reader, metrics.holding
-        dropped = reader.account.counts.get(Why.SLOW, 0)
+        dropped = reader.losses.counts.get(Why.SLOW, 0)
         holding.sessions = holding.sessions_expired = 0
         found = [door.figures() for door in self._kernel.doors]
         for figures in found:

@@ -29,12 +29,11 @@ from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
-from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.assignments import Deal, Member, Ring, Seat
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.watch.gaps import Account, Gap, Why
+from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.skipped_ranges import LOGGED
 from rowcast.kernel.watch.subscription import Interest, Subscription
 
@@ -76,7 +75,7 @@ class Group:
         """Whether ``state`` may be another than when the owner of the group set this to False."""
         self.saved: bytes | None = None
         """The state that is on disk, as far as the owner knows."""
-        self.account = Account(reader.account)
+        self.losses = LossCounter(reader.losses)
         """What no member had room for, or was there for."""
         self._owed: list[Gap] = []
         """What is to be told of that."""
@@ -349,8 +348,10 @@ class Group:
         if any(seq <= position and deal.event is None for seq, deal in self._recalled.items()):
             self._task = asyncio.get_running_loop().create_task(self._read_again(position))
             return
-        subscription = _Cursor(self._reader, "", self._schedule, self._deal)
-        subscription.account = self.account
+        subscription = Subscription(
+            self._reader, "", self._schedule, self._deal, skips_trimmed=True
+        )
+        subscription.losses = self.losses
         self._subscription = subscription
         interest = Interest(self.topics, marks=False)
         self._views.enter(subscription, interest)
@@ -379,7 +380,7 @@ class Group:
         missed = self._views.bus.absences.end(self._away)
         self._away = None
         if missed:
-            self.account.add(Why.AWAY, missed)
+            self.losses.add(Why.AWAY, missed)
             self._owed.append(Gap(Why.AWAY, missed))
 
     def stop(self) -> None:
@@ -462,19 +463,3 @@ class Group:
         deal.returned = qos < 2  # MQTT-4.8.2-4
         seat.deals[deal] = None
         return deal
-
-
-class _Cursor(Subscription):
-    """Goes on with what is left where the log was trimmed: a queue cannot begin anew."""
-
-    _trimmed_told = 0
-
-    def _lost(self, needs: dict[Source, int]) -> dict[Source, int]:
-        lost = super()._lost(needs)
-        if lost:
-            upto = max(lost.values())
-            if upto > self._trimmed_told:
-                log.warning("what a group did not deal yet was trimmed, up to %d", upto)
-                self._page.append((Gap(Why.TRIMMED, None, None, min(needs.values()), upto), None))
-                self._trimmed_told = upto
-        return {}

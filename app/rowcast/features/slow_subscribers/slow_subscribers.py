@@ -36,7 +36,7 @@ from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
 
 if TYPE_CHECKING:
-    from rowcast.kernel.watch.subscription_state import Standing
+    from rowcast.kernel.watch.subscription import Subscription
 
 _OWN: Final = "server"
 """The door of those readers that are parts of the server."""
@@ -122,7 +122,7 @@ class SlowSubscriptions:
 
     # -- measuring ---------------------------------------------------------------------------------
 
-    def written(self, reader: "Standing", pairs: Sequence[Pair]) -> None:
+    def written(self, reader: "Subscription", pairs: Sequence[Pair]) -> None:
         """Hear what is written to a reader now."""
         now, held = self.now(), reader.held_since
         reader.held_since = 0.0

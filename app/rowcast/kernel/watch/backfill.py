@@ -1,10 +1,10 @@
-"""Preludes: what one interest of a subscription gets before the live events, a page at a time.
+"""Backfill: what one filter of a subscription gets before the live events, a page at a time.
 
-There are two: the records as they are (Snapshot), and the part of the log between the position
-that an interest begins at and the one that its subscription has already reached (History). Both
-are pure questions to the Reader: no lock and no long transaction, because what changes meanwhile
-has a number beyond the prelude's end and is sure to follow as an event. A page of records has a
-bound in bytes, too; snapshots of many filters are read together (``together.py``).
+There are two kinds: the records as they are (CurrentRecords), and the part of the log between the
+position that a filter begins at and the one that its subscription has already reached (Replay).
+Both only ask the Reader: no lock and no long transaction, because what changes meanwhile has a
+number beyond the end of the backfill and is sure to follow as an event. A page of records has a
+bound in bytes, too; current records of many filters are read together (``backfill_queue.py``).
 
 They know nothing of queues or of who reads; the subscription decides when a page is fetched.
 """
@@ -24,20 +24,21 @@ from rowcast.store.store import Page, Scan
 
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
-    """The log no longer has everything ``after`` a position: it begins after ``trimmed``."""
+    """What ``interest`` needs ``after`` a position is trimmed from the log, up to ``trimmed``."""
 
-    def __init__(self, after: int, trimmed: int) -> None:
+    def __init__(self, interest: Interest, after: int, trimmed: int) -> None:
         super().__init__(after, trimmed)
+        self.interest = interest
         self.after = after
         self.trimmed = trimmed
 
 
-class Snapshot:
+class CurrentRecords:
     """The current records of an interest, then the mark CURRENT.
 
     ``limit`` is the position at which they hold: a record with a later number is left out,
-    because its event follows. None means: the position that the subscription has when the prelude
-    begins. It goes on after ``interest.current``, where an earlier one was broken off.
+    because its event follows. None means: the position that the subscription has when the
+    backfill begins. It goes on after ``interest.current``, where an earlier one was broken off.
     """
 
     __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
@@ -146,7 +147,7 @@ class Snapshot:
         return [(snapshot_of(record), self.interest) for record in records or ()]
 
 
-class History:
+class Replay:
     """The log for one interest, after its own position and up to ``until``."""
 
     __slots__ = ("_after", "_client_id", "_until", "done", "interest")
@@ -164,7 +165,7 @@ class History:
         page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.sources, until)
         trimmed = reader.trimmed(self.interest.sources)  # asked last: it only grows
         if trimmed > after:
-            raise Lost(after, trimmed)
+            raise Lost(self.interest, after, trimmed)
         interest = self.interest
         self.done = page.upto >= until
         self._after = page.upto
@@ -177,7 +178,7 @@ class History:
         ]
 
 
-Prelude = Snapshot | History
+Backfill = CurrentRecords | Replay
 
 
 def page_records(reader: Reader, table: Table | None) -> int:

@@ -1,26 +1,26 @@
-"""A bound on what waits in the log for a reader that was away (D25).
+"""A limit on what waits in the log for a reader that was away (D25).
 
 Nothing is copied for such a reader, so nothing overflows while it is away. Before it goes on, what
-waits is counted, a page of the log at a time; beyond the bound, the oldest or the newest become a
-``Hole``: a part of the log that is passed over, and told with a GAP when it is reached. Events
-whose time is over are no part of the bound: they are counted apart. A hole outlives ``suspend``,
-so that nothing is dropped or counted twice.
+waits is counted, a page of the log at a time; beyond the limit, the oldest or the newest become a
+``SkippedRange``: a part of the log that is passed over, and told with a GAP when it is reached.
+Events whose time is over are no part of the limit: they are counted apart. A skipped range outlives
+``suspend``, so that nothing is dropped or counted twice.
 
 It knows neither sessions nor what becomes of a reader whose policy is to end: that is its owner's.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from rowcast.core.clock import WallClock
 from rowcast.core.events import Event
-from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.core.topic_tables import Source
-from rowcast.kernel.reader import Reader
-from rowcast.kernel.watch.skipped_ranges import Hole, read_to
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.kernel.pages import LogPage
+from rowcast.kernel.watch.skipped_ranges import SkippedRange
+from rowcast.kernel.watch.subscribed_filters import Interests
 
 
 class Overflow(StrEnum):
@@ -33,8 +33,8 @@ class Overflow(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """How many events may wait, and what happens to more."""
+class BacklogLimit:
+    """How many events may wait (0: any number), and what happens to more."""
 
     events_max: int
     policy: Overflow
@@ -52,12 +52,12 @@ class Loss:
 class _Tally:
     """What waits for a reader, counted one event after the other in bounded memory."""
 
-    def __init__(self, bound: Bound) -> None:
-        self._bound = bound
-        self._now = bound.now()
-        self._newest = bound.policy is Overflow.DROP_NEWEST
-        self._kept: deque[int] = deque(maxlen=bound.events_max)
-        self._expired_before: deque[int] = deque(maxlen=bound.events_max)
+    def __init__(self, limit: BacklogLimit) -> None:
+        self._limit = limit
+        self._now = limit.now()
+        self._newest = limit.policy is Overflow.DROP_NEWEST
+        self._kept: deque[int] = deque(maxlen=limit.events_max)
+        self._expired_before: deque[int] = deque(maxlen=limit.events_max)
         """How many had expired when each of the kept was counted."""
         self.waiting = 0
         self._expired = 0
@@ -68,124 +68,120 @@ class _Tally:
             self._expired += 1
             return
         self.waiting += 1
-        if not self._newest or self.waiting <= self._bound.events_max:
+        if not self._newest or self.waiting <= self._limit.events_max:
             self._kept.append(event.seq)
             self._expired_before.append(self._expired)
 
-    def overflow(self, start: int, head: int) -> tuple[Hole, Loss] | None:
-        """Return the hole between two positions that leaves as many as the bound allows."""
-        dropped = self.waiting - self._bound.events_max
+    def overflow(self, start: int, head: int) -> tuple[SkippedRange, Loss] | None:
+        """Return what to skip between two positions so that the rest is within the limit."""
+        dropped = self.waiting - self._limit.events_max
         if dropped <= 0:
             return None
         if self._newest:
             expired = self._expired - self._expired_before[-1]
-            return Hole(self._kept[-1], head, dropped, expired), Loss(dropped, expired)
+            return SkippedRange(self._kept[-1], head, dropped, expired), Loss(dropped, expired)
         expired = self._expired_before[0]
-        return Hole(start, self._kept[0] - 1, dropped, expired), Loss(dropped, expired)
+        return SkippedRange(start, self._kept[0] - 1, dropped, expired), Loss(dropped, expired)
 
 
-class BoundedSubscription(Subscription):
-    """A live cursor that goes on with at most so much of what waits for it."""
+class Waiting(Protocol):
+    """What of the subscription is asked when its backlog is counted."""
+
+    interests: Interests
+
+    @property
+    def position(self) -> int:
+        """The number up to which everything logged was handed over."""
+
+    def counts(self, event: Event) -> bool:
+        """Tell whether the reader is to know of an event that it does not get."""
+
+    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+        """Return the sources of which a part that is needed was trimmed, and up to where."""
+
+    def log_page(self, after: int, sources: list[Source]) -> Awaitable[LogPage]:
+        """Return a page of the log after a position."""
+
+
+class Backlog:
+    """What of the log waits for one reader, and which parts of it are skipped."""
 
     def __init__(
         self,
-        reader: Reader,
-        client_id: str,
-        on_ready: Callable[[], None],
-        on_full: Callable[[], None],
-        bound: Bound,
+        limit: BacklogLimit,
+        head: int,
         on_overflow: Callable[[Loss], None],
-        holes: Sequence[Hole] = (),
+        skipped: Sequence[SkippedRange] = (),
     ) -> None:
-        super().__init__(reader, client_id, on_ready, on_full)
-        self._bound = bound
+        self._limit = limit
+        self._head = head
+        """The end of the log when the reader came: what is later did not wait for it."""
         self._on_overflow = on_overflow
-        self._ahead = list(holes)
-        """What is still to be passed over, in order."""
-        self._passed: list[Hole] = []
-        """What was passed over; its marks may still wait for the reader."""
-        self._counted = not bound.events_max
-        self._head = reader.announced()
-        """What comes later did not wait: its reader is there."""
+        self._ahead = list(skipped)
+        """What is still to be skipped, in order."""
+        self._passed: list[SkippedRange] = []
+        """What was skipped; its marks may still wait for the reader."""
+        self._counted = not limit.events_max
 
-    @property
-    def holes(self) -> tuple[Hole, ...]:
-        """What the reader has not passed yet."""
-        settled = self.settled
-        return tuple(hole for hole in (*self._passed, *self._ahead) if settled < hole.last)
+    def left(self, settled: int) -> tuple[SkippedRange, ...]:
+        """Return what a reader that has everything up to a position has not passed yet."""
+        return tuple(item for item in (*self._passed, *self._ahead) if settled < item.last)
 
-    async def _run_preludes(self) -> None:
-        if not await self._passed_over():
-            await super()._run_preludes()
+    async def count(self, reader: Waiting) -> None:
+        """Count what waits, once, for all filters that want it now.
 
-    async def _read_log(self) -> None:
-        if not await self._passed_over():
-            await super()._read_log()
-
-    async def _passed_over(self) -> bool:
-        """Pass over a hole, if that is what comes next."""
-        if not self._counted:
-            await self._count()
-        if self.closed:
-            return True
-        if not self._ahead or self.position < self._ahead[0].after:
-            return False
-        self._pass()
-        return True
-
-    def _pass(self) -> None:
-        hole = self._ahead.pop(0)
-        self._passed = [*(item for item in self._passed if self.position < item.last), hole]
-        self._read_to = max(self._read_to, hole.last)
-        self._page.append((read_to(hole.last), None))  # before the gap: both are taken, or neither
-        self._page.extend(hole.marks())
-
-    def _take_in(self, page: list[Event]) -> None:
-        if not self._ahead or not page or page[-1].seq <= self._ahead[0].after:
-            super()._take_in(page)
+        What is beyond the limit is skipped, or the owner hears of it and ends the reader.
+        """
+        if self._counted:
             return
-        after = self._ahead[0].after
-        super()._take_in([event for event in page if event.seq <= after])
-        self._pass()
-        self._behind = True  # what is beyond it is read from there
-        self._requeue(event for event in self._queue if not event.seq)
-
-    # -- counting ----------------------------------------------------------------------------------
-
-    async def _count(self) -> None:
-        """Count what waits, for all who want it now; what is too much becomes a hole."""
         while True:
-            generation, start = self._generation, self.position
-            needs = self.interests.needs(start)
-            tally = await self._tally(list(needs), start)
-            lost = self._lost(needs)
-            if generation == self._generation:
+            generation, start = reader.interests.generation, reader.position
+            needs = reader.interests.needs(start)
+            tally = await self._tally(reader, list(needs), start)
+            lost = reader.lost(needs)
+            if generation == reader.interests.generation:
                 break
         self._counted = True
         found = tally.overflow(start, self._head)
         if found is None or lost:  # of what was trimmed a RESET tells
             return
-        if self._bound.policy is not Overflow.DISCONNECT:
-            self._dig(found[0])
+        if self._limit.policy is not Overflow.DISCONNECT:
+            self._add(found[0])
         self._on_overflow(found[1])
 
-    async def _tally(self, sources: list[Source], after: int) -> _Tally:
-        tally, head = _Tally(self._bound), self._head
+    async def _tally(self, reader: Waiting, sources: list[Source], after: int) -> _Tally:
+        tally, head = _Tally(self._limit), self._head
         while after < head:
-            page = await self._reader.page(after, LOG_PAGE_EVENTS, sources)
+            page = await reader.log_page(after, sources)
             for event in page.events:
-                if event.seq > head or any(hole.has(event.seq) for hole in self._ahead):
+                if event.seq > head or any(item.has(event.seq) for item in self._ahead):
                     continue
-                if self.counts(event):
+                if reader.counts(event):
                     tally.count(event)
             after = page.upto
         return tally
 
-    def _dig(self, new: Hole) -> None:
-        """Add a hole; those that it touches become part of it."""
-        apart = [hole for hole in self._ahead if hole.last <= new.after or new.last <= hole.after]
-        within = [hole for hole in self._ahead if hole not in apart]
-        count = new.count + sum(hole.count for hole in within)
-        expired = new.expired + sum(hole.expired for hole in within)
+    def _add(self, new: SkippedRange) -> None:
+        """Add a range; those that it touches become part of it."""
+        apart = [item for item in self._ahead if item.last <= new.after or new.last <= item.after]
+        within = [item for item in self._ahead if item not in apart]
+        count = new.count + sum(item.count for item in within)
+        expired = new.expired + sum(item.expired for item in within)
         wider = replace(new, count=count, expired=expired)
-        self._ahead = sorted((*apart, wider), key=lambda hole: hole.after)
+        self._ahead = sorted((*apart, wider), key=lambda item: item.after)
+
+    def next(self, position: int) -> SkippedRange | None:
+        """Return what is skipped next, if a reader at a position has come to it."""
+        return self._ahead[0] if self._ahead and position >= self._ahead[0].after else None
+
+    def before_next(self, page: Sequence[Event]) -> Sequence[Event]:
+        """Return the part of a page of the log that is before what is skipped next."""
+        if not self._ahead or not page or page[-1].seq <= self._ahead[0].after:
+            return page
+        return [event for event in page if event.seq <= self._ahead[0].after]
+
+    def skip(self, position: int) -> SkippedRange:
+        """Note that a reader at a position passes over what is next, and return that."""
+        skipped = self._ahead.pop(0)
+        self._passed = [*(item for item in self._passed if position < item.last), skipped]
+        return skipped

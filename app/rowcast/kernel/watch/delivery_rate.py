@@ -1,4 +1,4 @@
-"""The pace of preludes: how fast one reader is given retained messages (E19).
+"""The delivery rate limit: how fast one reader is given retained messages (E19).
 
 What a page held is counted when it has been read, and paid for before the next one is: nothing is
 lost and no more than a page is in memory. Those who write, and other readers, wait for nobody here.
@@ -13,8 +13,8 @@ from rowcast.core.limits import RETAINED_BURST_RECORDS
 from rowcast.kernel.watch.subscribed_filters import Pair
 
 
-class Pace:
-    """So many retained messages in a second for one reader."""
+class DeliveryRateLimit:
+    """At most so many retained messages in a second for one reader."""
 
     __slots__ = ("_bucket", "_due", "_loop")
 

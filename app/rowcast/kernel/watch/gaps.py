@@ -4,7 +4,7 @@ For each subscription: what was sent to its filters = what was handed over + the
 edge that cannot pass something on says so to ``Gaps.miss``; everything else is counted where it is
 lost, in the subscription. Both give the same mark, a ``Gap``, which takes the place of what is
 missing. Why is one of a closed list. Not a gap: what hooks keep from a reader, because that it was
-there is none of its business; and what a RESET tells of, where an account ends and another begins.
+there is none of its business; and what a RESET tells of, where one count ends and another begins.
 
 It knows neither queues nor protocols.
 """
@@ -76,24 +76,24 @@ class Gap(Event):
         }
 
 
-class Account:
+class LossCounter:
     """How many events of a subscription were not passed on, by reason."""
 
     __slots__ = ("caller", "counts", "noted", "parent", "told")
 
-    def __init__(self, parent: "Account | None" = None) -> None:
+    def __init__(self, parent: "LossCounter | None" = None) -> None:
         self.parent = parent
         """What this is a part of."""
         self.counts: dict[Why, int] = {}
         self.caller: Caller | None = None
         """Whose it is, if it is one reader's."""
-        self.noted: set[Account] | None = None
+        self.noted: set[LossCounter] | None = None
         """Parts of this one that have counted something, if somebody looks at them."""
         self.told: dict[Why, int] = {}
         """The counts when somebody looked last."""
 
     def add(self, why: Why, count: int = 1) -> None:
-        """Count events, here and in the account of all."""
+        """Count events, here and in the counter of all."""
         self.counts[why] = self.counts.get(why, 0) + count
         if self.parent is not None:
             self.parent.add(why, count)
@@ -119,10 +119,10 @@ class Account:
 class Gaps:
     """What a reader was not passed on, over all its connections, and what of it is to be told."""
 
-    __slots__ = ("account", "marks", "owed")
+    __slots__ = ("losses", "marks", "owed")
 
     def __init__(self) -> None:
-        self.account = Account()
+        self.losses = LossCounter()
         self.owed: list[Gap] = []
         """What was lost with a connection or between two, to be told when the reader is back."""
         self.marks: list[Gap] = []
@@ -130,7 +130,7 @@ class Gaps:
 
     def miss(self, event: Event, interest: Interest | None, why: Why) -> None:
         """Count an event that is not passed on; those that follow one another are one gap."""
-        self.account.add(why)
+        self.losses.add(why)
         seq = event.seq if event.kind != SNAPSHOT else 0  # a record has no place in the stream
         last = self.marks[-1] if self.marks else None
         if (
@@ -147,7 +147,7 @@ class Gaps:
     def take_back(self) -> None:
         """Forget what was missed last: somebody else was handed it."""
         last = self.marks[-1]
-        self.account.add(last.why, -1)
+        self.losses.add(last.why, -1)
         last.count = (last.count or 0) - 1
         if not last.count:
             self.marks.pop()

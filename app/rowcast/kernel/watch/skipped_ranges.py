@@ -33,7 +33,7 @@ def reset(token: str, reason: str, position: int) -> Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
+class SkippedRange:
     """A part of the log that a reader passes over: all after one number and up to another."""
 
     after: int
@@ -54,12 +54,12 @@ class Hole:
 
 
 def told(pair: Pair) -> bool:
-    """Note how far a prelude was handed over; return whether the reader is told."""
+    """Note how far a backfill was handed over; return whether the reader is told."""
     event, interest = pair
     if interest is None:
         return True
     if event.kind not in {SNAPSHOT, CURRENT}:
-        if interest.since is not None and event.seq:  # of a History, or beyond its end
+        if interest.since is not None and event.seq:  # of a replay, or beyond its end
             interest.since = event.seq if event.seq < interest.floor else None
         return True
     if event.seq or not event.topic:  # what a hook supplied has no place among the others

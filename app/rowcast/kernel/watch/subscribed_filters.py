@@ -117,11 +117,23 @@ class Interest:
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
 
+    def follow(self, old: "Interest", announced: int, *, current: bool) -> None:
+        """Go on where another interest of the same filter is (MQTT-3.8.4-3)."""
+        self.floor, self.doubt, self.sources, self.rows = (
+            old.floor,
+            old.doubt,
+            old.sources,
+            old.rows,
+        )
+        self.plain = old.plain if old.qos else old.doubt
+        self.current, self.since = "" if current else old.current, old.since
+        self.local_floor = old.local_floor if old.no_local else announced
+
 
 class Interests:
     """The interests of one subscription, by the text of their filters."""
 
-    __slots__ = ("_by_filter", "_by_set", "_by_topic", "only", "rows")
+    __slots__ = ("_by_filter", "_by_set", "_by_topic", "generation", "only", "rows")
 
     def __init__(self) -> None:
         self._by_filter: dict[str, Interest] = {}
@@ -131,6 +143,8 @@ class Interests:
         """The interest, if there is exactly one: then every event is for it."""
         self.rows: set[str] = set()
         """The filters of those that select rows."""
+        self.generation = 0
+        """Another number each time a filter joins, or selects something else."""
 
     def __len__(self) -> int:
         return len(self._by_filter)

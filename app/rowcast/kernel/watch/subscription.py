@@ -1,78 +1,135 @@
-"""A subscription: a live cursor. Its queue is only a cache of the log's head.
+"""A subscription: a live cursor on the log. Its queue is only a cache of the log's head.
 
-The rule: ``position`` is the number up to which everything logged has been handed over. An event
-beyond it is in the page, or in the queue, or still to come from the bus, or ``behind`` is set and
-it will be read from the log. So a reader whose queue overflows loses nothing that is logged; what
-is not logged and did not fit is counted and told with a GAP.
+**Nothing is lost.** ``position`` is the number up to which everything logged was handed over. An
+event after it is in the page, or in the queue, or still to come from the bus; or ``behind`` is set,
+and the event will be read from the log. So a reader whose queue overflows loses nothing that is
+logged. What is not logged and has no room is lost; it is counted, and a GAP tells of it.
 
-Why there is no gap: ``behind`` is cleared before a page of the log is read. An event after the
-position was either committed before that read, and is in the page, or is announced after it, and
-is offered to the queue (or finds the queue full, and ``behind`` is set again). When there may be
-more than the page, ``behind`` is set and what was queued is forgotten: while it is set, the queue
-holds only what follows the position without a hole. Why there is nothing twice: one position,
-only forward; and each filter has a ``floor``, the position from which it counts.
+**No gap.** ``behind`` is cleared before a page of the log is read. An event after the position was
+either committed before that read, and is in the page, or it is announced after the read began, and
+is offered to the queue (or the queue is full, and ``behind`` is set again). When there may be more
+than one page, ``behind`` is set and the logged events in the queue are dropped: while ``behind`` is
+set, the queue holds only events that follow the position without a hole.
 
-A filter that joins others while they read the log reads it with them, and makes void a page that
-is being fetched without it. Else it counts from what was announced before it came (its floor),
-because the queue holds only what the others wanted; when it begins earlier, it gets the part
-between as a History. Current records come as a Snapshot at the position where the filter begins;
-Snapshots that wait one behind the other are read together, and each has its own limit all the same.
-Whether the log was trimmed is asked after each read, not before: what was complete then was
-complete when it was read.
+**Nothing twice.** There is one position, and it moves forward only. Each filter has a ``floor``,
+the position after which logged events count for it.
 
-Of an undeclared topic's event, one filter may select the row, and another the event itself. Then
-both are in the page, the row first, and the position moves with the event: a reader that is cut off
-between the two is given the row again, rather than never the event.
+**A filter that joins others.** While the others read the log, it reads the log with them; a page
+that was requested without it is thrown away and requested again. Otherwise it counts from what was
+announced before it came (its floor), because the queue holds only what the other filters wanted; if
+it begins earlier, a Replay gives it the part between. Current records come from a CurrentRecords
+backfill, as of the position where the filter begins; those of several filters are read together,
+and each has its own limit all the same. Whether the log was trimmed is asked after each read, not
+before: what was complete then was complete when it was read.
 
-It does no I/O itself: pages come from the Reader, in one task that exists only while a page is
-fetched. It knows nothing of protocols: an edge takes (event, interest) pairs when it can send
+**Rows of undeclared topics.** Of one event, one filter may select the row and another the event
+itself. Then both are in the page, the row first, and the position moves with the event: a reader
+that is cut off between the two is given the row again, rather than never the event.
+
+A subscription does no I/O itself: pages come from the Reader, in one task that exists only while a
+page is fetched. It knows nothing of protocols: a door takes (event, filter) pairs when it can send
 them.
 """
 
 import asyncio
-import logging
 from collections import deque
+from collections.abc import Callable, Iterator
 
+from rowcast.core.callers import SERVER
 from rowcast.core.clock import PER_SECOND
-from rowcast.core.cursors import Cursor
-from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
-from rowcast.core.topic_tables import Source
-from rowcast.kernel.watch.backfill import Lost
-from rowcast.kernel.watch.conflation import superseded
-from rowcast.kernel.watch.delivery_rate import Pace
-from rowcast.kernel.watch.gaps import Gap, Why, mark_for
-from rowcast.kernel.watch.joint_backfill import read_first
-from rowcast.kernel.watch.skipped_ranges import LOGGED, READ_TO, Hole, read_to, reset, told
-from rowcast.kernel.watch.subscribed_filters import Interest, Pair
-from rowcast.kernel.watch.subscription_state import Standing
-from rowcast.rows.topic_rows import Row
+from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
+from rowcast.core.topics import TopicFilter
+from rowcast.features.hooks.delivery_filter import Gate
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.backlog import Backlog
+from rowcast.kernel.watch.catch_up import CatchUp
+from rowcast.kernel.watch.event_queue import EventQueue
+from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.progress import Progress
+from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
+from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.rows.topic_rows import RowFilter
 
 __all__ = ["Interest", "Pair", "Subscription"]
 
-_READ_AGAIN = frozenset({Why.DOUBTFUL, Why.CONFLATED})
-"""Gaps that are made anew with their page if they are not handed over."""
 
-log = logging.getLogger("rowcast.subscription")
+class Subscription:
+    """A live cursor: filters, a position, a bounded queue, and what is read before live events.
 
+    The policies of its owner are arguments:
 
-class Subscription(Standing):
-    """A live cursor: how events come in, from the bus and the log, and go out to the reader."""
+    - ``on_ready`` is called when ``take`` may have something again; ``on_full`` when an event has
+      no room, so that a reader that can send now makes some.
+    - ``on_offer`` hears of each event that the bus offers; if it returns False, a logged one is not
+      queued but read from the log.
+    - ``backlog`` limits what of the log waited for a reader that was away.
+    - ``skips_trimmed``: where the log was trimmed, go on behind it with one GAP, instead of
+      starting anew with a RESET.
+    - ``queue_events_max``: so many events are the most that are ever queued; 0 is the reader's.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        client_id: str = "",
+        on_ready: Callable[[], None] | None = None,
+        on_full: Callable[[], None] | None = None,
+        *,
+        on_offer: Callable[[Event], bool] | None = None,
+        backlog: Backlog | None = None,
+        skips_trimmed: bool = False,
+        queue_events_max: int = 0,
+    ) -> None:
+        self._reader = reader
+        self.client_id = client_id
+        self._event = asyncio.Event()
+        self.on_ready = on_ready or self._event.set
+        self._on_full = on_full
+        self._on_offer = on_offer
+        self.interests = Interests()
+        """Its filters."""
+        queue_events = queue_events_max or reader.queue_events
+        self.queue = EventQueue(queue_events, reader.queue_bytes, queue_events_max)
+        self.progress = Progress()
+        self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
+        self._signalled = False
+        self.closed = False
+        self.owner: object = self
+        """Who subscribes, as topic tables count it: itself, or what outlives it."""
+        self.caller = SERVER
+        """Who reads: whoever watched last."""
+        self.gate: Gate | None = None
+        """What hooks have between this and its reader; nothing, nearly always."""
+        slow = reader.slow
+        self._slow = slow if slow is not None and slow.times_writes else None
+        """Hears when something is handed over."""
+        self.joined = reader.announced()
+        """The log's head when the reader came, or its last filter."""
+        self.held_since = 0.0
+        """From when on it could not take what waits, in seconds since 1970; 0 when it could."""
+        self.losses = LossCounter(reader.losses)
+        """What was not passed on, ever."""
+        self.fallbacks = 0
+        """Times the queue overflowed and the log was read instead."""
 
     # -- the bus's side ----------------------------------------------------------------------------
 
     def offer(self, event: Event) -> None:
         """Take an event from the bus. A logged one may be refused: it is read back later."""
-        if self._behind and event.seq:
+        if self._on_offer is not None and not self._on_offer(event) and event.seq:
+            self.progress.behind = True
+            self.signal()
             return
-        if (
-            len(self._queue) >= self._queue_events_max
-            or self._queued_bytes >= self._queue_bytes_max
-        ) and not self._has_room(event):
+        if self.progress.behind and event.seq:
             return
-        self._queue.append(event)
-        self._queued_bytes += len(event.payload)
+        queue = self.queue
+        if (len(queue.events) >= queue.events_max or queue.bytes >= queue.bytes_max) and not (
+            self._has_room(event)
+        ):
+            return
+        queue.events.append(event)
+        queue.bytes += len(event.payload)
         if not self._signalled:
             self._signalled = True
             self.on_ready()
@@ -81,38 +138,19 @@ class Subscription(Standing):
         """Ask the reader to make room; note what is refused if it does not."""
         if self._on_full is not None:
             self._on_full()  # a reader that can send now makes room at once
-        if self.closed or (self._behind and event.seq):
+        if self.closed or (self.progress.behind and event.seq):
             return False
-        if len(self._queue) < self._queue_events_max and self._queued_bytes < self._queue_bytes_max:
+        if not self.queue.full:
             return True
         if event.seq:
-            self._behind = True
+            self.progress.behind = True
             self.fallbacks += 1
         elif self.counts(event):
-            self._miss(event)
+            self.losses.add(Why.SLOW)
+            self.queue.count_lost(self.interests.wanting(event, self.client_id))
         return False
 
-    def _miss(self, event: Event) -> None:
-        """Count an event for which there was no room, at its place in the queue."""
-        self.account.add(Why.SLOW)
-        interest = self.interests.wanting(event, self.client_id)
-        mark = mark_for(reversed(self._queue), interest)
-        if mark is None:
-            mark = Gap(Why.SLOW, 0, interest)
-            self._queue.append(mark)
-        mark.count = (mark.count or 0) + 1
-
     # -- the reader's side -------------------------------------------------------------------------
-
-    @property
-    def holes(self) -> tuple[Hole, ...]:
-        """Parts of the log that the reader is to pass over."""
-        return ()
-
-    @property
-    def paging(self) -> bool:
-        """Whether a page waits: what is in it is for the interests as they were."""
-        return bool(self._page)
 
     def take(self, limit: int) -> list[Pair]:
         """Return what can be handed over now, in order; at most ``limit`` pairs.
@@ -139,86 +177,44 @@ class Subscription(Standing):
             slow.written(self, through)
         if not through and self._signalled:  # there may be more, but this turn had its share
             self._signalled = False
-            asyncio.get_running_loop().call_soon(self._signal)
+            asyncio.get_running_loop().call_soon(self.signal)
         return through
 
     def _take(self, limit: int) -> list[Pair]:
         out: list[Pair] = []
-        if self._page:
-            self._take_page(out, limit)
-        if self._failure is not None:  # what is queued may lie beyond a hole now
+        if self.progress.page:
+            self.progress.take(out, limit, self.interests, self.losses)
+        catch_up = self._catch_up
+        if catch_up.failure is not None:  # what is queued may lie beyond a hole now
             if out:
                 return out
-            raise self._failure
-        if self._task is None and not self._page and not self.closed:
-            if self._preludes:
-                self._fetch()
+            raise catch_up.failure
+        if catch_up.task is None and not self.progress.page and not self.closed:
+            if catch_up.backfill.waiting:
+                catch_up.start()
             else:
                 self._take_live(out, limit)
-        if not out or self._drained:
+        drained = self._drained
+        if drained:
+            self.progress.forward(self._reader.announced())
+        if drained or not out:
             self._signalled = False
             self._event.clear()
-            self._forward(self.settled)
         return out
-
-    @property
-    def ready(self) -> bool:
-        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
-        return self._signalled
 
     def _take_live(self, out: list[Pair], limit: int) -> None:
         """Take what is queued; when that is empty, begin to read what the queue had no room for."""
-        if self._queue:
+        if self.queue.events:
             self._take_queue(out, limit)
-        if not self._queue and not self._page and len(out) < limit and self._behind:
-            self._fetch()
-
-    async def batch(self, limit: int) -> list[Pair]:
-        """Wait for something to hand over; an empty list means that the subscription is closed."""
-        while not self.closed:
-            pairs = self.take(limit)
-            if pairs:
-                return pairs
-            await self._event.wait()
-        return []
-
-    def _take_page(self, out: list[Pair], limit: int) -> None:
-        page = self._page
-        taken_bytes = 0
-        while page and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
-            pair = page.popleft()
-            event = pair[0]
-            taken_bytes += len(event.payload)
-            if isinstance(event, Row) and event.leads:
-                self.interests.had(pair[1], event.seq)  # the position follows with the event itself
-            elif event.kind in LOGGED and self.position < event.seq <= self._read_to:
-                self.position = event.seq  # a History may run ahead: it is for one filter alone
-            if event.kind != READ_TO and told(pair):
-                out.append(pair)
-                if isinstance(event, Gap) and event.why in _READ_AGAIN:
-                    self.account.add(event.why, event.count or 0)
-                    self.position = max(self.position, event.last)  # it is not read again
-
-    def _take_rows(self, out: list[Pair], limit: int) -> None:
-        """Take what is queued by way of the page, where one event may be there twice."""
-        queue, taken_bytes = self._queue, 0
-        while queue and not self._page and len(out) < limit:
-            event = queue.popleft()
-            taken_bytes += len(event.payload)
-            if isinstance(event, Gap):
-                self._page.append((event, event.interest))
-            elif not event.seq or event.seq > self._read_to:
-                self._take_in([event])
-            self._take_page(out, limit)
-            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
-                break
-        self._queued_bytes -= taken_bytes
+        progress = self.progress
+        if progress.behind and not self.queue.events and not progress.page and len(out) < limit:
+            self._catch_up.start()
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
         if self.interests.rows:
             self._take_rows(out, limit)
             return
-        queue, only, position = self._queue, self.interests.only, self.position
+        queue, only, position = self.queue.events, self.interests.only, self.progress.position
         plain = only is not None and not only.no_local
         taken_bytes, room = 0, limit - len(out)
         while queue and room and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
@@ -237,135 +233,283 @@ class Subscription(Standing):
             if interest is not None:
                 out.append((event, interest))
                 room -= 1
-        self._queued_bytes -= taken_bytes
-        self._forward(position)
+        self.queue.bytes -= taken_bytes
+        self.progress.forward(position)
 
-    # -- pages -------------------------------------------------------------------------------------
+    def _take_rows(self, out: list[Pair], limit: int) -> None:
+        """Take what is queued by way of the page, where one event may be there twice."""
+        queue, progress, taken_bytes = self.queue.events, self.progress, 0
+        while queue and not progress.page and len(out) < limit:
+            event = queue.popleft()
+            taken_bytes += len(event.payload)
+            if isinstance(event, Gap):
+                progress.page.append((event, event.interest))
+            elif not event.seq or event.seq > progress.read_to:
+                self._catch_up.take_in([event])
+            progress.take(out, limit, self.interests, self.losses)
+            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
+                break
+        self.queue.bytes -= taken_bytes
 
-    def _fetch(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._fetch_page())
-
-    async def _fetch_page(self) -> None:
-        """Fetch one page: of the first prelude, else of the log."""
-        try:
-            if self._preludes:
-                await self._run_preludes()
-            else:
-                await self._read_log()
-        except Error as error:
-            self._failure = error
-        except Exception:
-            log.exception("a page of the log or of records could not be read")
-            self._failure = Error(Code.BUSY, "the store could not be read; try again")
-        finally:
-            if not self.closed:
-                self._task = None
-                self._signalled = False
-                self._signal()
-
-    async def _run_preludes(self) -> None:
-        """Fetch a page of the first prelude, or of several that can be read together."""
-        if self._pace is None and self._reader.delivery_rate:
-            self._pace = Pace(self._reader.delivery_rate)
-        if self._pace is not None:
-            await self._pace.keep()
-        if not self._preludes:  # their interests were discarded meanwhile
-            return
-        first = self._preludes[0]
-        try:
-            read = await read_first(self._preludes, self._reader, self.position)
-        except Lost as lost:
-            if first in self._preludes:
-                self._reset([first.interest], lost.after, lost.trimmed)
-            return
-        for prelude, pairs in read:
-            if prelude not in self._preludes:  # its interest was discarded meanwhile
-                continue
-            self._page.extend(pairs)
-            if self._pace is not None:
-                self._pace.count(pairs)
-            if prelude.done:
-                self._preludes.remove(prelude)
-
-    async def _read_log(self) -> None:
-        """Read the next page after the position. See the header for why nothing is lost."""
-        start, generation = self.position, self._generation
-        announced = self._reader.announced()
-        self._behind = False
-        self._reading = True
-        try:
-            needs = self.interests.needs(start)
-            page = await self._reader.page(start, LOG_PAGE_EVENTS, list(needs))
-            lost = self._lost(needs)
-        finally:
-            self._reading = False
-        if not self.interests:
-            return
-        if generation != self._generation:
-            self._behind = True  # it was not read for all who want it now
-        elif lost and (interests := self.interests.needing(start, lost)):
-            self._reset(interests, start, max(lost.values()))
-            if len(interests) == len(self.interests):
-                return
-            self._behind = True  # the others have all that is theirs
-        else:
-            self._take_in(page.events)
-            if page.upto >= announced:  # what follows was or will be offered
-                return
-            self._behind = True
-        self._requeue(event for event in self._queue if not event.seq)
-
-    def _lost(self, needs: dict[Source, int]) -> dict[Source, int]:
-        """Return the tables of which a part that is needed was trimmed, and up to where."""
-        return self._reader.lost(needs)
-
-    def _take_in(self, page: list[Event]) -> None:
-        """Note what of a page of the log is for this reader, and how far it was read."""
-        due, client_id = self.interests.due, self.client_id
-        judges = self.gate is not None and self.gate.judges  # each says what the one before was
-        passed_over = superseded(page) if len(page) > 1 and not judges else ()
-        for event in page:
-            if event.seq in passed_over and self.counts(event):
-                interest = self.interests.wanting(event, client_id)
-                self._miss_logged(event, interest, Why.CONFLATED)
-                continue
-            pairs = due(event, client_id)
+    async def batch(self, limit: int) -> list[Pair]:
+        """Wait for something to hand over; an empty list means that the subscription is closed."""
+        while not self.closed:
+            pairs = self.take(limit)
             if pairs:
-                self._page.extend(pairs)
-            elif event.seq <= self._doubt:
-                self._miss_doubted(event)
-        if page and page[-1].seq:
-            self._read_to = max(self._read_to, page[-1].seq)
-            self._page.append((read_to(page[-1].seq), None))
+                return pairs
+            await self._event.wait()
+        return []
 
-    def _miss_doubted(self, event: Event) -> None:
-        """Tell of an event that was perhaps handed over before the server was killed."""
-        interest = self.interests.doubted(event)
-        if interest is not None and (self.gate is None or self.gate.may(event)):
-            self._miss_logged(event, interest, Why.DOUBTFUL)
+    @property
+    def ready(self) -> bool:
+        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
+        return self._signalled
 
-    def _miss_logged(self, event: Event, interest: Interest | None, why: Why) -> None:
-        """Count an event of a page that is not handed over; those together are one gap."""
-        last = self._page[-1][0] if self._page else None
-        if not isinstance(last, Gap) or last.why is not why:
-            last = Gap(why, 0, interest, event.seq - 1)
-            self._page.append((last, interest))
-        elif last.interest is not interest:
-            last.interest = None
-            self._page[-1] = last, None
-        last.count, last.last = (last.count or 0) + 1, event.seq
+    def signal(self) -> None:
+        """Tell the reader that ``take`` may have something, unless it knows."""
+        if not self._signalled:
+            self._signalled = True
+            self.on_ready()
 
-    def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
-        """Start anew: one RESET, then the current records (C11)."""
-        floor = max(self._reader.announced(), lost)
-        token = str(Cursor(self._reader.epoch, since))
-        all_of_them = len(interests) == len(self.interests)
-        concerned = self.interests.as_one(tuple(interests))  # others may join before it is read
-        self._page.append((reset(token, "no longer in the log", floor), concerned))
-        self._preludes = deque(item for item in self._preludes if item.interest not in interests)
-        if all_of_them:
-            self._requeue(event for event in self._queue if not event.seq)
-            self._behind = False
-            self._forward(floor)
+    def page_read(self) -> None:
+        """Hear that a page was fetched, or could not be."""
+        self._signalled = False
+        self.signal()
+
+    # -- filters -----------------------------------------------------------------------------------
+
+    def add(self, interest: Interest, since: int | None, *, current: bool) -> None:
+        """Begin a filter that was put on the bus just now.
+
+        ``since`` is the position to continue from, None for now. ``current``: begin with the
+        records as they are. The caller of this is the kernel, in the same turn in which it asked
+        the bus.
+        """
+        self.join()
+        announced = self.joined
+        start = announced if since is None else since
+        interest.sources = self._reader.sources(interest.topics)
+        if not self.interests:
+            self._begin(start)
+            self.progress.behind = start < announced
+        self._catch_up.join(interest, start, current=current)
+        self._put(interest)
+        if interest.marks and since is None and not current:
+            self.progress.page.append((current_at(start), interest))
+        if self._catch_up.backfill.waiting or self.progress.behind or self.progress.page:
+            self.signal()
+
+    def _begin(self, position: int) -> None:
+        """Take a place in the log; what was queued for other filters is forgotten."""
+        self.progress.begin(position)
+        self.queue.clear()
+
+    def _put(self, interest: Interest) -> None:
+        self.interests.put(interest)
+        self.interests.generation += 1
+
+    def changed(self, interest: Interest, rows: RowFilter | None) -> None:
+        """Hear that a filter begins to select rows, or does no more: their table came or went.
+
+        No row is before this: what is still to be read of the log is read again for it.
+        """
+        interest.rows = rows
+        interest.sources = self._reader.sources(interest.topics)
+        self._put(interest)
+
+    def replace(self, interest: Interest, *, current: bool) -> None:
+        """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
+        old = self.interests[interest.topics.text]
+        interest.follow(old, self._reader.announced(), current=current)
+        self.interests.put(interest)
+        renewed = self.interests.renewed
+        page, self.progress.page = self.progress.page, deque()
+        for event, known in page:
+            if known is not None and self._is_doubtful(event, interest):
+                self._catch_up.lose_doubted(event)
+            else:
+                self.progress.page.append((event, renewed(known, old, interest)))
+        self.queue.replace(old, interest, self.interests)
+        self._catch_up.backfill.replace(old, interest, current=current)
+        if current:
+            self.signal()
+
+    def _is_doubtful(self, event: Event, interest: Interest) -> bool:
+        """Tell whether an event of the page may not come again under a filter's new QoS.
+
+        Before a kill it may have been handed over with the QoS of then. With QoS 0, at most once
+        (MQTT 5, 4.3.1), it is left out.
+        """
+        if isinstance(event, Gap) or not 0 < event.seq <= interest.doubt:
+            return False
+        return self.interests.wanting(event, self.client_id) is None
+
+    def discard(self, topics: TopicFilter) -> bool:
+        """End a filter; return whether there was one."""
+        interest = self.interests.pop(topics.text)
+        if interest is None:
+            return False
+        self._catch_up.backfill.drop((interest,))
+        self.progress.discard(topics.text, self.interests)
+        self.queue.discard(topics.text, self.interests)
+        if not self.interests:
+            self.progress.behind = False
+        elif self.interests.only is not None:
+            self.progress.forward(self.interests.only.floor)
+        return True
+
+    def counts(self, event: Event) -> bool:
+        """Tell whether the reader is to know of an event that it does not get."""
+        return self.interests.wanting(event, self.client_id) is not None and self.sees(event)
+
+    def sees(self, event: Event) -> bool:
+        """Tell whether the reader may know that there was an event."""
+        return self.gate is None or self.gate.may(event)
+
+    @property
+    def compares(self) -> bool:
+        """Whether what an event is to the reader depends on the events that it saw before."""
+        return self.gate is not None and self.gate.judges
+
+    def hold_at_most(self, events: int, size: int) -> None:
+        """Change how much may wait; what is too much is read from the log again, or is missed.
+
+        0 is the default limit (K9).
+        """
+        queue = self.queue
+        queue.limit(events, size)
+        if queue.fits:
+            return
+        if queue.has_logged:  # what comes is refused until it is read back
+            self.progress.behind = True
+        queue.keep_unlogged()
+        dropped = queue.shed(self.counts)
+        if dropped:
+            self.losses.add(Why.SLOW, dropped)
+        self.signal()
+
+    # -- from one connection to the next -----------------------------------------------------------
+
+    def restart(self, reason: str, token: str, interest: Interest | None = None) -> None:
+        """Tell with a RESET that the cursor that a client brought cannot be continued."""
+        self.progress.page.append((reset(token, reason, self._reader.announced()), interest))
+        self.signal()
+
+    def untold(self) -> list[Gap]:
+        """Return, before ``suspend``, what the reader is to be told when it is back.
+
+        What is queued and not logged is lost with its connection; of what is lost in the log, the
+        log and ``skipped`` tell.
+        """
+        marks = self.progress.untold()
+        lost = Gap(Why.AWAY)
+        for event in self.queue.events:
+            if isinstance(event, Gap):
+                marks.append(event)
+            elif not event.seq and self.counts(event):
+                lost.count = (lost.count or 0) + 1
+        if lost.count:
+            self.losses.add(Why.AWAY, lost.count)
+            marks.append(lost)
+        return marks
+
+    def owe(self, marks: list[Gap]) -> None:
+        """Tell first of all, before ``resume``, what was not passed on while nobody was here."""
+        self.progress.page.extend((mark, mark.interest) for mark in marks)
+        if marks:
+            self.signal()
+
+    def join(self) -> None:
+        """Note that the reader wants something from now on: what was before is not late."""
+        self.joined = self._reader.announced()
+
+    def hold(self) -> None:
+        """Hear that the reader cannot take what waits for it now."""
+        if self._slow is not None and not self.held_since and self.waiting:
+            self.held_since = self._slow.now()
+
+    def suspend(self) -> tuple[int, list[Interest]]:
+        """End it; return what it takes to go on another time: the position, and the filters.
+
+        What was not handed over is read again then. Unlogged events are lost with the reader.
+        """
+        owed = {id(backfill.interest) for backfill in self._catch_up.backfill.waiting}
+        owed |= {id(interest) for _, interest in self.progress.page}
+        for interest in self.interests:
+            if id(interest) not in owed:
+                interest.since = None
+        position, interests = self.settled, list(self.interests)
+        self.close()
+        return position, interests
+
+    def resume(self, position: int, interests: list[Interest]) -> None:
+        """Go on where ``suspend`` left off; the caller has put the filters on the bus just now.
+
+        A position that the log no longer reaches back to gives a RESET, as always.
+        """
+        self._begin(position)
+        self.progress.behind = position < self._reader.announced()
+        self.progress.doubt = max((interest.doubt for interest in interests), default=0)
         for interest in interests:
-            self._join(interest, floor, current=True)
+            interest.sources = self._reader.sources(interest.topics)
+            self._put(interest)
+            self._catch_up.owe(interest)
+        if self._catch_up.backfill.waiting or self.progress.behind:
+            self.signal()
+
+    def close(self) -> None:
+        """End it: what waits is forgotten, readers see the end."""
+        self.closed = True
+        self._catch_up.stop()
+        self.queue.events.clear()
+        self.progress.page.clear()
+        self.signal()
+
+    # -- how far it is -----------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The number up to which everything logged was handed over."""
+        return self.progress.position
+
+    @property
+    def skipped(self) -> tuple[SkippedRange, ...]:
+        """Parts of the log that the reader is to pass over."""
+        return self._catch_up.skipped
+
+    @property
+    def paging(self) -> bool:
+        """Whether a page waits: what is in it is for the filters as they were."""
+        return bool(self.progress.page)
+
+    @property
+    def from_memory(self) -> bool:
+        """Whether what comes next is in memory, and not to be read from the log."""
+        return not (self.progress.behind or self.progress.page or self._catch_up.busy)
+
+    @property
+    def waiting(self) -> int:
+        """How many events are in memory for the reader."""
+        return len(self.queue.events) + len(self.progress.page)
+
+    @property
+    def settled(self) -> int:
+        """The position to continue from: the log's head when everything was handed over."""
+        if self._drained:
+            return max(self.position, self._reader.announced())
+        return self.position
+
+    @property
+    def _drained(self) -> bool:
+        progress, catch_up = self.progress, self._catch_up
+        return not (
+            self.queue.events
+            or progress.page
+            or progress.behind
+            or catch_up.backfill.waiting
+            or catch_up.task is not None
+            or catch_up.failure is not None
+        )
+
+    def __iter__(self) -> Iterator[Interest]:
+        return iter(self.interests)

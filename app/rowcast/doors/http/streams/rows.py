@@ -54,7 +54,7 @@ def _facts(found: Open, most: int) -> dict[str, object]:
     if subscription is None:
         return facts
     filters = [interest.topics.text for interest in subscription.interests]
-    missed = subscription.account.rows()
+    missed = subscription.losses.rows()
     return facts | {
         "filter_count": len(filters),
         "filters": filters[:most],

@@ -30,7 +30,7 @@ def close(session: Session, subscription: Subscription, client: "Client") -> Non
         elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
             unwritten.count = (unwritten.count or 0) + 1
     if unwritten.count:
-        session.gaps.account.add(Why.AWAY, unwritten.count)
+        session.gaps.losses.add(Why.AWAY, unwritten.count)
         session.gaps.owed.append(unwritten)
     session.gaps.owed = together(session.gaps.owed)
 
@@ -61,7 +61,7 @@ def end_absence(broker: "Broker", session: Session) -> None:
     missed = broker.engine.bus.absences.end(session.away)
     session.away = None
     if missed:
-        session.gaps.account.add(Why.AWAY, missed)
+        session.gaps.losses.add(Why.AWAY, missed)
         session.gaps.owed = together([*session.gaps.owed, Gap(Why.AWAY, missed)])
 
 

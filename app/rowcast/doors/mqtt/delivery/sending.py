@@ -94,10 +94,10 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
             event.interest = interest
             certain |= tell(client, session, event, frames)
             continue
-        missed = session.gaps.account.total if deal.tried else 0
+        missed = session.gaps.losses.total if deal.tried else 0
         frame = _frame(client, event, interest, qos, retain=retain)
         if frame is None:
-            if deal.tried and session.gaps.account.total > missed:
+            if deal.tried and session.gaps.losses.total > missed:
                 session.gaps.take_back()
             deal.group.done(deal)
             continue

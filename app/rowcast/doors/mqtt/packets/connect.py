@@ -29,7 +29,7 @@ from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.rows import tell
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
-from rowcast.kernel.watch.backlog import Bound, BoundedSubscription
+from rowcast.kernel.watch.backlog import Backlog, BacklogLimit
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
@@ -262,8 +262,8 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     """Make the session a live cursor: where it left off, or at the head."""
     broker, form = client.broker, cast("Form", client.form)
     subscription = session.subscription = _cursor(client, session)
-    session.gaps.account.parent = subscription.account.parent
-    subscription.account = session.gaps.account
+    session.gaps.losses.parent = subscription.losses.parent
+    subscription.losses = session.gaps.losses
     accounts.end_absence(broker, session)
     owed, session.gaps.owed = session.gaps.owed, []
     subscription.owe(owed)
@@ -292,17 +292,15 @@ def _cursor(client: "Client", session: Session) -> Subscription:
     """Return a live cursor; one that goes on may find that more waits for it than may (D25)."""
     broker, reader = client.broker, client.broker.engine.reader
     most = broker.settings.session_queue_max
-    if not session.filters or not (most or session.holes):
+    if not session.filters or not (most or session.skipped):
         return Subscription(reader, session.client_id, client.ready, client.overflow)
-    return BoundedSubscription(
-        reader,
-        session.client_id,
-        client.ready,
-        client.overflow,
-        Bound(most, broker.settings.session_queue_policy, broker.now),
+    backlog = Backlog(
+        BacklogLimit(most, broker.settings.session_queue_policy, broker.now),
+        reader.announced(),
         partial(broker.overflowed, session),
-        session.holes,
+        session.skipped,
     )
+    return Subscription(reader, session.client_id, client.ready, client.overflow, backlog=backlog)
 
 
 def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> None:

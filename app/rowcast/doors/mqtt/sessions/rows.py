@@ -196,7 +196,7 @@ def _will(session: Session) -> Facts | None:
 
 def _counters(session: Session, client: "Client | None") -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
-    dropped = session.gaps.account.rows()
+    dropped = session.gaps.losses.rows()
     expired = dropped.pop(Why.EXPIRED.value, 0)
     counted = client.counted if client is not None else Traffic()
     return {
@@ -205,5 +205,5 @@ def _counters(session: Session, client: "Client | None") -> Facts:
         "refused": client.refused if client is not None else 0,
         "dropped": sum(dropped.values()),
         "expired": expired,
-        "gaps": session.gaps.account.rows(),
+        "gaps": session.gaps.losses.rows(),
     }

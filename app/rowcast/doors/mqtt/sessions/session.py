@@ -17,7 +17,7 @@ from rowcast.bus.missed_while_offline import Away
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
 from rowcast.kernel.watch.gaps import Gaps
-from rowcast.kernel.watch.skipped_ranges import Hole
+from rowcast.kernel.watch.skipped_ranges import SkippedRange
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.window import Window
@@ -57,7 +57,6 @@ class Session:
         "filters",
         "gaps",
         "happened",
-        "holes",
         "inbound",
         "kept",
         "left_at",
@@ -69,6 +68,7 @@ class Session:
         "saved",
         "saved_place",
         "sharing",
+        "skipped",
         "subscription",
         "takeovers",
         "taking",
@@ -98,7 +98,7 @@ class Session:
         self.subscription: Subscription | None = None
         self.position = 0
         """Where in the log to go on; holds while there is no subscription."""
-        self.holes: tuple[Hole, ...] = ()
+        self.skipped: tuple[SkippedRange, ...] = ()
         """What of the log beyond it is to be passed over; holds while there is no subscription."""
         self.filters: list[Interest] = []
         """The subscriptions; hold while there is no subscription."""
@@ -155,9 +155,9 @@ class Session:
         return self.subscription.settled if self.subscription is not None else self.position
 
     @property
-    def ahead(self) -> tuple[Hole, ...]:
+    def ahead(self) -> tuple[SkippedRange, ...]:
         """What is to be passed over beyond ``place``."""
-        return self.subscription.holes if self.subscription is not None else self.holes
+        return self.subscription.skipped if self.subscription is not None else self.skipped
 
     @property
     def pending(self) -> int:

@@ -18,7 +18,7 @@ from rowcast.doors.mqtt.delivery.loss_accounts import owed_of
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.skipped_ranges import Hole
+from rowcast.kernel.watch.skipped_ranges import SkippedRange
 from rowcast.kernel.watch.subscription import Interest
 from rowcast.mqtt.window import Flight, Window
 
@@ -94,8 +94,9 @@ class _Recall:
         session = self._session
         if kind == "place":
             place: Any = decode(value, CBOR)
-            position, *holes = place if isinstance(place, list) else [place]
-            session.position, session.holes = int(position), tuple(Hole(*hole) for hole in holes)
+            position, *skipped = place if isinstance(place, list) else [place]
+            session.position = int(position)
+            session.skipped = tuple(SkippedRange(*item) for item in skipped)
             session.saved_place = place
         elif kind == FILTER:
             interest = self._interest(TopicFilter(name), _decoded(value))

@@ -251,8 +251,8 @@ class Keeper:
         return [group for group in session.sharing.groups if group.changed]
 
     def _place(self, session: Session) -> Iterable[Change]:
-        holes = [[hole.after, hole.last, hole.count, hole.expired] for hole in session.ahead]
-        place = [session.place, *holes] if holes else session.place
+        skipped = [[item.after, item.last, item.count, item.expired] for item in session.ahead]
+        place = [session.place, *skipped] if skipped else session.place
         if place != session.saved_place:
             session.saved_place = place
             yield Change(self.owner(session), "place", encode(place, CBOR))

@@ -1,0 +1,284 @@
+"""How a live cursor catches up with the log: pages of backfill and of the log, one at a time.
+
+There is one task, and only while a page is fetched. Why it loses nothing, and gives nothing twice,
+is at the head of ``subscription.py``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from rowcast.core.cursors import Cursor
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.limits import LOG_PAGE_EVENTS
+from rowcast.core.topic_tables import Source
+from rowcast.kernel.pages import LogPage
+from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
+from rowcast.kernel.watch.backfill_queue import BackfillQueue
+from rowcast.kernel.watch.backlog import Backlog
+from rowcast.kernel.watch.conflation import superseded
+from rowcast.kernel.watch.event_queue import EventQueue
+from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.progress import Progress
+from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
+from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+
+log = logging.getLogger("rowcast.subscription")
+
+
+class LiveCursor(Protocol):
+    """What of the subscription is used."""
+
+    client_id: str
+    interests: Interests
+    queue: EventQueue
+    progress: Progress
+    closed: bool
+
+    @property
+    def compares(self) -> bool:
+        """Whether what an event is to the reader depends on the events that it saw before."""
+
+    @property
+    def settled(self) -> int:
+        """The position to continue from."""
+
+    def counts(self, event: Event) -> bool:
+        """Tell whether the reader is to know of an event that it does not get."""
+
+    def sees(self, event: Event) -> bool:
+        """Tell whether the reader may know that there was an event."""
+
+    def page_read(self) -> None:
+        """Hear that a page was fetched, or could not be."""
+
+
+class CatchUp:
+    """The reads of one subscription."""
+
+    __slots__ = (
+        "_backlog",
+        "_cursor",
+        "_progress",
+        "_reader",
+        "_skips_trimmed",
+        "_trimmed_told",
+        "backfill",
+        "failure",
+        "interests",
+        "task",
+    )
+
+    def __init__(
+        self, reader: Reader, cursor: LiveCursor, backlog: Backlog | None, *, skips_trimmed: bool
+    ) -> None:
+        self._reader = reader
+        self._cursor = cursor
+        self._progress = cursor.progress
+        self.interests = cursor.interests
+        self._backlog = backlog
+        self._skips_trimmed = skips_trimmed
+        self._trimmed_told = 0
+        """Up to where the reader was told that the log was trimmed."""
+        self.backfill = BackfillQueue(reader)
+        self.task: asyncio.Task[None] | None = None
+        """Fetches a page."""
+        self.failure: Error | None = None
+        """Why no page can be fetched; then the subscription has ended."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is to be read before the live events."""
+        return self.task is not None or bool(self.backfill.waiting)
+
+    def start(self) -> None:
+        """Fetch the next page."""
+        self.task = asyncio.get_running_loop().create_task(self._fetch())
+
+    def stop(self) -> None:
+        """Fetch no more."""
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+        self.backfill.waiting.clear()
+
+    async def _fetch(self) -> None:
+        """Fetch one page: pass over what is skipped, else of the backfill, else of the log."""
+        try:
+            if self._backlog is not None and await self._skip(self._backlog):
+                pass
+            elif self.backfill.waiting:
+                await self._read_backfill()
+            else:
+                await self._read_log()
+        except Error as error:
+            self.failure = error
+        except Exception:
+            log.exception("a page of the log or of records could not be read")
+            self.failure = Error(Code.BUSY, "the store could not be read; try again")
+        finally:
+            if not self._cursor.closed:
+                self.task = None
+                self._cursor.page_read()
+
+    # -- what is skipped, and backfill -------------------------------------------------------------
+
+    @property
+    def skipped(self) -> tuple[SkippedRange, ...]:
+        """Parts of the log that the reader is still to pass over."""
+        return self._backlog.left(self._cursor.settled) if self._backlog is not None else ()
+
+    async def _skip(self, backlog: Backlog) -> bool:
+        """Pass over a part of the log, if that is what comes next."""
+        await backlog.count(self)
+        if self._cursor.closed:
+            return True
+        if backlog.next(self.position) is None:
+            return False
+        self._progress.skip(backlog.skip(self.position))
+        return True
+
+    async def _read_backfill(self) -> None:
+        try:
+            pairs = await self.backfill.read(self.position)
+        except Lost as lost:
+            self._reset([lost.interest], lost.after, lost.trimmed)
+        else:
+            self._progress.page.extend(pairs)
+
+    def join(self, interest: Interest, start: int, *, current: bool) -> None:
+        """Bring a filter from a position to where all the others are."""
+        reached = self._progress.read_to
+        if self.interests and not self._reads_on:
+            reached = max(reached, self._reader.announced())  # this was not offered for the filter
+        interest.floor = max(start, reached) if self.interests else start
+        if current:
+            interest.current = ""
+            self.backfill.waiting.append(CurrentRecords(interest, start))
+        if start < interest.floor:
+            interest.since = start
+            client_id = self._cursor.client_id
+            self.backfill.waiting.append(Replay(interest, start, interest.floor, client_id))
+
+    @property
+    def _reads_on(self) -> bool:
+        """Whether all after ``read_to`` is still to be read from the log, for whoever wants it."""
+        progress = self._progress
+        return progress.reading or (progress.behind and not self._cursor.queue.has_logged)
+
+    def owe(self, interest: Interest) -> None:
+        """Go on with the backfill that a filter was still owed when its cursor was suspended."""
+        if interest.current is not None:
+            self.backfill.waiting.append(CurrentRecords(interest, None))
+        if interest.since is not None:
+            since, floor = interest.since, interest.floor
+            self.backfill.waiting.append(Replay(interest, since, floor, self._cursor.client_id))
+
+    def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
+        """Start filters anew: one RESET, then the current records (C11)."""
+        floor = max(self._reader.announced(), lost)
+        token = str(Cursor(self._reader.epoch, since))
+        all_of_them = len(interests) == len(self.interests)
+        concerned = self.interests.as_one(tuple(interests))  # others may join before it is read
+        self._progress.page.append((reset(token, "no longer in the log", floor), concerned))
+        self.backfill.drop(interests)
+        if all_of_them:
+            self._cursor.queue.keep_unlogged()
+            self._progress.behind = False
+            self._progress.forward(floor)
+        for interest in interests:
+            self.join(interest, floor, current=True)
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The number up to which everything logged was handed over."""
+        return self._progress.position
+
+    async def log_page(self, after: int, sources: Sequence[Source]) -> LogPage:
+        """Return a page of the log after a position."""
+        return await self._reader.page(after, LOG_PAGE_EVENTS, sources)
+
+    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+        """Return the sources of which a part that is needed was trimmed, and up to where."""
+        return self._reader.lost(needs)
+
+    def counts(self, event: Event) -> bool:
+        """Tell whether the reader is to know of an event that it does not get."""
+        return self._cursor.counts(event)
+
+    async def _read_log(self) -> None:
+        """Read the next page after the position."""
+        progress = self._progress
+        start, generation = progress.position, self.interests.generation
+        announced = self._reader.announced()
+        progress.behind = False
+        progress.reading = True
+        try:
+            needs = self.interests.needs(start)
+            page = await self.log_page(start, list(needs))
+            lost = self.lost(needs)
+        finally:
+            progress.reading = False
+        if not self.interests:
+            return
+        if lost and self._skips_trimmed:
+            self._skip_trimmed(min(needs.values()), max(lost.values()))
+            lost = {}
+        if generation != self.interests.generation:
+            progress.behind = True  # it was not read for all who want it now
+        elif lost and (interests := self.interests.needing(start, lost)):
+            self._reset(interests, start, max(lost.values()))
+            if len(interests) == len(self.interests):
+                return
+            progress.behind = True  # the others have all that is theirs
+        else:
+            self.take_in(page.events)
+            if page.upto >= announced:  # what follows was or will be offered
+                return
+            progress.behind = True
+        self._cursor.queue.keep_unlogged()
+
+    def _skip_trimmed(self, after: int, upto: int) -> None:
+        """Tell with one GAP that the log was trimmed up to a number, and go on behind it."""
+        if upto > self._trimmed_told:
+            log.warning("what a reader was still to be given was trimmed, up to %d", upto)
+            self._progress.page.append((Gap(Why.TRIMMED, None, None, after, upto), None))
+            self._trimmed_told = upto
+
+    def take_in(self, page: Sequence[Event]) -> None:
+        """Note what of a page of the log is for this reader, and how far it was read."""
+        progress, backlog = self._progress, self._backlog
+        part = page if backlog is None else backlog.before_next(page)
+        self._sort(part)
+        progress.read(part)
+        if backlog is not None and len(part) < len(page):
+            progress.skip(backlog.skip(progress.position))
+            progress.behind = True  # what is beyond the skipped part is read from there
+            self._cursor.queue.keep_unlogged()
+
+    def _sort(self, page: Sequence[Event]) -> None:
+        """Put events into the page of the reader, each with the filter that it is for."""
+        cursor, progress = self._cursor, self._progress
+        due, client_id = self.interests.due, cursor.client_id
+        passed_over = superseded(page) if len(page) > 1 and not cursor.compares else ()
+        for event in page:
+            if event.seq in passed_over and cursor.counts(event):
+                interest = self.interests.wanting(event, client_id)
+                progress.lose(event, interest, Why.CONFLATED)
+                continue
+            pairs = due(event, client_id)
+            if pairs:
+                progress.page.extend(pairs)
+            elif event.seq <= progress.doubt:
+                self.lose_doubted(event)
+
+    def lose_doubted(self, event: Event) -> None:
+        """Tell of an event that was perhaps handed over before the server was killed."""
+        interest = self.interests.doubted(event)
+        if interest is not None and self._cursor.sees(event):
+            self._progress.lose(event, interest, Why.DOUBTFUL)

@@ -1,0 +1,103 @@
+"""How far one live cursor is in the log, and what was read for it and is not handed over yet.
+
+What waits is a page: events of the log or of a backfill, gaps and other marks, each with the filter
+that it is for. The position moves when events are handed over, not when they are read, so that a
+cursor that is cut off in between reads them again.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from rowcast.core.events import Event
+from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
+from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
+from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.rows.topic_rows import Row
+
+_READ_AGAIN = frozenset({Why.DOUBTFUL, Why.CONFLATED})
+"""Gaps that are made again with their page if they are not handed over."""
+
+
+class Progress:
+    """A position, and the page that leads beyond it."""
+
+    __slots__ = ("behind", "doubt", "page", "position", "read_to", "reading")
+
+    def __init__(self) -> None:
+        self.position = 0
+        """The number up to which everything logged was handed over."""
+        self.read_to = 0
+        """The position once the page has been handed over."""
+        self.page: deque[Pair] = deque()
+        """What was read and waits to be handed over."""
+        self.behind = False
+        """Whether events after the page and the queue are to be read from the log."""
+        self.reading = False
+        """Whether a page of the log is being read."""
+        self.doubt = 0
+        """Up to where any filter is in doubt of what it had: ``Interest.doubt``."""
+
+    def begin(self, position: int) -> None:
+        """Start at a position of the log."""
+        self.position = self.read_to = position
+
+    def forward(self, position: int) -> None:
+        """Note that all up to a position was handed over, or is not for this reader."""
+        self.position = max(self.position, position)
+        self.read_to = max(self.read_to, position)
+
+    def read(self, page: Sequence[Event]) -> None:
+        """Note that a page of the log was read to its end."""
+        if page and page[-1].seq:
+            self.read_to = max(self.read_to, page[-1].seq)
+            self.page.append((read_to(page[-1].seq), None))
+
+    def discard(self, text: str, filters: Interests) -> None:
+        """Forget what is only for the filter ``text``, which is gone."""
+        page, self.page = self.page, deque()
+        for event, interest in page:
+            if interest is None:
+                self.page.append((event, None))
+            elif (still := filters.without(interest, text)) is not None:
+                self.page.append((event, still))
+
+    def untold(self) -> list[Gap]:
+        """Return the gaps of the page that a cursor that goes on from here would not meet again."""
+        gaps = (event for event, _ in self.page if isinstance(event, Gap))
+        return [gap for gap in gaps if gap.last <= self.position]
+
+    def skip(self, skipped: SkippedRange) -> None:
+        """Pass over a part of the log, and tell with gaps what was in it."""
+        self.read_to = max(self.read_to, skipped.last)
+        self.page.append((read_to(skipped.last), None))  # before the gaps: all are taken, or none
+        self.page.extend(skipped.marks())
+
+    def lose(self, event: Event, interest: Interest | None, why: Why) -> None:
+        """Count an event of a page that is not handed over; those together are one gap."""
+        last = self.page[-1][0] if self.page else None
+        if not isinstance(last, Gap) or last.why is not why:
+            last = Gap(why, 0, interest, event.seq - 1)
+            self.page.append((last, interest))
+        elif last.interest is not interest:
+            last.interest = None
+            self.page[-1] = last, None
+        last.count, last.last = (last.count or 0) + 1, event.seq
+
+    def take(self, out: list[Pair], limit: int, filters: Interests, losses: LossCounter) -> None:
+        """Hand over what is in the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
+        page = self.page
+        taken_bytes = 0
+        while page and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
+            pair = page.popleft()
+            event = pair[0]
+            taken_bytes += len(event.payload)
+            if isinstance(event, Row) and event.leads:
+                filters.had(pair[1], event.seq)  # the position follows with the event itself
+            elif event.kind in LOGGED and self.position < event.seq <= self.read_to:
+                self.position = event.seq  # a replay may run ahead: it is for one filter alone
+            if event.kind != READ_TO and told(pair):
+                out.append(pair)
+                if isinstance(event, Gap) and event.why in _READ_AGAIN:
+                    losses.add(event.why, event.count or 0)
+                    self.position = max(self.position, event.last)  # it is not read again
