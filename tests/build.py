@@ -155,7 +155,8 @@ class Server:
         self.slow = None
         if slow is not None:
             changed = partial(self.engine.live.changed, SLOW)
-            self.slow = self.reader.slow = SlowSubscriptions(slow, self.now, self.loop, changed)
+            self.slow = SlowSubscriptions(slow, self.now, self.loop, changed)
+            self.slow.listen(self.reader)
             self.registry.add(SLOW, slow_rows(self.slow))
         self.broker = Broker(self.engine, BrokerSettings(**settings), self.now)
         self.broker.loop = self.engine.delayed.loop = self.topic_tables.loop = self.loop

@@ -42,7 +42,7 @@ async def test_fields(world):
         session.expires_at,
         session.pending,
     )
-    assert ["a", "b"] == [interest.topics.text for interest in session.subscription]
+    assert ["a", "b"] == [interest.topics.text for interest in session.subscription.interests]
 
 
 def test_create_replaces(sessions):

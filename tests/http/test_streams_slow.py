@@ -20,25 +20,26 @@ AHEAD_SECONDS = 10
 @pytest.fixture(params=[Measure.WHOLE, Measure.RESPONSE])
 async def doors(request):
     async with HttpServer() as running:
-        running.engine.reader.slow = SlowSubscriptions(
+        running.slow = slow = SlowSubscriptions(
             SlowSettings(request.param),
             lambda: time.time() + AHEAD_SECONDS,
             asyncio.get_running_loop(),
             running.engine.live.changed,
         )
+        slow.listen(running.engine.reader)
         yield running
 
 
 def late(doors, door):
     """Return the topics at which the reader at a door was late."""
-    slow = doors.engine.reader.slow
+    slow = doors.slow
     assert all(slow.entry(name).seconds >= AHEAD_SECONDS for name in slow.names())
     return [name.removeprefix(f"{door}/anonymous/") for name in slow.names()]
 
 
 def expected(doors):
     """Return where it is late: nothing here acknowledges, so there are no responses."""
-    return [] if doors.engine.reader.slow.settings.measure is Measure.RESPONSE else ["Dog/1"]
+    return [] if doors.slow.settings.measure is Measure.RESPONSE else ["Dog/1"]
 
 
 async def test_an_event_stream(doors):

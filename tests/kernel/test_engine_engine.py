@@ -456,14 +456,14 @@ async def test_the_end_of_a_watch_leaves_nothing_on_the_bus():
 async def test_a_stream_is_of_a_record_or_of_a_whole_collection(topic, expected):
     room = Server()
     stream = room.engine.open_stream(topic, ANN)
-    assert [expected] == [interest.topics.text for interest in stream]
+    assert [expected] == [interest.topics.text for interest in stream.interests]
     room.engine.close(stream)
 
 
 async def test_a_resource_answers_who_connects():
     room = careful()
     stream = await room.engine.connect(room.engine.resource("Dog/1", ANN))
-    assert ["Dog/1"] == [interest.topics.text for interest in stream.subscription]
+    assert ["Dog/1"] == [interest.topics.text for interest in stream.subscription.interests]
     stream.close()
     assert 0 == room.bus.subscriptions
     refused = room.engine.resource("Dog/1", STRANGER)

@@ -8,8 +8,8 @@ from subscription_world import World, kinds, limits
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.watch import catch_up, progress, subscription
 from rowcast.kernel.watch import subscribed_filters as interests
-from rowcast.kernel.watch import subscription
 from rowcast.kernel.watch.gaps import Why
 
 
@@ -226,7 +226,8 @@ async def test_it_says_whether_there_may_be_more(world):
 
 
 async def test_what_is_taken_at_once_is_bounded_in_bytes(world, monkeypatch):
-    monkeypatch.setattr(subscription, "SUBSCRIPTION_TAKE_BYTES_MAX", 10)
+    for module in (progress, subscription, catch_up):
+        monkeypatch.setattr(module, "SUBSCRIPTION_TAKE_BYTES_MAX", 10)
     limits(monkeypatch, queue=10, page=10)
     for _ in range(6):
         world.write("Dog/1", PUT, b"12345678")
@@ -253,5 +254,5 @@ async def test_the_memory_for_topics_is_bounded(world, monkeypatch):
         world.write(f"Dog/{number}")
     await world.settle()
     world.check()
-    assert ["Dog/#", "Cat/#"] == [interest.topics.text for interest in world.subscription]
+    assert ["Dog/#", "Cat/#"] == [interest.topics.text for interest in world.subscription.interests]
     assert len(world.subscription.interests._by_topic) <= 2

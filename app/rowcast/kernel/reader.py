@@ -15,7 +15,7 @@ from rowcast.core.shedding import Shedding
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source, sources_of
 from rowcast.core.topics import TopicFilter
-from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
+from rowcast.kernel.watch.delivery import Acknowledged, Delivered
 from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.store_reader import StoreReader
@@ -71,8 +71,7 @@ class Reader(StoreReader):
         """What is refused while memory is short; whoever begins something asks."""
         self.losses = LossCounter()
         """What all subscriptions together were not passed on."""
-        self.slow: SlowSubscriptions | None = None
-        """Hears how late subscriptions are given something, if anybody wants to know."""
+from rowcast.kernel.watch.delivery import Acknowledged, Delivered
 
     def rows(self, topics: TopicFilter) -> RowFilter | None:
         """Return what a filter selects of a topic table's rows; None if it names no such table."""

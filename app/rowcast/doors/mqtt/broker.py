@@ -65,9 +65,8 @@ class Broker:
         self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
         self.observer = Observers(engine.listeners.mqtt)
         self.samplers = engine.samplers
-        slow = engine.reader.slow
-        self.slow = slow if slow is not None and slow.times_answers else None
-        """Hears when messages are acknowledged."""
+        self.acknowledged = engine.reader.acknowledged
+        """Hear when messages are acknowledged."""
         self.tally = Tally(engine.listeners.mqtt)
         self.sessions = Sessions(now)
         self.keeper = Keeper(self)

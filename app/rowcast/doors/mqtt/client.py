@@ -34,6 +34,7 @@ from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
 from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.watch.delivery import Sent
 from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
@@ -142,7 +143,7 @@ class Client:
         """What is due when the session is saved as it is now."""
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
-        self.timed: dict[int, timing.Timed] | None = None  # by packet identifier
+        self.timed: dict[int, Sent] | None = None  # by packet identifier
         self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
         self.saving: list[bytes] = []
         """What is due when the save that goes on is done."""

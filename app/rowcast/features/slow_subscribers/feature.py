@@ -23,6 +23,6 @@ class SlowSubscribers(Feature):
         loop = asyncio.get_running_loop()
         slow = SlowSubscriptions(self._settings, kernel.now, loop, changed)
         tell = kernel.rows(PATH, slow_rows(slow))
-        kernel.reader.slow = slow
+        slow.listen(kernel.reader)
         kernel.figures["subscriptions/slow"] = lambda: len(slow)
         kernel.figures["publish/messages/slow"] = lambda: slow.total

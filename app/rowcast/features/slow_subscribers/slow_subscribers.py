@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from rowcast.core.callers import Caller, levels_of
 from rowcast.core.clock import PER_SECOND, WallClock, seconds_of
@@ -33,10 +33,8 @@ from rowcast.core.slow_limits import (
     SLOW_TOP,
 )
 from rowcast.kernel.last_write_wins import is_stamped
+from rowcast.kernel.watch.delivery import Acknowledged, Delivered, Recipient, Sent
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
-
-if TYPE_CHECKING:
-    from rowcast.kernel.watch.subscription import Subscription
 
 _OWN: Final = "server"
 """The door of those readers that are parts of the server."""
@@ -83,6 +81,13 @@ class Timers(Protocol):
         """Call it when so many seconds are over."""
 
 
+class Seams(Protocol):
+    """Where deliveries are heard of."""
+
+    delivered: list[Delivered]
+    acknowledged: list[Acknowledged]
+
+
 class SlowSubscriptions:
     """The list. ``changed`` hears which of its rows is another now, is new, or is gone."""
 
@@ -97,15 +102,13 @@ class SlowSubscriptions:
         self.settings = settings
         self.now = now
         self.times_writes = on and measure is not Measure.RESPONSE
-        """Whether who hands over is to say so (``written``)."""
+        """Whether ``delivered`` is to be called."""
         self.times_answers = on and measure is not Measure.INTERNAL
-        """Whether it is to say when what is handed over is acknowledged (``answered``)."""
+        """Whether ``acknowledged`` is to be called."""
         self.whole = measure is Measure.WHOLE
         self._timers = timers
         self._changed = changed
         self._seconds = settings.threshold_ms / 1000
-        self.limit = self._seconds * PER_SECOND
-        """The threshold in the unit of versions."""
         self._entries: dict[str, Slow] = {}
         self._least: list[tuple[float, str]] = []
         """A heap of how late they were once; what is out of date is left out in its turn."""
@@ -122,41 +125,43 @@ class SlowSubscriptions:
 
     # -- measuring ---------------------------------------------------------------------------------
 
-    def written(self, reader: "Subscription", pairs: Sequence[Pair]) -> None:
-        """Hear what is written to a reader now."""
-        now, held = self.now(), reader.held_since
-        reader.held_since = 0.0
-        if now - (pairs[0][0].version / PER_SECOND or held or now) < self._seconds:
-            return
-        for event, interest in pairs:
-            if event.topic:  # else it is a mark
-                qos = min(event.qos, interest.qos) if interest is not None else 0
-                self.handed(reader.caller, event, interest, qos, reader.joined, held)
-                return
+    def listen(self, seams: Seams) -> None:
+        """Hear of deliveries from now on, as far as this measure needs them."""
+        if self.times_writes:
+            seams.delivered.append(self)
+        if self.times_answers:
+            seams.acknowledged.append(self)
 
-    def handed(
-        self,
-        caller: Caller,
-        event: Event,
-        interest: Interest | None,
-        qos: int,
-        joined: int,
-        held: float = 0.0,
-    ) -> None:
-        """Hear that a message is written now to a reader that came at a position of the log."""
+    def held(self, recipient: Recipient) -> None:
+        """Note from when on a reader cannot take what waits for it."""
+        recipient.held_since = self.now()
+
+    def delivered(self, recipient: Recipient, pairs: Sequence[Pair]) -> None:
+        """Hear what is written to a reader now: the first message counts, which is the oldest."""
+        now, held = self.now(), recipient.held_since
+        if now - (pairs[0][0].version / PER_SECOND or held or now) < self._seconds:
+            recipient.held_since = 0.0
+            return
+        recipient.held_since = 0.0
+        first = next(((event, of) for event, of in pairs if event.topic), None)  # no mark
+        if first is None:
+            return
+        event, interest = first
+        qos = min(event.qos, interest.qos) if interest is not None else 0
         if qos and self.times_answers:
             return  # it is not over before it is acknowledged
-        since = seconds_of(event.version) if _arrived_after(event, joined) else held
+        since = seconds_of(event.version) if _arrived_after(event, recipient.joined) else held
         if since:
-            self._note(caller, event.topic, interest, qos, self.now() - since)
+            self._note(recipient.caller, event.topic, interest, qos, now - since)
 
-    def answered(
-        self, caller: Caller, joined: int, event: Event, interest: Interest, begun: float
-    ) -> None:
-        """Hear that a message is acknowledged; ``begun`` is its version or when it was sent."""
-        if begun != event.version or _arrived_after(event, joined):
-            seconds = self.now() - begun / PER_SECOND
-            self._note(caller, event.topic, interest, min(event.qos, interest.qos), seconds)
+    def acknowledged(self, caller: Caller, joined: int, sent: Sent) -> None:
+        """Hear that a message is acknowledged."""
+        event, interest, sent_at, again = sent
+        from_arrival = self.whole and not again and event.version
+        seconds = self.now() - (event.version / PER_SECOND if from_arrival else sent_at)
+        if seconds < self._seconds or (from_arrival and not _arrived_after(event, joined)):
+            return
+        self._note(caller, event.topic, interest, min(event.qos, interest.qos), seconds)
 
     def _note(
         self, caller: Caller, topic: str, interest: Interest | None, qos: int, seconds: float

@@ -1,19 +1,22 @@
-"""How a live cursor catches up with the log: pages of backfill and of the log, one at a time.
+"""How a live cursor catches up with the log: where each filter is, and pages that are read for it.
 
-There is one task, and only while a page is fetched. Why it loses nothing, and gives nothing twice,
-is at the head of ``subscription.py``.
+Pages of backfill and of the log are fetched one at a time, in a task that exists only meanwhile.
+Why this loses nothing, and gives nothing twice, is at the head of ``subscription.py``.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.limits import LOG_PAGE_EVENTS
+from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import Source
+from rowcast.core.topics import TopicFilter
+from rowcast.features.hooks.delivery_filter import Gate
 from rowcast.kernel.pages import LogPage
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
@@ -21,10 +24,10 @@ from rowcast.kernel.watch.backfill_queue import BackfillQueue
 from rowcast.kernel.watch.backlog import Backlog
 from rowcast.kernel.watch.conflation import superseded
 from rowcast.kernel.watch.event_queue import EventQueue
-from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
-from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
+from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
 
 log = logging.getLogger("rowcast.subscription")
 
@@ -36,11 +39,9 @@ class LiveCursor(Protocol):
     interests: Interests
     queue: EventQueue
     progress: Progress
+    losses: LossCounter
+    gate: Gate | None
     closed: bool
-
-    @property
-    def compares(self) -> bool:
-        """Whether what an event is to the reader depends on the events that it saw before."""
 
     @property
     def settled(self) -> int:
@@ -124,6 +125,110 @@ class CatchUp:
                 self.task = None
                 self._cursor.page_read()
 
+    # -- filters -----------------------------------------------------------------------------------
+
+    def add(self, interest: Interest, since: int | None, announced: int, *, current: bool) -> None:
+        """Begin a filter after a position, None for now; ``current``: with the current records."""
+        start = announced if since is None else since
+        interest.sources = self._reader.sources(interest.topics)
+        if not self.interests:
+            self._begin(start, announced)
+        self._join(interest, start, current=current)
+        self.put(interest)
+        if interest.marks and since is None and not current:
+            self._progress.page.append((current_at(start), interest))
+
+    def _begin(self, position: int, announced: int) -> None:
+        """Take a place in the log; what was queued for other filters is forgotten."""
+        self._progress.begin(position)
+        self._progress.behind = position < announced
+        self._cursor.queue.clear()
+
+    def put(self, interest: Interest) -> None:
+        """Read the log for a filter, too, from now on; what is being read is read again."""
+        self.interests.put(interest)
+        self.interests.generation += 1
+
+    def _join(self, interest: Interest, start: int, *, current: bool) -> None:
+        """Bring a filter from a position to where all the others are."""
+        reached = self._progress.read_to
+        if self.interests and not self._reads_on:
+            reached = max(reached, self._reader.announced())  # this was not offered for the filter
+        interest.floor = max(start, reached) if self.interests else start
+        if current:
+            interest.current = ""
+            self.backfill.waiting.append(CurrentRecords(interest, start))
+        if start < interest.floor:
+            interest.since = start
+            client_id = self._cursor.client_id
+            self.backfill.waiting.append(Replay(interest, start, interest.floor, client_id))
+
+    @property
+    def _reads_on(self) -> bool:
+        """Whether all after ``read_to`` is still to be read from the log, for whoever wants it."""
+        progress = self._progress
+        return progress.reading or (progress.behind and not self._cursor.queue.has_logged)
+
+    def replace(self, interest: Interest, *, current: bool) -> None:
+        """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
+        old, progress = self.interests[interest.topics.text], self._progress
+        interest.follow(old, self._reader.announced(), current=current)
+        self.interests.put(interest)
+        renewed = self.interests.renewed
+        page, progress.page = progress.page, deque()
+        for event, known in page:
+            if known is not None and self._is_doubtful(event, interest):
+                self._lose_doubted(event)
+            else:
+                progress.page.append((event, renewed(known, old, interest)))
+        self._cursor.queue.replace(old, interest, self.interests)
+        self.backfill.replace(old, interest, current=current)
+
+    def _is_doubtful(self, event: Event, interest: Interest) -> bool:
+        """Tell whether an event of the page may not come again under a filter's new QoS.
+
+        Before a kill it may have been handed over with the QoS of then. With QoS 0, at most once
+        (MQTT 5, 4.3.1), it is left out.
+        """
+        if isinstance(event, Gap) or not 0 < event.seq <= interest.doubt:
+            return False
+        return self.interests.wanting(event, self._cursor.client_id) is None
+
+    def discard(self, topics: TopicFilter) -> bool:
+        """End a filter; return whether there was one."""
+        interest = self.interests.pop(topics.text)
+        if interest is None:
+            return False
+        self.backfill.drop((interest,))
+        self._progress.discard(topics.text, self.interests)
+        self._cursor.queue.discard(topics.text, self.interests)
+        if not self.interests:
+            self._progress.behind = False
+        elif self.interests.only is not None:
+            self._progress.forward(self.interests.only.floor)
+        return True
+
+    def note_owed(self) -> None:
+        """Note in each filter, before the cursor is suspended, what of the log it is owed."""
+        owed = {id(backfill.interest) for backfill in self.backfill.waiting}
+        owed |= {id(interest) for _, interest in self._progress.page}
+        for interest in self.interests:
+            if id(interest) not in owed:
+                interest.since = None
+
+    def resume(self, position: int, interests: Sequence[Interest]) -> None:
+        """Go on where another cursor was suspended, with the backfill that is still owed."""
+        self._begin(position, self._reader.announced())
+        self._progress.doubt = max((interest.doubt for interest in interests), default=0)
+        waiting, client_id = self.backfill.waiting, self._cursor.client_id
+        for interest in interests:
+            interest.sources = self._reader.sources(interest.topics)
+            self.put(interest)
+            if interest.current is not None:
+                waiting.append(CurrentRecords(interest, None))
+            if interest.since is not None:
+                waiting.append(Replay(interest, interest.since, interest.floor, client_id))
+
     # -- what is skipped, and backfill -------------------------------------------------------------
 
     @property
@@ -149,34 +254,6 @@ class CatchUp:
         else:
             self._progress.page.extend(pairs)
 
-    def join(self, interest: Interest, start: int, *, current: bool) -> None:
-        """Bring a filter from a position to where all the others are."""
-        reached = self._progress.read_to
-        if self.interests and not self._reads_on:
-            reached = max(reached, self._reader.announced())  # this was not offered for the filter
-        interest.floor = max(start, reached) if self.interests else start
-        if current:
-            interest.current = ""
-            self.backfill.waiting.append(CurrentRecords(interest, start))
-        if start < interest.floor:
-            interest.since = start
-            client_id = self._cursor.client_id
-            self.backfill.waiting.append(Replay(interest, start, interest.floor, client_id))
-
-    @property
-    def _reads_on(self) -> bool:
-        """Whether all after ``read_to`` is still to be read from the log, for whoever wants it."""
-        progress = self._progress
-        return progress.reading or (progress.behind and not self._cursor.queue.has_logged)
-
-    def owe(self, interest: Interest) -> None:
-        """Go on with the backfill that a filter was still owed when its cursor was suspended."""
-        if interest.current is not None:
-            self.backfill.waiting.append(CurrentRecords(interest, None))
-        if interest.since is not None:
-            since, floor = interest.since, interest.floor
-            self.backfill.waiting.append(Replay(interest, since, floor, self._cursor.client_id))
-
     def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
         """Start filters anew: one RESET, then the current records (C11)."""
         floor = max(self._reader.announced(), lost)
@@ -190,7 +267,7 @@ class CatchUp:
             self._progress.behind = False
             self._progress.forward(floor)
         for interest in interests:
-            self.join(interest, floor, current=True)
+            self._join(interest, floor, current=True)
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -237,7 +314,7 @@ class CatchUp:
                 return
             progress.behind = True  # the others have all that is theirs
         else:
-            self.take_in(page.events)
+            self._take_in(page.events)
             if page.upto >= announced:  # what follows was or will be offered
                 return
             progress.behind = True
@@ -250,7 +327,23 @@ class CatchUp:
             self._progress.page.append((Gap(Why.TRIMMED, None, None, after, upto), None))
             self._trimmed_told = upto
 
-    def take_in(self, page: Sequence[Event]) -> None:
+    def take_rows(self, out: list[Pair], limit: int) -> None:
+        """Hand over what is queued by way of the page, where one event may be there twice."""
+        cursor, progress, taken_bytes = self._cursor, self._progress, 0
+        queue = cursor.queue.events
+        while queue and not progress.page and len(out) < limit:
+            event = queue.popleft()
+            taken_bytes += len(event.payload)
+            if isinstance(event, Gap):
+                progress.page.append((event, event.interest))
+            elif not event.seq or event.seq > progress.read_to:
+                self._take_in([event])
+            progress.take(out, limit, self.interests, cursor.losses)
+            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
+                break
+        cursor.queue.bytes -= taken_bytes
+
+    def _take_in(self, page: Sequence[Event]) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""
         progress, backlog = self._progress, self._backlog
         part = page if backlog is None else backlog.before_next(page)
@@ -265,7 +358,8 @@ class CatchUp:
         """Put events into the page of the reader, each with the filter that it is for."""
         cursor, progress = self._cursor, self._progress
         due, client_id = self.interests.due, cursor.client_id
-        passed_over = superseded(page) if len(page) > 1 and not cursor.compares else ()
+        compares = cursor.gate is not None and cursor.gate.judges  # each with the one before
+        passed_over = superseded(page) if len(page) > 1 and not compares else ()
         for event in page:
             if event.seq in passed_over and cursor.counts(event):
                 interest = self.interests.wanting(event, client_id)
@@ -275,9 +369,9 @@ class CatchUp:
             if pairs:
                 progress.page.extend(pairs)
             elif event.seq <= progress.doubt:
-                self.lose_doubted(event)
+                self._lose_doubted(event)
 
-    def lose_doubted(self, event: Event) -> None:
+    def _lose_doubted(self, event: Event) -> None:
         """Tell of an event that was perhaps handed over before the server was killed."""
         interest = self.interests.doubted(event)
         if interest is not None and self._cursor.sees(event):

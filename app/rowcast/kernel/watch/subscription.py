@@ -32,11 +32,9 @@ them.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from rowcast.core.callers import SERVER
-from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topics import TopicFilter
@@ -47,7 +45,7 @@ from rowcast.kernel.watch.catch_up import CatchUp
 from rowcast.kernel.watch.event_queue import EventQueue
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
-from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
+from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
 from rowcast.rows.topic_rows import RowFilter
 
@@ -57,16 +55,12 @@ __all__ = ["Interest", "Pair", "Subscription"]
 class Subscription:
     """A live cursor: filters, a position, a bounded queue, and what is read before live events.
 
-    The policies of its owner are arguments:
-
-    - ``on_ready`` is called when ``take`` may have something again; ``on_full`` when an event has
-      no room, so that a reader that can send now makes some.
-    - ``on_offer`` hears of each event that the bus offers; if it returns False, a logged one is not
-      queued but read from the log.
-    - ``backlog`` limits what of the log waited for a reader that was away.
-    - ``skips_trimmed``: where the log was trimmed, go on behind it with one GAP, instead of
-      starting anew with a RESET.
-    - ``queue_events_max``: so many events are the most that are ever queued; 0 is the reader's.
+    ``on_ready`` is called when ``take`` may have something again; ``on_full`` when an event has no
+    room, so that a reader that can send now makes some; ``on_offer`` for each event that the bus
+    offers: if it returns False, a logged one is not queued but read from the log. ``backlog``
+    limits what of the log waits for a reader that was away. ``skips_trimmed``: where the log was
+    trimmed, go on behind it with one GAP, instead of starting anew with a RESET.
+    ``queue_events_max``: so many events are the most that are ever queued; 0 is the reader's.
     """
 
     def __init__(
@@ -89,8 +83,8 @@ class Subscription:
         self._on_offer = on_offer
         self.interests = Interests()
         """Its filters."""
-        queue_events = queue_events_max or reader.queue_events
-        self.queue = EventQueue(queue_events, reader.queue_bytes, queue_events_max)
+        most = queue_events_max or reader.queue_events
+        self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
         self.progress = Progress()
         self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
         self._signalled = False
@@ -100,10 +94,8 @@ class Subscription:
         self.caller = SERVER
         """Who reads: whoever watched last."""
         self.gate: Gate | None = None
-        """What hooks have between this and its reader; nothing, nearly always."""
-        slow = reader.slow
-        self._slow = slow if slow is not None and slow.times_writes else None
-        """Hears when something is handed over."""
+        """Decides what the reader is shown; nothing, nearly always."""
+        self._delivered = reader.delivered
         self.joined = reader.announced()
         """The log's head when the reader came, or its last filter."""
         self.held_since = 0.0
@@ -161,24 +153,16 @@ class Subscription:
         out = self._take(limit)
         if not out:
             return out
-        slow = self._slow
-        if self.gate is None:
-            if slow is not None and (
-                self.held_since
-                or (
-                    (version := out[0][0].version)
-                    and slow.now() * PER_SECOND - version >= slow.limit
-                )
-            ):
-                slow.written(self, out)
-            return out
-        through = self.gate.let(out)
-        if through and slow is not None:
-            slow.written(self, through)
-        if not through and self._signalled:  # there may be more, but this turn had its share
-            self._signalled = False
-            asyncio.get_running_loop().call_soon(self.signal)
-        return through
+        if self.gate is not None:
+            out = self.gate.let(out)
+            if not out:
+                if self._signalled:  # there may be more, but this turn had its share
+                    self._signalled = False
+                    asyncio.get_running_loop().call_soon(self.signal)
+                return out
+        for feature in self._delivered:
+            feature.delivered(self, out)
+        return out
 
     def _take(self, limit: int) -> list[Pair]:
         out: list[Pair] = []
@@ -212,7 +196,7 @@ class Subscription:
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
         if self.interests.rows:
-            self._take_rows(out, limit)
+            self._catch_up.take_rows(out, limit)
             return
         queue, only, position = self.queue.events, self.interests.only, self.progress.position
         plain = only is not None and not only.no_local
@@ -235,21 +219,6 @@ class Subscription:
                 room -= 1
         self.queue.bytes -= taken_bytes
         self.progress.forward(position)
-
-    def _take_rows(self, out: list[Pair], limit: int) -> None:
-        """Take what is queued by way of the page, where one event may be there twice."""
-        queue, progress, taken_bytes = self.queue.events, self.progress, 0
-        while queue and not progress.page and len(out) < limit:
-            event = queue.popleft()
-            taken_bytes += len(event.payload)
-            if isinstance(event, Gap):
-                progress.page.append((event, event.interest))
-            elif not event.seq or event.seq > progress.read_to:
-                self._catch_up.take_in([event])
-            progress.take(out, limit, self.interests, self.losses)
-            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
-                break
-        self.queue.bytes -= taken_bytes
 
     async def batch(self, limit: int) -> list[Pair]:
         """Wait for something to hand over; an empty list means that the subscription is closed."""
@@ -282,81 +251,28 @@ class Subscription:
         """Begin a filter that was put on the bus just now.
 
         ``since`` is the position to continue from, None for now. ``current``: begin with the
-        records as they are. The caller of this is the kernel, in the same turn in which it asked
-        the bus.
+        records as they are. The kernel calls it in the turn in which it asked the bus.
         """
         self.join()
-        announced = self.joined
-        start = announced if since is None else since
-        interest.sources = self._reader.sources(interest.topics)
-        if not self.interests:
-            self._begin(start)
-            self.progress.behind = start < announced
-        self._catch_up.join(interest, start, current=current)
-        self._put(interest)
-        if interest.marks and since is None and not current:
-            self.progress.page.append((current_at(start), interest))
+        self._catch_up.add(interest, since, self.joined, current=current)
         if self._catch_up.backfill.waiting or self.progress.behind or self.progress.page:
             self.signal()
 
-    def _begin(self, position: int) -> None:
-        """Take a place in the log; what was queued for other filters is forgotten."""
-        self.progress.begin(position)
-        self.queue.clear()
-
-    def _put(self, interest: Interest) -> None:
-        self.interests.put(interest)
-        self.interests.generation += 1
-
     def changed(self, interest: Interest, rows: RowFilter | None) -> None:
-        """Hear that a filter begins to select rows, or does no more: their table came or went.
-
-        No row is before this: what is still to be read of the log is read again for it.
-        """
+        """Hear that a filter begins to select rows, or does no more: their table came or went."""
         interest.rows = rows
         interest.sources = self._reader.sources(interest.topics)
-        self._put(interest)
+        self._catch_up.put(interest)
 
     def replace(self, interest: Interest, *, current: bool) -> None:
         """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
-        old = self.interests[interest.topics.text]
-        interest.follow(old, self._reader.announced(), current=current)
-        self.interests.put(interest)
-        renewed = self.interests.renewed
-        page, self.progress.page = self.progress.page, deque()
-        for event, known in page:
-            if known is not None and self._is_doubtful(event, interest):
-                self._catch_up.lose_doubted(event)
-            else:
-                self.progress.page.append((event, renewed(known, old, interest)))
-        self.queue.replace(old, interest, self.interests)
-        self._catch_up.backfill.replace(old, interest, current=current)
+        self._catch_up.replace(interest, current=current)
         if current:
             self.signal()
 
-    def _is_doubtful(self, event: Event, interest: Interest) -> bool:
-        """Tell whether an event of the page may not come again under a filter's new QoS.
-
-        Before a kill it may have been handed over with the QoS of then. With QoS 0, at most once
-        (MQTT 5, 4.3.1), it is left out.
-        """
-        if isinstance(event, Gap) or not 0 < event.seq <= interest.doubt:
-            return False
-        return self.interests.wanting(event, self.client_id) is None
-
     def discard(self, topics: TopicFilter) -> bool:
         """End a filter; return whether there was one."""
-        interest = self.interests.pop(topics.text)
-        if interest is None:
-            return False
-        self._catch_up.backfill.drop((interest,))
-        self.progress.discard(topics.text, self.interests)
-        self.queue.discard(topics.text, self.interests)
-        if not self.interests:
-            self.progress.behind = False
-        elif self.interests.only is not None:
-            self.progress.forward(self.interests.only.floor)
-        return True
+        return self._catch_up.discard(topics)
 
     def counts(self, event: Event) -> bool:
         """Tell whether the reader is to know of an event that it does not get."""
@@ -366,16 +282,8 @@ class Subscription:
         """Tell whether the reader may know that there was an event."""
         return self.gate is None or self.gate.may(event)
 
-    @property
-    def compares(self) -> bool:
-        """Whether what an event is to the reader depends on the events that it saw before."""
-        return self.gate is not None and self.gate.judges
-
     def hold_at_most(self, events: int, size: int) -> None:
-        """Change how much may wait; what is too much is read from the log again, or is missed.
-
-        0 is the default limit (K9).
-        """
+        """Change how much may wait, 0 as usual; what is too much is read back, or lost (K9)."""
         queue = self.queue
         queue.limit(events, size)
         if queue.fits:
@@ -383,8 +291,7 @@ class Subscription:
         if queue.has_logged:  # what comes is refused until it is read back
             self.progress.behind = True
         queue.keep_unlogged()
-        dropped = queue.shed(self.counts)
-        if dropped:
+        if dropped := queue.shed(self.counts):
             self.losses.add(Why.SLOW, dropped)
         self.signal()
 
@@ -398,19 +305,15 @@ class Subscription:
     def untold(self) -> list[Gap]:
         """Return, before ``suspend``, what the reader is to be told when it is back.
 
-        What is queued and not logged is lost with its connection; of what is lost in the log, the
-        log and ``skipped`` tell.
+        What is queued and not logged is lost; of what is lost in the log, ``skipped`` tells.
         """
         marks = self.progress.untold()
-        lost = Gap(Why.AWAY)
-        for event in self.queue.events:
-            if isinstance(event, Gap):
-                marks.append(event)
-            elif not event.seq and self.counts(event):
-                lost.count = (lost.count or 0) + 1
-        if lost.count:
-            self.losses.add(Why.AWAY, lost.count)
-            marks.append(lost)
+        marks += (event for event in self.queue.events if isinstance(event, Gap))
+        queued = (event for event in self.queue.events if not isinstance(event, Gap))
+        lost = sum(not event.seq and self.counts(event) for event in queued)
+        if lost:
+            self.losses.add(Why.AWAY, lost)
+            marks.append(Gap(Why.AWAY, lost))
         return marks
 
     def owe(self, marks: list[Gap]) -> None:
@@ -425,19 +328,16 @@ class Subscription:
 
     def hold(self) -> None:
         """Hear that the reader cannot take what waits for it now."""
-        if self._slow is not None and not self.held_since and self.waiting:
-            self.held_since = self._slow.now()
+        if self._delivered and not self.held_since and self.waiting:
+            for feature in self._delivered:
+                feature.held(self)
 
     def suspend(self) -> tuple[int, list[Interest]]:
-        """End it; return what it takes to go on another time: the position, and the filters.
+        """End it; return what ``resume`` takes: the position, and the filters.
 
         What was not handed over is read again then. Unlogged events are lost with the reader.
         """
-        owed = {id(backfill.interest) for backfill in self._catch_up.backfill.waiting}
-        owed |= {id(interest) for _, interest in self.progress.page}
-        for interest in self.interests:
-            if id(interest) not in owed:
-                interest.since = None
+        self._catch_up.note_owed()
         position, interests = self.settled, list(self.interests)
         self.close()
         return position, interests
@@ -447,13 +347,7 @@ class Subscription:
 
         A position that the log no longer reaches back to gives a RESET, as always.
         """
-        self._begin(position)
-        self.progress.behind = position < self._reader.announced()
-        self.progress.doubt = max((interest.doubt for interest in interests), default=0)
-        for interest in interests:
-            interest.sources = self._reader.sources(interest.topics)
-            self._put(interest)
-            self._catch_up.owe(interest)
+        self._catch_up.resume(position, interests)
         if self._catch_up.backfill.waiting or self.progress.behind:
             self.signal()
 
@@ -476,11 +370,6 @@ class Subscription:
     def skipped(self) -> tuple[SkippedRange, ...]:
         """Parts of the log that the reader is to pass over."""
         return self._catch_up.skipped
-
-    @property
-    def paging(self) -> bool:
-        """Whether a page waits: what is in it is for the filters as they were."""
-        return bool(self.progress.page)
 
     @property
     def from_memory(self) -> bool:
@@ -510,6 +399,3 @@ class Subscription:
             or catch_up.task is not None
             or catch_up.failure is not None
         )
-
-    def __iter__(self) -> Iterator[Interest]:
-        return iter(self.interests)

@@ -1,4 +1,4 @@
-"""Timing: how long clients take to acknowledge, for the list of slow subscriptions (O7).
+"""How long clients take to acknowledge, for the features that want to know (O7).
 
 Of all that goes to a client in one write the last message is timed: acknowledgements come in the
 order of what they are for (MQTT-4.6.0-2), so none of the others takes longer. What is timed ends
@@ -8,18 +8,15 @@ reason. It costs a third of a microsecond for each write and its acknowledgement
 
 from typing import TYPE_CHECKING
 
-from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event
 from rowcast.core.slow_limits import SLOW_TIMED_MAX
+from rowcast.kernel.watch.delivery import GroupMember, Sent
 from rowcast.kernel.watch.subscribed_filters import Interest
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client
     from rowcast.doors.mqtt.sessions.session import Session
     from rowcast.features.shared_subscriptions.assignments import Deal
-
-Timed = tuple[Event, Interest, float]
-"""A message on its way to a client, for which interest, and from when it counts, as a version."""
 
 
 def begin(
@@ -28,22 +25,20 @@ def begin(
     event: Event,
     interest: Interest | None,
     *,
-    tried: bool = False,
+    again: bool = False,
 ) -> None:
-    """Note that a message is sent now; ``tried``: others had it before, so its arrival is nothing.
+    """Note that a message is sent now; ``again``: another client had it before.
 
     QoS 0 is not acknowledged.
     """
-    slow = client.broker.slow
-    if slow is None or interest is None or not (event.qos and interest.qos):
+    broker = client.broker
+    if not broker.acknowledged or interest is None or not (event.qos and interest.qos):
         return
     timed = client.timed
     if timed is None:
         timed = client.timed = {}
     if len(timed) < SLOW_TIMED_MAX:
-        whole = slow.whole and not tried
-        begun = event.version if whole and event.version else slow.now() * PER_SECOND
-        timed[packet_id] = event, interest, begun
+        timed[packet_id] = Sent(event, interest, broker.now(), again)
 
 
 def dealt(
@@ -55,14 +50,14 @@ def dealt(
     packet_id: int = 0,
 ) -> None:
     """Note when a message that a group dealt is sent."""
-    slow, caller = client.broker.engine.reader.slow, client.caller
-    subscription = session.subscription
-    if slow is None or subscription is None or caller is None:
+    caller, subscription = client.caller, session.subscription
+    if subscription is None or caller is None:
         return
-    if slow.times_writes and not deal.tried:  # else it is others who let it wait
-        slow.handed(caller, event, interest, deal.qos, subscription.joined)
+    if not deal.tried:  # else it is others who let it wait
+        for feature in client.broker.engine.reader.delivered:
+            feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
-        begin(client, packet_id, event, interest, tried=deal.tried)
+        begin(client, packet_id, event, interest, again=deal.tried)
 
 
 def hold(session: "Session") -> None:
@@ -73,9 +68,8 @@ def hold(session: "Session") -> None:
 
 def end(client: "Client", session: "Session", packet_id: int) -> None:
     """Note that a message is acknowledged."""
-    timed = client.timed.pop(packet_id, None) if client.timed else None
-    slow = client.broker.slow
-    if timed is None or slow is None or slow.now() * PER_SECOND - timed[2] < slow.limit:
+    sent = client.timed.pop(packet_id, None) if client.timed else None
+    if sent is None or client.caller is None or session.subscription is None:
         return
-    if client.caller is not None and session.subscription is not None:
-        slow.answered(client.caller, session.subscription.joined, *timed)
+    for feature in client.broker.acknowledged:
+        feature.acknowledged(client.caller, session.subscription.joined, sent)

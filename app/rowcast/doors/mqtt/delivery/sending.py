@@ -37,7 +37,7 @@ def deliver(client: "Client", session: Session) -> None:
     if session.sharing is not None:
         _send_deals(client, session, session.sharing)
     limit = MQTT_FLUSH_EVENTS
-    if session.reliable or subscription.paging:
+    if session.reliable or subscription.progress.page:
         limit = min(limit, session.window.receive_maximum - len(session.window))
         if limit <= 0:
             client.blocked = True  # an acknowledgement calls again

@@ -141,7 +141,7 @@ class Session:
     @property
     def interests(self) -> list[Interest]:
         """Its subscriptions, connected or not."""
-        return list(self.subscription) if self.subscription is not None else self.filters
+        return self.filters if self.subscription is None else list(self.subscription.interests)
 
     @property
     def subscription_count(self) -> int:
