@@ -113,7 +113,7 @@ async def test_d65_the_order_of_the_whole_flow_of_qos_1(world, monkeypatch):
     writer = await world.connected("w")
     world.engine.hooks.add(Witness(trace))
     window = reader.client.session.window
-    reader.client.session.subscription.gate = world.engine.gate(reader.client.caller)
+    reader.client.session.subscription.stage = world.engine.stage(reader.client.caller)
     note(Registry, "route", "validate", unless=lambda *_: "validate" in trace)
     note(world.store, "commit", "commit")
     note(Cursor, "offer", "match")

@@ -168,7 +168,7 @@ async def test_g16_without_such_hooks_there_is_no_gate():
             """Only writes."""
 
     room = hooked(Other())
-    assert watch(room, ANN).gate is None
+    assert watch(room, ANN).stage is None
 
 
 # -- subscribing ----------------------------------------------------------------------------------

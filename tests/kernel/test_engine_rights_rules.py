@@ -254,10 +254,10 @@ async def test_without_rules_nothing_stands_between():
     """The one look: no gate, no sight, and messages go straight to the bus."""
     plain = Rightful("type Cat @table @export { id: ID @primaryKey }")
     assert not plain.rights.active
-    assert plain.engine.gate(ANN) is None
+    assert plain.engine.stage(ANN) is None
     world = Rightful()
-    assert world.engine.gate(ROOT) is None
-    assert world.engine.gate(person("a", grants=BOTH)) is not None
+    assert world.engine.stage(ROOT) is None
+    assert world.engine.stage(person("a", grants=BOTH)) is not None
 
 
 async def test_who_may_read_what_the_server_tells_is_not_told_the_rules(world):

@@ -46,6 +46,7 @@ from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.watch.offered import check_offered
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
@@ -325,9 +326,9 @@ class Engine(Seams):
     def serve(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""
         subscription.caller = subscription.losses.caller = caller
-        subscription.gate = self.gate(caller)
+        subscription.stage = self.stage(caller)
 
-    def gate(self, caller: Caller) -> Gate | None:
+    def stage(self, caller: Caller) -> Stage | None:
         """Return what stands between events and a caller; None if nothing does."""
         return Gate.between(self.rights, self.hooks, caller)
 

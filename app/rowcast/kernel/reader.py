@@ -71,7 +71,10 @@ class Reader(StoreReader):
         """What is refused while memory is short; whoever begins something asks."""
         self.losses = LossCounter()
         """What all subscriptions together were not passed on."""
-from rowcast.kernel.watch.delivery import Acknowledged, Delivered
+        self.delivered: list[Delivered] = []
+        """Hear what subscriptions are handed."""
+        self.acknowledged: list[Acknowledged] = []
+        """Hear what clients acknowledge."""
 
     def rows(self, topics: TopicFilter) -> RowFilter | None:
         """Return what a filter selects of a topic table's rows; None if it names no such table."""

@@ -37,17 +37,17 @@ class Gate:
         return None
 
     @property
-    def judges(self) -> bool:
+    def compares(self) -> bool:
         """Whether what an event is to the caller depends on what it saw before."""
         return self._rights.sight(self._caller) is not None
 
-    def may(self, event: Event) -> bool:
+    def counts(self, event: Event) -> bool:
         """Tell whether the caller may know that there was an event."""
         if self._rights.shown(self._caller, event) is None:
             return False
         return self._hooks.may_read(self._caller, event.topic)
 
-    def let(self, pairs: list[Pair]) -> list[Pair]:
+    def pass_on(self, pairs: list[Pair]) -> list[Pair]:
         """Return what goes through, in order; marks, which have no topic, always do."""
         sight = self._rights.sight(self._caller)
         if sight is not None and not self._hooks.delivering:

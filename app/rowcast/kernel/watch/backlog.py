@@ -18,9 +18,9 @@ from typing import Protocol
 from rowcast.core.clock import WallClock
 from rowcast.core.events import Event
 from rowcast.core.topic_tables import Source
-from rowcast.kernel.pages import LogPage
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
 from rowcast.kernel.watch.subscribed_filters import Interests
+from rowcast.reads.log_pages import LogPage
 
 
 class Overflow(StrEnum):

@@ -16,8 +16,6 @@ from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks.delivery_filter import Gate
-from rowcast.kernel.pages import LogPage
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
 from rowcast.kernel.watch.backfill_queue import BackfillQueue
@@ -27,7 +25,9 @@ from rowcast.kernel.watch.event_queue import EventQueue
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.reads.log_pages import LogPage
 
 log = logging.getLogger("rowcast.subscription")
 
@@ -40,7 +40,7 @@ class LiveCursor(Protocol):
     queue: EventQueue
     progress: Progress
     losses: LossCounter
-    gate: Gate | None
+    stage: Stage | None
     closed: bool
 
     @property
@@ -358,7 +358,7 @@ class CatchUp:
         """Put events into the page of the reader, each with the filter that it is for."""
         cursor, progress = self._cursor, self._progress
         due, client_id = self.interests.due, cursor.client_id
-        compares = cursor.gate is not None and cursor.gate.judges  # each with the one before
+        compares = cursor.stage is not None and cursor.stage.compares  # each with the one before
         passed_over = superseded(page) if len(page) > 1 and not compares else ()
         for event in page:
             if event.seq in passed_over and cursor.counts(event):

@@ -38,7 +38,6 @@ from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks.delivery_filter import Gate
 from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backlog import Backlog
 from rowcast.kernel.watch.catch_up import CatchUp
@@ -46,6 +45,7 @@ from rowcast.kernel.watch.event_queue import EventQueue
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
 from rowcast.rows.topic_rows import RowFilter
 
@@ -53,7 +53,7 @@ __all__ = ["Interest", "Pair", "Subscription"]
 
 
 class Subscription:
-    """A live cursor: filters, a position, a bounded queue, and what is read before live events.
+    """A live cursor: filters, a position, a bounded queue, and backfill.
 
     ``on_ready`` is called when ``take`` may have something again; ``on_full`` when an event has no
     room, so that a reader that can send now makes some; ``on_offer`` for each event that the bus
@@ -93,7 +93,7 @@ class Subscription:
         """Who subscribes, as topic tables count it: itself, or what outlives it."""
         self.caller = SERVER
         """Who reads: whoever watched last."""
-        self.gate: Gate | None = None
+        self.stage: Stage | None = None
         """Decides what the reader is shown; nothing, nearly always."""
         self._delivered = reader.delivered
         self.joined = reader.announced()
@@ -153,8 +153,8 @@ class Subscription:
         out = self._take(limit)
         if not out:
             return out
-        if self.gate is not None:
-            out = self.gate.let(out)
+        if self.stage is not None:
+            out = self.stage.pass_on(out)
             if not out:
                 if self._signalled:  # there may be more, but this turn had its share
                     self._signalled = False
@@ -280,7 +280,7 @@ class Subscription:
 
     def sees(self, event: Event) -> bool:
         """Tell whether the reader may know that there was an event."""
-        return self.gate is None or self.gate.may(event)
+        return self.stage is None or self.stage.counts(event)
 
     def hold_at_most(self, events: int, size: int) -> None:
         """Change how much may wait, 0 as usual; what is too much is read back, or lost (K9)."""
@@ -303,10 +303,7 @@ class Subscription:
         self.signal()
 
     def untold(self) -> list[Gap]:
-        """Return, before ``suspend``, what the reader is to be told when it is back.
-
-        What is queued and not logged is lost; of what is lost in the log, ``skipped`` tells.
-        """
+        """Return, before ``suspend``, the gaps to tell when the reader is back."""
         marks = self.progress.untold()
         marks += (event for event in self.queue.events if isinstance(event, Gap))
         queued = (event for event in self.queue.events if not isinstance(event, Gap))

@@ -234,7 +234,7 @@ async def read_again(client: "Client", session: "Session") -> None:
         return
     engine = client.broker.engine
     found = await engine.reader.pick(sorted(wanted))
-    gate = engine.gate(client.caller) if client.caller is not None else None
+    stage = engine.stage(client.caller) if client.caller is not None else None
     for seq, flights in wanted.items():
         event = found.get(seq)
         topic = next((sent.topic for sent in flights if sent.topic), "")
@@ -244,7 +244,7 @@ async def read_again(client: "Client", session: "Session") -> None:
                 event = snapshot_of(record) if record.seq == seq else None
         for sent in flights:
             again = row_again(event, sent.topic) if event is not None else None
-            if again is not None and gate is not None:
-                sent.event = gate.show(again, sent.qos)
+            if again is not None and stage is not None:
+                sent.event = stage.show(again, sent.qos)
             else:
                 sent.event = again

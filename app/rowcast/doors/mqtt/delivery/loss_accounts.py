@@ -45,7 +45,7 @@ def begin_absence(
     """
     counts = None
     if subscription is not None:
-        if subscription.gate is not None or any(item.no_local for item in session.filters):
+        if subscription.stage is not None or any(item.no_local for item in session.filters):
             counts = subscription.counts
     elif broker.engine.hooks.delivering or broker.engine.rights.active:
         return

@@ -17,9 +17,9 @@ from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.core.topics import SHARE_PREFIX, TopicFilter
-from rowcast.features.hooks.delivery_filter import Gate
 from rowcast.features.shared_subscriptions.assignments import Deal
 from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.subscribed_filters import Interest
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
@@ -74,12 +74,12 @@ def filter_of(group: Group) -> str:
 class Sharing:
     """A session's part in groups: an ``engine.deals.Member``."""
 
-    __slots__ = ("_broker", "_flights", "_gate", "given", "session", "shares")
+    __slots__ = ("_broker", "_flights", "_stage", "given", "session", "shares")
 
     def __init__(self, broker: "Broker", session: "Session") -> None:
         self._broker = broker
         self.session = session
-        self._gate: Gate | None = None
+        self._stage: Stage | None = None
         """What hooks have to say of what it is given."""
         self.shares: dict[str, tuple[Share, Interest]] = {}
         """By the whole text of the filter."""
@@ -184,7 +184,7 @@ class Sharing:
         """Note what hooks have to say of what this client is given."""
         client = self.session.client
         if client is not None and client.caller is not None:
-            self._gate = self._broker.engine.gate(client.caller)
+            self._stage = self._broker.engine.stage(client.caller)
 
     def let(self, deal: Deal) -> tuple[Event, Interest] | None:
         """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
@@ -194,9 +194,11 @@ class Sharing:
         event, interest = deal.event, deal.interest
         if event is None or interest is None:  # what is dealt has both
             return None
-        if self._gate is None or not event.topic:
+        if self._stage is None or not event.topic:
             return event, interest
-        return next(((became, interest) for became, _ in self._gate.let([(event, interest)])), None)
+        return next(
+            ((became, interest) for became, _ in self._stage.pass_on([(event, interest)])), None
+        )
 
     def rest(self) -> None:
         """See its connection end; the session lasts."""
