@@ -33,8 +33,8 @@ from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLE
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.record_cache import RecordCache
 from virtual import Threads, VirtualLoop, turns
 

@@ -18,15 +18,15 @@ LAYERED = ("kernel", "doors.http", "doors.mqtt")
 
 CALLS = {"retained PUBLISH": 210, "plain message": 122, "PUT": 192}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
-CIRCLE = 37
+CIRCLE = 28
 """Modules of the largest circle of imports; those for type checkers count."""
-CROSSINGS = {"kernel": 5, "doors.http": 86, "doors.mqtt": 88}
+CROSSINGS = {"kernel": 1, "doors.http": 86, "doors.mqtt": 88}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
-    "functions over 30 lines": 68,
+    "functions over 30 lines": 65,
     "lines of the longest function": 59,
     "modules over 400 lines": 14,
-    "lines of the longest module": 500,
+    "lines of the longest module": 494,
 }
 
 

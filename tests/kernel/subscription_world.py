@@ -23,10 +23,9 @@ from rowcast.core.events import (
 )  # fmt: skip
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel import reader
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch import backfill as preludes
-from rowcast.kernel.watch import catch_up, event_queue
+from rowcast.kernel.watch import catch_up, event_queue, reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep

@@ -6,9 +6,9 @@ from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import CurrentRecords
 from rowcast.kernel.watch.catch_up import CatchUp
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Keeping, Receipt
 from rowcast.kernel.write_path import WritePath

@@ -23,8 +23,8 @@ from rowcast.features.undeclared_topics.topic_tables import TopicSettings, Topic
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.read_queue import ReadQueue
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep

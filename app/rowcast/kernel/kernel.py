@@ -38,7 +38,6 @@ from rowcast.kernel.creation import Creation
 from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.readable import Readable, nothing_at
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import Handover
@@ -46,6 +45,7 @@ from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.watch.offered import check_offered
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription

@@ -22,8 +22,8 @@ from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Entry, Route
+from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.row_reads import Let, RowReads
 from rowcast.reads.unknown_names import Names
 from rowcast.rows.topic_rows import View

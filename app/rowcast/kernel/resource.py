@@ -19,7 +19,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.kernel.write import Condition, Receipt
 

@@ -56,9 +56,9 @@ from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.backlog import Overflow
+from rowcast.kernel.watch.reader import Reader
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable

@@ -7,7 +7,7 @@ from rowcast.core.gateway_limits import GATEWAY_QUEUE_EVENTS
 from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.features.bridges.backlog import NOTHING, Backlog, Waiting
 from rowcast.features.bridges.outbox import Outbox
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.rows.topic_rows import Row
 

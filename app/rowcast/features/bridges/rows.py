@@ -18,9 +18,9 @@ from rowcast.core.queries import Query
 from rowcast.core.topics import BROKERS
 from rowcast.features.bridges.dead_letters import Facts, facts_of, letters_of
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.kernel.watch.reader import Reader
 
 if TYPE_CHECKING:
     from rowcast.features.bridges.gateway import Gateway

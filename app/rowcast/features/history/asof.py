@@ -25,7 +25,7 @@ from rowcast.core.tables import Role, Table
 from rowcast.core.topic_tables import Source, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.moments import forgotten
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import Contents
 from rowcast.store.records import Key, Layout

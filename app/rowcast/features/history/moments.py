@@ -16,7 +16,7 @@ from rowcast.core.clock import version_at, version_of
 from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import Source
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.schema.durations import parse_duration
 
 _CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')

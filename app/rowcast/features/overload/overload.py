@@ -19,7 +19,7 @@ from rowcast.core.overload_limits import (
 from rowcast.core.shedding import Shed
 from rowcast.kernel.door import Queued
 from rowcast.kernel.process_memory import Heap, memory_limit, trim_heap
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 
 log = logging.getLogger("rowcast.overload")
 

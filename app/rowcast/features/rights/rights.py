@@ -28,8 +28,8 @@ from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import TableSight
 from rowcast.features.rights.topic_rules import TopicRule
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.registry import Route
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
 from rowcast.rows.transcoder import Contents

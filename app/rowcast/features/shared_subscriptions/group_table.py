@@ -15,8 +15,8 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import GROUP_SAVE_SECONDS
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.groups import Group
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.row_views import Views
+from rowcast.kernel.watch.reader import Reader
 from rowcast.store.store import Change
 
 log = logging.getLogger("rowcast.groups")

@@ -31,9 +31,9 @@ from rowcast.core.events import Event
 from rowcast.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.assignments import Deal, Member, Ring, Seat
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import LOGGED
 from rowcast.kernel.watch.subscription import Interest, Subscription
 

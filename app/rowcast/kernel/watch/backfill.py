@@ -16,7 +16,7 @@ from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
 from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import Source, owner_of
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
 from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row

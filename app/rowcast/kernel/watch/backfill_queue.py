@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Container, Iterable
 from itertools import islice
 
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import Backfill, CurrentRecords, Lost, page_records
 from rowcast.kernel.watch.delivery_rate import DeliveryRateLimit
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscribed_filters import Interest, Pair
 from rowcast.store.store import Page, Scan
 

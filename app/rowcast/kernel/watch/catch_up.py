@@ -16,7 +16,6 @@ from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import Source
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
 from rowcast.kernel.watch.backfill_queue import BackfillQueue
 from rowcast.kernel.watch.backlog import Backlog
@@ -24,6 +23,7 @@ from rowcast.kernel.watch.conflation import superseded
 from rowcast.kernel.watch.event_queue import EventQueue
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
 from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair

@@ -38,12 +38,12 @@ from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.watch.backlog import Backlog
 from rowcast.kernel.watch.catch_up import CatchUp
 from rowcast.kernel.watch.event_queue import EventQueue
 from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
 from rowcast.kernel.watch.progress import Progress
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
 from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair

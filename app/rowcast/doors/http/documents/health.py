@@ -17,7 +17,7 @@ from rowcast.core.overload_limits import (
     READY_WAIT_SECONDS,
 )
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.reader import Reader
+from rowcast.kernel.watch.reader import Reader
 from rowcast.store.store import Change
 
 Check = Callable[[], Awaitable[str]]

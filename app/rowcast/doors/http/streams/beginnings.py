@@ -19,8 +19,8 @@ from rowcast.doors.http.streams.openings import Request
 from rowcast.features.history.places import Place
 from rowcast.features.history.positions import before
 from rowcast.kernel.kernel import Engine
-from rowcast.kernel.reader import Reader
 from rowcast.kernel.resource import Resource
+from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Interest, Subscription
 
 
