@@ -23,7 +23,6 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.delayed.delayed import Delayed
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import Past
-from rowcast.features.hooks.delivery_filter import Gate
 from rowcast.features.hooks.hook_pipeline import Passage
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS, Producers, remember_mark
@@ -46,7 +45,7 @@ from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.watch.offered import check_offered
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.stage import Stage
+from rowcast.kernel.watch.stage import Stage, chained
 from rowcast.kernel.watch.start_position import position_in
 from rowcast.kernel.watch.subscription import Interest, Subscription
 from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
@@ -81,6 +80,7 @@ class Engine(Seams):
         self.access = Access(now)
         tables = [shape.table for shape in registry.shapes.values()]
         self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
+        self.reads = self.rights
         self.readable = Readable(reader, self.hooks, self.rights, now, self.contents)
         self.past = Past(reader, self.rights, AsOf(reader, self.contents, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
@@ -98,6 +98,7 @@ class Engine(Seams):
         self.delayed = Delayed(self, now)
         self.producers = Producers(self)
         self._passage = self.passage = Passage(self)
+        self.view.append(self._passage.stage)
         self._handover = Handover(self)
         self._together = Together(self, self._passage)
         self._add_steps(topic_tables if registry.logged else None)
@@ -216,14 +217,14 @@ class Engine(Seams):
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        self.rights.check_read(topic, caller)
+        self.reads.check_read(topic, caller)
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             return UNKNOWN  # it may be no record at all, but a collection
         if self.hooks.supplying:
             return UNKNOWN
         known = self.reader.peek(topic)
-        if self.rights.active and isinstance(known, Event):
-            return self.rights.record(caller, known)
+        if self.reads.active and isinstance(known, Event):
+            return self.reads.record(caller, known)
         return known
 
     async def read(self, topic: str, caller: Caller) -> Record:
@@ -232,9 +233,9 @@ class Engine(Seams):
         route = self.registry.route(topic)
         record = await self.readable.record(route, topic, caller)
         if record is not None:
-            record = self.rights.record(caller, record)
+            record = self.reads.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
-            raise nothing_at(route, () if self.rights.active else self.registry.entries)
+            raise nothing_at(route, () if self.reads.active else self.registry.entries)
         return record
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
@@ -255,17 +256,17 @@ class Engine(Seams):
 
         It has fewer than there are where hooks keep some from the caller.
         """
-        self.rights.check_table(table, caller)
+        self.reads.check_table(table, caller)
         return await self.readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (B19)."""
-        self.rights.check_table(table, caller)
+        self.reads.check_table(table, caller)
         return await self.readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""
-        self.rights.check_read(topic, caller)
+        self.reads.check_read(topic, caller)
         if self.hooks.reading and not self.hooks.may_read(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
 
@@ -330,11 +331,11 @@ class Engine(Seams):
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return what stands between events and a caller; None if nothing does."""
-        return Gate.between(self.rights, self.hooks, caller)
+        return chained((self.reads.stage(caller), *(view(caller) for view in self.view)))
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
-        self.rights.check_watch(topics, caller)
+        self.reads.check_watch(topics, caller)
         check_offered(topics.text, self.registry.paths)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:

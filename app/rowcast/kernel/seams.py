@@ -10,6 +10,8 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.topic_tables import TopicTable
 from rowcast.kernel.door import Door
+from rowcast.kernel.read_access import NothingAllowed, ReadAccess
+from rowcast.kernel.watch.stage import Stage
 from rowcast.store.store import Keep
 
 Facts = Sequence[tuple[str, str, bytes]]
@@ -79,6 +81,10 @@ class Seams:
 
     def __init__(self) -> None:
         self._restores: list[tuple[str, Restore]] = []
+        self.reads: ReadAccess = NothingAllowed()
+        """Decides what callers may read and watch."""
+        self.view: list[Callable[[Caller], Stage | None]] = []
+        """Asked, behind ``reads``, when a caller begins to watch: what each event is to it."""
         self.doors: list[Door] = []
         """The edges of all protocols: filled by them, asked by features."""
         self.figures: dict[str, Callable[[], int]] = {}

@@ -1,76 +1,50 @@
-"""The gate between a subscription and its reader: rights and hooks say what goes through, as what.
+"""What hooks let a reader have of the events that it watches, and as what.
 
-It exists only where rules are about the reader, or where a hook decides what is read or looks at
-what is delivered (G6, G8, M9). What rights make of an event comes before all hooks. An
-event is shared by all readers, so a hook is shown a copy, and only a copy that it changed is sent
-in the event's place. The order is that of D65: may it be read, at which QoS, what becomes of it.
-It knows no queue and no position.
+It exists only where a hook decides what is read, or looks at what is delivered (G6, G8). An event
+is shared by all readers, so a hook is shown a copy, and only a copy that it changed is sent in the
+event's place. The order is that of D65: may it be read, at which QoS, what becomes of it. Hooks are
+shown what the caller's rights let through. It knows no queue and no position.
 """
 
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.watch.subscribed_filters import Pair
 
-if TYPE_CHECKING:
-    from rowcast.features.rights.rights import Rights
 
+class HookStage:
+    """The stage of one caller."""
 
-class Gate:
-    """What one caller is let have."""
+    __slots__ = ("_caller", "_hooks")
 
-    __slots__ = ("_caller", "_hooks", "_rights")
+    compares = False
 
-    def __init__(self, rights: "Rights", hooks: Hooks, caller: Caller) -> None:
-        self._rights = rights
+    def __init__(self, hooks: Hooks, caller: Caller) -> None:
         self._hooks = hooks
         self._caller = caller
 
-    @classmethod
-    def between(cls, rights: "Rights", hooks: Hooks, caller: Caller) -> "Gate | None":
-        """Return what stands between events and a caller; nothing, if nobody looks at reads."""
-        if hooks.delivering or rights.sight(caller) is not None:
-            return cls(rights, hooks, caller)
-        return None
-
-    @property
-    def compares(self) -> bool:
-        """Whether what an event is to the caller depends on what it saw before."""
-        return self._rights.sight(self._caller) is not None
-
     def counts(self, event: Event) -> bool:
         """Tell whether the caller may know that there was an event."""
-        if self._rights.shown(self._caller, event) is None:
-            return False
         return self._hooks.may_read(self._caller, event.topic)
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
         """Return what goes through, in order; marks, which have no topic, always do."""
-        sight = self._rights.sight(self._caller)
-        if sight is not None and not self._hooks.delivering:
-            untouched = sight.untouched
-            if all(untouched(event) for event, _ in pairs):
-                return pairs
-        through = []
-        for pair in pairs:
-            event, interest = pair
+        through: list[Pair] = []
+        for event, interest in pairs:
             if event.topic and interest is not None:
                 became = self.show(event, interest.qos)
-                if became is None:
-                    continue
-                pair = became, interest  # noqa: PLW2901 - the same pair, as it goes on
-            through.append(pair)
+            else:
+                became = event
+            if became is not None:
+                through.append((became, interest))
         return through
 
     def show(self, event: Event, granted: int) -> Event | None:
         """Return what the reader is sent of an event: itself, a changed copy, or nothing."""
-        seen = self._rights.shown(self._caller, event)
-        if seen is None or not self._hooks.delivering:
-            return seen
-        event = seen
+        if not self._hooks.delivering:
+            return event
         if not self._hooks.may_see(self._caller, event):
             return None
         qos = min(event.qos, granted)

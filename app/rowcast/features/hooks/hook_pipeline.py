@@ -20,7 +20,9 @@ from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
 from rowcast.core.limits import HOOK_WRITES_MAX
 from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
+from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.kernel.registry import Route
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
 
 if TYPE_CHECKING:
@@ -51,6 +53,10 @@ class Passage:
         self._engine = engine
         self._hooks = engine.hooks
         self._lanes: dict[Caller, Lane] = {}
+
+    def stage(self, caller: Caller) -> Stage | None:
+        """Return what hooks make of the events that a caller watches; None if none is asked."""
+        return HookStage(self._hooks, caller) if self._hooks.delivering else None
 
     def step(self, route: Route) -> Step | None:  # noqa: ARG002 - they hear of every topic
         """Return the step that asks the hooks about a write, if any of them hears of writes."""

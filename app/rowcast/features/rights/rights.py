@@ -27,9 +27,11 @@ from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.shown_events import RightsStage
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.registry import Route
 from rowcast.kernel.watch.reader import Reader
+from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
 from rowcast.rows.transcoder import Contents
@@ -304,6 +306,10 @@ class Rights:
         """Return what an event is to a caller: itself, another, or nothing. Hooks are not asked."""
         sight = self.sight(caller)
         return event if sight is None else sight.show(event)
+
+    def stage(self, caller: Caller) -> Stage | None:
+        """Return what each event is to a caller who begins to watch; None: all as it is."""
+        return RightsStage(self, caller) if self.sight(caller) is not None else None
 
     def record(self, caller: Caller, record: Record) -> Record | None:
         """Return what a record is to a caller. Hooks are not asked."""
