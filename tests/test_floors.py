@@ -42,7 +42,7 @@ LIBRARIES = {
 """The rooms that a library stays in."""
 
 TIES: dict[tuple[str, str], int] = {
-    ("kernel", "features.hooks"): 5,
+    ("kernel", "features.hooks"): 4,
     ("kernel", "features.idempotency"): 4,
     ("kernel", "features.rights"): 3,
     ("kernel", "features.history"): 2,
@@ -51,7 +51,6 @@ TIES: dict[tuple[str, str], int] = {
     ("features.bridges", "features.idempotency"): 1,
     ("features.bridges", "features.late_writes"): 1,
     ("features.history", "features.rights"): 1,
-    ("features.hooks", "features.rights"): 1,
     ("features.hooks", "features.schedules"): 1,
     ("features.rights", "features.hooks"): 1,
     ("features.schedules", "features.idempotency"): 1,
