@@ -8,7 +8,7 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.kernel.decide import decide, value_of_record
-from rowcast.kernel.write import UNHEARD, Condition, Current, Receipt, Write
+from rowcast.kernel.write import A_RECORD, UNHEARD, Condition, Current, Receipt, Write
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import PLAIN
 
@@ -222,3 +222,22 @@ def test_a_retry_decides_the_same():
         run(again, current={"u/1": record(b'{"x":1}')})
         payloads.append(again.event.payload)
     assert payloads[0] == payloads[1]
+
+
+# -- what a refused unit leaves behind -------------------------------------------------------------
+
+
+def test_a_refused_unit_leaves_records_and_deletions_as_they_were():
+    """B11: also the stamps of deletions, by which late writes are judged."""
+    known = record()
+    current = Current("0badcafe")
+    current.update({"u/1": known, "u/2": None})
+    current.gone["u/2"] = (5, "there")
+    gone = Event("u/1", DELETE, b"", version=90)
+    again = Event("u/2", PUT, b"1", version=91)
+    over = Event("u/2", DELETE, b"", version=92)
+    unit = [write(gone), write(again), write(over), write(Event("u/1", PUT, b"2"), A_RECORD)]
+    outcomes = decide(unit, current, [], [], iter(range(100, 200)).__next__)
+    assert [Code.NOT_FOUND] * 4 == [outcome.code for outcome in outcomes]
+    assert {"u/1": known, "u/2": None} == current
+    assert {"u/2": (5, "there")} == current.gone

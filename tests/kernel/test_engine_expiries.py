@@ -83,7 +83,7 @@ async def timers(room):
 def watch(room, timers, *endings):
     endings = endings or (EndOfRecords(room.engine, room.now),)
     expiries = Expiries(endings, room.now, timers.later)
-    room.committer.ends = expiries.note
+    room.committer.after_append.append(expiries.appended)
     expiries.start()
     return expiries
 
@@ -226,7 +226,7 @@ async def test_a_short_leap_of_the_clock_ends_nothing(room, timers):
     leap = [0.0]
     now = LeapGuard(lambda: room.time + leap[0], room.now)
     expiries = Expiries([EndOfRecords(room.engine, now)], now, timers.later)
-    room.committer.ends = expiries.note
+    room.committer.after_append.append(expiries.appended)
     expiries.start()
     heard = Listener(room)
     await room.put("t", b"1", properties={"message_expiry_interval": 86_400})

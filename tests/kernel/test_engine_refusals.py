@@ -22,7 +22,7 @@ class World(Rightful):
         super().__init__()
         self.refusals = Refusals(self.engine, self.now)
         self.engine.listeners.refusals.append(self.refusals)
-        self.engine.committer.denied = self.engine.listeners.refused
+        self.engine.committer.on_denied.append(self.engine.listeners.refused)
         self.store.define(TABLE)
 
     async def told(self, what="+"):

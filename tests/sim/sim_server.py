@@ -148,7 +148,7 @@ class Server:
         self.broker = Broker(self.engine, settings, world.now)
         self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
         self.expiries = Expiries([EndOfRecords(self.engine, world.now)], world.now, loop.call_later)
-        committer.ends = self.expiries.note
+        committer.after_append.append(self.expiries.appended)
         self.broker.clients = Ordered()
         self.tap = Tap(world, self)
         self._everything = TopicFilter("#")

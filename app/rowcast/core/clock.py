@@ -115,21 +115,17 @@ class HybridClock:
     stay greater than all that are not too far ahead to count.
     """
 
-    __slots__ = ("_last", "_lead", "_now", "returns")
+    __slots__ = ("_lead", "_now", "last", "returns")
 
     def __init__(
         self, now: WallClock, last: int = 0, lead_seconds: float = CLOCK_LEAD_SECONDS_MAX
     ) -> None:
         self._now = now
-        self._last = last
+        self.last = last
+        """The newest version that was handed out or seen."""
         self._lead = int(lead_seconds * PER_SECOND)
         self.returns = 0
         """How often versions had to return to the wall clock."""
-
-    @property
-    def last(self) -> int:
-        """The newest version that was handed out or seen."""
-        return self._last
 
     @property
     def ceiling(self) -> int:
@@ -139,12 +135,12 @@ class HybridClock:
     def tick(self) -> int:
         """Return a version greater than every one before, but for those that do not count."""
         now = int(self._now() * PER_SECOND)
-        if self._last > now + self._lead:
-            self._last = now + self._lead - PER_SECOND
+        if self.last > now + self._lead:
+            self.last = now + self._lead - PER_SECOND
             self.returns += 1
-        self._last = max(self._last + 1, now)
-        return self._last
+        self.last = max(self.last + 1, now)
+        return self.last
 
     def observe(self, version: int) -> None:
         """Take note of a version from elsewhere: the next one will be greater."""
-        self._last = max(self._last, version)
+        self.last = max(self.last, version)

@@ -62,8 +62,8 @@ class Admission:
             if shape.ends and kind == PUT:
                 event.expires_at = shape.expiry(event, self._now())
             else:
-                event.expires_at = self._expiry(event)
-        write.logged = logs(event, table, self._durable)
+                event.expires_at = 0.0 if event.properties is None else self._expiry(event)
+        write.logged = kind in RETAINED or logs(event, table, self._durable)
         if shape.ruled or (shape.managed and kind == PUT):
             write.depends = True
         if event.properties is not None:
@@ -82,8 +82,8 @@ class Admission:
         if kind == PATCH:
             write.patch = decode(event.payload, event.content_type)
         elif kind != DELETE:
-            event.expires_at = self._expiry(event)
-        write.logged = logs(event, None, self._durable)
+            event.expires_at = 0.0 if event.properties is None else self._expiry(event)
+        write.logged = kind in RETAINED or logs(event, None, self._durable)
         if event.properties is not None:
             self._admit_properties(write)
 
@@ -105,9 +105,7 @@ class Admission:
 
         A deletion has no such time: a reader that never heard of it would keep the record.
         """
-        if event.properties is None:
-            return 0.0
-        seconds = event.properties.get(EXPIRY)  # MQTT-3.3.2-5
+        seconds = (event.properties or {}).get(EXPIRY)  # MQTT-3.3.2-5
         return self._now() + seconds if isinstance(seconds, int) else 0.0
 
 

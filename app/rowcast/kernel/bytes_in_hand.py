@@ -44,14 +44,17 @@ class WriteBounds:
 class InHand(dict[Caller, int]):
     """Callers and how many bytes of theirs are in hand; who has none is not in it."""
 
-    __slots__ = ("_bounds", "_slowed", "size")
+    __slots__ = ("_bounds", "high", "size", "slowed")
 
     def __init__(self, bounds: WriteBounds) -> None:
         super().__init__()
         self._bounds = bounds
         self.size = 0
         """All of them together."""
-        self._slowed: dict[Caller, list[Callable[[], None]]] = {}
+        self.high = bounds.high
+        """How many are too many for what can wait."""
+        self.slowed: dict[Caller, list[Callable[[], None]]] = {}
+        """Callers that are not read from, and what to call when they may be again."""
 
     def check(self, caller: Caller, size: int) -> None:
         """Raise BUSY if so many bytes more would be too many."""
@@ -62,11 +65,6 @@ class InHand(dict[Caller, int]):
         if self and self.size + size > bounds.most:
             raise _too_many(self.size, "")
 
-    @property
-    def crowded(self) -> bool:
-        """Whether all together have too many bytes in hand."""
-        return self.size >= self._bounds.high
-
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Tell whether a caller should not be read from for now."""
         own = self.get(caller, 0)
@@ -76,16 +74,14 @@ class InHand(dict[Caller, int]):
 
     def when_room(self, caller: Caller, call: Callable[[], None]) -> None:
         """Call once, when the caller may be read from again."""
-        self._slowed.setdefault(caller, []).append(call)
+        self.slowed.setdefault(caller, []).append(call)
 
     def let_go(self, *, crowded: bool) -> None:
         """Let those be read from again that have little enough in hand."""
-        if not self._slowed:
-            return
         low = self._bounds.client_high // 2
-        for caller in list(self._slowed):
+        for caller in list(self.slowed):
             if self.get(caller, 0) <= low and not self.slows(caller, crowded=crowded):
-                for call in self._slowed.pop(caller):
+                for call in self.slowed.pop(caller):
                     relieve(call)
 
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from rowcast.bus.bus import Bus
@@ -74,8 +75,9 @@ class Committer:
         """Changes of facts that wait or are being written, without those of writes."""
         self._running: Future[list[Outcome]] | None = None
         self._scheduled = False
-        self._seq = max(store.head(), store.reserved())
-        self._reserved = self._seq
+        self._reserved = max(store.head(), store.reserved())
+        self._numbers = count(self._reserved + 1)
+        """The numbers of events: none is given twice, also if its transaction fails."""
         self._relieved: list[Callable[[], None]] = []
         self._idle: list[asyncio.Future[None]] = []
         self.pending = InHand(self._bounds)
@@ -90,12 +92,10 @@ class Committer:
         """The position up to which everything is durable: what a page of the log may tell."""
         self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
         """Called with the outcomes of each batch, once they are announced; must not raise."""
-        self.denied: Callable[[Caller, str, str, Error], None] | None = None
-        """Hears of each write that the record, as it was, did not let somebody do."""
-        self.ends: Callable[[float], None] | None = None
-        """Hears, of each record that ends by itself, when that is."""
-        self.prepare: Callable[[Sequence[Event]], None] | None = None
-        """Called on the writer thread with what is committed next; raises nothing."""
+        self.before_append: list[Callable[[Sequence[Event]], None]] = []
+        """Called on the writer thread with what is appended next; must not raise."""
+        self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
+        """Called with each write that the record, as it was, did not let somebody do."""
         self.publish = bus.publish
         """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version: nobody can ask for it again or compare it."""
@@ -117,7 +117,8 @@ class Committer:
     @property
     def crowded(self) -> bool:
         """Whether what can wait should not be written for now."""
-        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or self.pending.crowded
+        pending = self.pending
+        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
 
     def when_relieved(self, call: Callable[[], None]) -> None:
         """Call once, when it is no longer crowded."""
@@ -125,7 +126,7 @@ class Committer:
 
     def slows(self, caller: Caller) -> bool:
         """Tell whether a caller should not be read from for now."""
-        return self.pending.slows(caller, crowded=self.crowded)
+        return caller in self.pending and self.pending.slows(caller, crowded=self.crowded)
 
     async def room(self, caller: Caller) -> None:
         """Wait until a caller may be read from."""
@@ -161,7 +162,8 @@ class Committer:
         pending.size += total
         self._waiting_bytes += total
         self._waiting.extend(writes)
-        self._schedule()
+        if not self._scheduled:
+            self._schedule()
 
     def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
         """Make changes of facts durable, after all that was submitted before; all or none.
@@ -258,7 +260,7 @@ class Committer:
             self._refuse(batch)
             return
         self._running.add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(self._finish, batch, future)
+            partial(self._loop.call_soon_threadsafe, partial(self._finish, batch))
         )
 
     def _refuse(self, batch: Batch) -> None:
@@ -290,10 +292,11 @@ class Committer:
             self._tell([keeping for _, keeping in batch.keeps])
         if self._waiting:
             self._schedule()
-        else:
+        elif self._idle:
             self._wake(self._idle)
         crowded = self.crowded
-        self.pending.let_go(crowded=crowded)
+        if self.pending.slowed:
+            self.pending.let_go(crowded=crowded)
         if not crowded and self._relieved:
             relieved, self._relieved = self._relieved, []
             for call in relieved:
@@ -312,10 +315,9 @@ class Committer:
             self._bus.publish(event)
             if event.seq:
                 self.announced = event.seq
-                if event.expires_at and self.ends is not None and event.kind in RETAINED:
-                    self.ends(event.expires_at)
-        elif isinstance(outcome, Error) and outcome.code is Code.DENIED and self.denied is not None:
-            self.denied(write.caller, "write", write.event.topic, outcome)
+        elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
+            for hear in self.on_denied:
+                hear(write.caller, "write", write.event.topic, outcome)
         pending, size = self.pending, write.size
         pending.size -= size
         left = pending[write.caller] - size
@@ -374,16 +376,21 @@ class Committer:
             return part.refused(refusal)
 
     def _transaction(self, batch: Batch) -> list[Outcome]:
-        self._return_versions()
+        if self._clock.returns != self._returns:
+            self._return_versions()
         current = self._current(batch.writes)
         outcomes: list[Outcome] = []
         events: list[Event] = []
         changes: list[Change] = []
-        for writes, keeping in batch.stretches():
-            outcomes += decide_all(writes, current, events, changes, self._next_seq)
-            if keeping is not None:
-                changes += keeping.changes
-        existed = iter(self._write(events, changes) if events or changes else ())
+        next_seq = self._numbers.__next__
+        if batch.keeps:
+            for writes, keeping in batch.stretches():
+                outcomes += decide_all(writes, current, events, changes, next_seq)
+                if keeping is not None:
+                    changes += keeping.changes
+        else:
+            outcomes += decide_all(batch.writes, current, events, changes, next_seq)
+        existed = iter(self._append(events, changes) if events or changes else ())
         for outcome in outcomes:
             if isinstance(outcome, Receipt) and outcome.event.seq:
                 outcome.existed = next(existed)
@@ -392,15 +399,15 @@ class Committer:
     def _return_versions(self) -> None:
         """Have the store forget times of a clock that was wrong, once versions are right again."""
         returns = self._clock.returns
-        if returns != self._returns:
-            self._store.return_versions(self._clock.last)
-            self._returns = returns
+        self._store.return_versions(self._clock.last)
+        self._returns = returns
 
-    def _write(self, events: list[Event], changes: list[Change]) -> list[bool]:
+    def _append(self, events: list[Event], changes: list[Change]) -> list[bool]:
         if events:
-            self._reserve()
-            if self.prepare is not None:
-                self.prepare(events)
+            if events[-1].seq > self._reserved:
+                self._reserve(events[-1].seq)
+            for prepare in self.before_append:
+                prepare(events)
         existed = self._store.commit(events, changes)
         if events:
             self.stored = events[-1].seq
@@ -414,7 +421,7 @@ class Committer:
 
     def _current(self, batch: list[Write]) -> Current:
         """Return the current records of those topics whose writes depend on them."""
-        current = Current(self._store.epoch, self._clock.last, self._clock.ceiling)
+        current = Current(self._store.epoch, self._clock.last)
         ask: list[tuple[Table | None, str]] = []
         for write in batch:
             topic = write.event.topic
@@ -425,6 +432,9 @@ class Committer:
                     ask.append((write.event.table, topic))
                 else:
                     current[topic] = record
+        if not current:
+            return current
+        current.ceiling = self._clock.ceiling
         if ask:
             current.update(self._store.lookup(ask))
         late = [item.event for item in batch if item.versioned]
@@ -437,12 +447,7 @@ class Committer:
                 current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
         return current
 
-    def _next_seq(self) -> int:
-        self._seq += 1
-        return self._seq
-
-    def _reserve(self) -> None:
+    def _reserve(self, seq: int) -> None:
         """Promise the numbers on disk before they are used: none is used twice after a crash."""
-        if self._seq > self._reserved:
-            self._store.reserve(self._seq + SEQ_RESERVE)
-            self._reserved = self._seq + SEQ_RESERVE
+        self._store.reserve(seq + SEQ_RESERVE)
+        self._reserved = seq + SEQ_RESERVE

@@ -74,6 +74,7 @@ class Engine(Seams):
         self.bus = bus
         self.committer = committer
         self.reader = reader
+        self._epoch = reader.epoch
         self.contents = Contents(registry.shapes)
         self.hooks = hooks or Hooks()
         self.listeners = self.hooks.listeners
@@ -133,7 +134,7 @@ class Engine(Seams):
 
     def cursor(self, seq: int) -> str:
         """Return the token that names a position in this log."""
-        return f"{self.reader.epoch}:{seq}"
+        return f"{self._epoch}:{seq}"
 
     @property
     def head(self) -> str:

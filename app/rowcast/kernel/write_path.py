@@ -53,16 +53,35 @@ class WritePath:
     def carry_out(self, write: Write) -> None:
         """Carry out a write; its ``done`` hears of all that becomes of it."""
         try:
-            if self._ask(write):
+            if self.admit(write):
                 self.append((write,))
         except Error as error:
             for hear in self.on_refused:
                 hear(write.caller, write.event, error)
             write.done(error)
 
-    def admit(self, write: Write) -> None:
-        """Ask the steps about a write that is appended later, or never; raises what refuses it."""
-        self._ask(write)
+    def admit(self, write: Write) -> bool:
+        """Ask the steps about a write; return whether it is to be appended, now or later.
+
+        Raises what refuses it. One that is not to be appended is taken care of by a step.
+        """
+        event = write.event
+        if event.topic.startswith(("/", DELAYED_PREFIX)):
+            event.topic = self._registry.named(event.topic)
+        if event.properties is not None:
+            for step in self._steps.first(event.properties):
+                if step(write):
+                    return False
+        route = self._registry.route(event.topic)
+        steps = route.steps
+        if steps is None:
+            steps = route.steps = self._steps.compile(route)
+        for step in steps:
+            if step(write):
+                return False
+        if write.logged and (event.properties is not None or write.caller.user not in NAMELESS):
+            note_writer(event, write.caller)
+        return True
 
     def append(self, writes: Sequence[Write], most: int = 0) -> None:
         """Number, keep and announce writes that are admitted, in order; those of a group together.
@@ -81,23 +100,3 @@ class WritePath:
                     write.done(Receipt(write.event))
                 return
         committer.submit(writes, most)
-
-    def _ask(self, write: Write) -> bool:
-        """Ask the steps about a write; return whether it is to be appended."""
-        event = write.event
-        if event.topic.startswith(("/", DELAYED_PREFIX)):
-            event.topic = self._registry.named(event.topic)
-        if event.properties is not None:
-            for step in self._steps.first(event.properties):
-                if step(write):
-                    return False
-        route = self._registry.route(event.topic)
-        steps = route.steps
-        if steps is None:
-            steps = route.steps = self._steps.compile(route)
-        for step in steps:
-            if step(write):
-                return False
-        if write.logged and (event.properties is not None or write.caller.user not in NAMELESS):
-            note_writer(event, write.caller)
-        return True

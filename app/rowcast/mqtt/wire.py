@@ -148,7 +148,8 @@ def text(value: str) -> bytes:
         ) from None
     if b"\0" in raw:  # MQTT-1.5.4-2
         raise Error(Code.INVALID, "A string for MQTT must not hold the character NUL.")
-    return binary(raw)
+    size = len(raw)
+    return binary(raw) if size > STRING_BYTES_MAX else size.to_bytes(2, "big") + raw
 
 
 def pair(value: tuple[str, str]) -> bytes:

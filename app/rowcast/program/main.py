@@ -280,7 +280,8 @@ class Application:
         keys = self.engine.producers.keys
         keys.keep_seconds = self.config.http.idempotency_seconds
         expiries = Expiries([EndOfRecords(self.engine, self._now), keys], self._now)
-        self.engine.committer.ends = keys.ends = expiries.note
+        self.engine.committer.after_append.append(expiries.appended)
+        keys.ends = expiries.note
         self._closing.push_async_callback(expiries.stop)
         expiries.start()
 

@@ -186,6 +186,7 @@ def _plain(payload: bytes) -> Cell:
 def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
     """Return the rows of the log for a batch, in the order of their numbers."""
     rows: list[Row] = [()] * len(events)
+    short = True
     for share in shares:
         for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
             event = events[index]
@@ -201,10 +202,12 @@ def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
                 event.content_type,
                 _plain(event.payload) if tally.plain else event.payload,
             )
-    if any(event.properties is not None or event.expires_at for event in events):
-        tails = [(event.expires_at or None, properties_cell(event)) for event in events]
-        return [(*row, *tail) for row, tail in zip(rows, tails, strict=True)]
-    return rows
+            if event.properties is not None or event.expires_at:
+                short = False
+    if short:
+        return rows
+    tails = [(event.expires_at or None, properties_cell(event)) for event in events]
+    return [(*row, *tail) for row, tail in zip(rows, tails, strict=True)]
 
 
 _ADD: Final = f"UPDATE {TABLES} SET events=events+?,bytes=bytes+?,records=records+? WHERE id=?"
@@ -219,8 +222,8 @@ def write_batch(
         write_records(cursor, share, events, existed)
     log.write(cursor, log_rows(shares, events))
     for share in shares:
-        added = [(t.events, t.bytes, t.added, t.table_id) for t in share.parts.values()]
-        cursor.executemany(_ADD, added)
+        for tally in share.parts.values():
+            cursor.execute(_ADD, (tally.events, tally.bytes, tally.added, tally.table_id))
         if share.mixed and not share.part.mixed:
             cursor.execute(f"UPDATE {TABLES} SET mixed=1 WHERE id=?", (share.part.table_id,))
     return existed

@@ -138,18 +138,18 @@ class Database:
         """One transaction of the writer: all of it is durable at the end, or nothing."""
         writer = self.writer
         cursor = writer.cursor()
-        with self.guard():
-            try:
-                cursor.execute("BEGIN IMMEDIATE")
-                yield cursor
-                cursor.execute("COMMIT")
-            except BaseException:
-                # A full disk may have rolled back already.
-                if writer.in_transaction:
-                    writer.rollback()
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            yield cursor
+            cursor.execute("COMMIT")
+        except BaseException:
+            # A full disk may have rolled back already.
+            if writer.in_transaction:
+                writer.rollback()
+            with self.guard():  # says what the disk did
                 raise
-            finally:
-                cursor.close()
+        finally:
+            cursor.close()
 
     @contextmanager
     def defining(self) -> Iterator[sqlite3.Cursor]:

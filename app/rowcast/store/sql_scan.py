@@ -168,7 +168,7 @@ def _scan_integers(cursor: Cursor, part: Part, topics: TopicFilter, after: str) 
             return iter(())
         if after and not is_after(key, layout.key(after)):
             return iter(())
-        return part.statements.find.read(cursor, [key])
+        return iter(part.statements.find.read(cursor, [key]))
     if not topics.matches(layout.topic(0)):
         return iter(())
     key_column, select = part.rows.key, part.statements.select

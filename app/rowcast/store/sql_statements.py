@@ -7,7 +7,7 @@ once and the driver keeps it by its text, so the number of rows comes from a sho
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from sqlite3 import Cursor
 from typing import Final
@@ -35,30 +35,26 @@ class Statement:
         self._texts: dict[int, str] = {}
         self._sizes = tuple(size for size in _SIZES if size * width <= STATEMENT_VARIABLES_MAX)
 
-    def run(self, cursor: Cursor, cells: list[Cell]) -> Iterator[Cursor]:
-        """Carry it out for rows, given as one list of values; yield the cursor of each part."""
+    def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
+        """Carry it out for these rows."""
+        self.read(cursor, list(chain.from_iterable(rows)))
+
+    def read(self, cursor: Cursor, cells: Sequence[Cell]) -> list[Row]:
+        """Carry it out for rows, given as one list of values; return the rows that it finds."""
         width, rows, start = self._width, len(cells) // self._width, 0
+        found: list[Row] = []
         for size in self._sizes:
             enough = max(1, size * 3 // 4) if self._pads else size
             while rows >= enough:
                 text = self._texts.get(size)
                 if text is None:
                     text = self._texts[size] = self._text_of(size)
+                some = list(cells[start : start + size * width])
                 if rows < size:
-                    cells += cells[-width:] * (size - rows)
-                end = start + size * width
-                yield cursor.execute(text, cells[start:end])
-                start, rows = end, rows - size
-
-    def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
-        """Carry it out for these rows."""
-        for _ in self.run(cursor, list(chain.from_iterable(rows))):
-            pass
-
-    def read(self, cursor: Cursor, cells: Sequence[Cell]) -> Iterator[Row]:
-        """Carry it out for these values, one for each row; return what it finds."""
-        for found in self.run(cursor, list(cells)):
-            yield from found
+                    some += some[-width:] * (size - rows)
+                found += cursor.execute(text, some).fetchall()
+                start, rows = start + size * width, rows - size
+        return found
 
 
 def marks(width: int) -> str:
@@ -102,6 +98,9 @@ class RecordStatements:
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Write rows, short ones and full ones, each over what its key had."""
         width = self._width
+        if len(rows) == 1:
+            (self._full if len(rows[0]) == width else self._short).write(cursor, rows)
+            return
         full = [row for row in rows if len(row) == width]
         if len(full) < len(rows):
             short = [row for row in rows if len(row) != width] if full else rows

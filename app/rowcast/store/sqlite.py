@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from sqlite3 import Cursor
 from typing import Final, TypeVar
@@ -43,6 +44,9 @@ _NOWHERE: Final = "\0"
 """An id that no record has."""
 
 
+_VERSION: Final = attrgetter("version")
+
+
 class SqlStore:
     """Records and the log in an SQLite file.
 
@@ -60,7 +64,8 @@ class SqlStore:
         except BaseException:
             self._database.close()
             raise
-        self._epoch = str(facts["epoch"])
+        self.epoch = str(facts["epoch"])
+        """Eight hexadecimal digits that name this log."""
         self._reserved = int(facts["reserved"])
         self._last_version = int(facts["last_version"])
         self._parts = Parts(Part(TopicRows(), 0))
@@ -69,11 +74,6 @@ class SqlStore:
         self._times = Times(self._last_version)
         self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
-
-    @property
-    def epoch(self) -> str:
-        """Eight hexadecimal digits that name this log."""
-        return self._epoch
 
     @property
     def path(self) -> Path:
@@ -110,7 +110,7 @@ class SqlStore:
             self._change(changes)
             return []
         shares = split(events, self._parts.of, self._parts.by_level)
-        version = max(event.version for event in events)
+        version = max(map(_VERSION, events))
         with self._database.writing() as cursor:
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
@@ -273,7 +273,7 @@ class SqlStore:
         if key is None:
             return None
         with self._database.reading() as cursor:
-            row = next(part.statements.find.read(cursor, [key]), None)
+            row = next(iter(part.statements.find.read(cursor, [key])), None)
         return None if row is None else part.rows.record(row)
 
     def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:

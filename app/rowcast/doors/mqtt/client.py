@@ -209,7 +209,10 @@ class Client:
             if packets and self.broker.samplers and self.caller is not None:
                 for sample in self.broker.samplers:
                     sample(self.caller, packets)
-            self._take(packets)
+            if self.opening is None and not self.behind:
+                self._handle(packets)
+            else:
+                self._hold(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
         """Count what was read; over the rate, read no more for a while, or end it (D57)."""
@@ -224,12 +227,6 @@ class Client:
         self.patience.throttle(seconds)
         self.transport.pause_reading()
         return True
-
-    def _take(self, packets: list[Packet | Violation]) -> None:
-        if self.opening is None and not self.behind:
-            self._handle(packets)
-        else:
-            self._hold(packets)
 
     def _handle(self, packets: list[Packet | Violation]) -> None:
         left = iter(packets)
@@ -267,7 +264,7 @@ class Client:
         self.opening, self.behind = None, False
         held, self.held = self.held, []
         if not self.closing and held:
-            self._guard("a packet of", self._take, held)
+            self._guard("a packet of", self._handle, held)
         self.read_again()
 
     @property

@@ -17,4 +17,4 @@ class AuditLog(Feature):
         kernel.own_logs.append(OwnLog(refusals.TABLE, refusals.KEPT))
         kernel.listeners.administration.append(Audit(kernel, kernel.now))
         kernel.listeners.refusals.append(Refusals(kernel, kernel.now))
-        kernel.committer.denied = kernel.listeners.refused
+        kernel.committer.on_denied.append(kernel.listeners.refused)

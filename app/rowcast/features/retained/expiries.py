@@ -17,8 +17,10 @@ from typing import Protocol
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
+from rowcast.core.events import RETAINED
 from rowcast.features.retained.retainer import Retained, Retainer
 from rowcast.kernel.kernel import Engine
+from rowcast.kernel.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
 
@@ -93,6 +95,13 @@ class Expiries:
         self._cancel()
         if self._task is not None:
             await asyncio.wait((self._task,))
+
+    def appended(self, outcomes: Sequence[Outcome]) -> None:
+        """Take note of the records among what was written that will be over."""
+        for outcome in outcomes:
+            event = outcome.event if type(outcome) is Receipt and not outcome.late else None
+            if event is not None and event.expires_at and event.kind in RETAINED:
+                self.note(event.expires_at)
 
     def note(self, at: float) -> None:
         """Take note of a time at which something will be over."""

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from rowcast.core.clock import WallClock
@@ -115,7 +115,7 @@ class TopicTables:
         """Called with each new table, before anything is written to it."""
         self.on_end: list[Callable[[str], object]] = []
         """Called with the name of each table that is gone."""
-        committer.prepare = self._prepare
+        committer.before_append.append(self._prepare)
 
     def show_in(self, views: Views) -> None:
         """Have the rows of each table be read, of those that are made later, too."""
@@ -236,38 +236,29 @@ class TopicTables:
     # -- what is written ---------------------------------------------------------------------------
 
     def step(self, route: Route) -> Step | None:
-        """Return the step that makes the tables of undeclared topics and logs what is written."""
+        """Return the step that logs what is written, all that is not the server's own."""
         if route.shape is not None or route.topic[0] == "$":
             return None
+        return partial(self._keep, branch_of(route.topic).level)
 
-        def keep(write: Write) -> None:
-            if self.need(write.event):
-                write.logged = True
+    def _keep(self, level: str | None, write: Write) -> None:
+        """Log a write, and see to it that there is a table for it.
 
-        return keep
-
-    def need(self, event: Event) -> bool:
-        """See to it that there is a table for what is written now; return whether it is to be kept.
-
-        All is that is not the server's own. Raises TOO_LARGE when there are as many tables as may
-        be: that is for good, so it costs no client its connection (E18). A deletion asks for none.
+        Raises TOO_LARGE when there are as many tables as may be: that is for good, so it costs no
+        client its connection (E18). A deletion asks for none.
         """
-        topic = event.topic
-        if topic[0] == "$":
-            return False
-        first, slash, _ = topic.partition("/")
-        level = first if slash else None
+        write.logged = True
         entry = self._entries.get(level)
         if entry is not None:
             if entry.leaving:
                 entry.wanted = True
-        elif event.kind != DELETE:
+        elif write.event.kind != DELETE:
+            topic = write.event.topic
             if len(self._entries) >= self.settings.tables_max:
                 self._tell_full(topic)
                 raise self._no_more(topic)
             self._add(level)
             self._watch()
-        return True
 
     def _no_more(self, topic: str) -> Error:
         return Error(
