@@ -1,7 +1,7 @@
 """The steps of a write: compiled for each route, asked in one order; access is closed."""
 
 import pytest
-from topic_world import AT_ONCE, on_disk
+from topic_watch import AT_ONCE, on_disk
 
 from build import ANN, Code, Listener, Server, refusal
 from rowcast.core.callers import Caller
