@@ -1,6 +1,7 @@
 """Topics, filters, and the skip-scan over sorted topics (MQTT 5, section 4.7)."""
 
 from bisect import bisect_left
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
-from rowcast.core.topics import TopicFilter, check_filter, check_topic
+from rowcast.core.topics import TopicFilter, check_filter, check_topic, is_pattern
 
 LEVELS = st.sampled_from(
     ["", "a", "b", "ab", "a.", "a0", "$", "$s", " ", ".", "0", "é", "\U0001f600"]
@@ -161,3 +162,37 @@ def test_filters_are_the_same_when_their_texts_are():
     assert TopicFilter("a/+") == TopicFilter("a/+")
     assert TopicFilter("a").exact
     assert not TopicFilter("a/+").exact
+
+
+NARROW = st.sampled_from(["a", "b", "+", "$s"])
+SHORT_FILTERS = (
+    st.tuples(st.lists(NARROW, max_size=3), st.booleans())
+    .map(lambda both: "/".join([*both[0], *(["#"] if both[1] else [])]))
+    .filter(bool)
+    .map(TopicFilter)
+)
+EVERY_TOPIC = [
+    "/".join(levels)
+    for depth in range(1, 5)
+    for levels in product(["a", "b", "c", "$s"], repeat=depth)
+]
+"""All topics that such filters tell apart: ``c`` stands for what none of them names."""
+
+
+@given(SHORT_FILTERS, SHORT_FILTERS)
+def test_filters_cover_and_overlap_by_the_topics_that_they_select(one, other):
+    """C8: what holds of two filters is what holds of the topics that they select."""
+    mine = {topic for topic in EVERY_TOPIC if one.matches(topic)}
+    others = {topic for topic in EVERY_TOPIC if other.matches(topic)}
+    covered = others <= mine and (one.text, other.text) != ("+/#", "#")
+    assert (covered, bool(mine & others)) == (one.covers(other), one.overlaps(other))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("Dog", "Dog/#"), ("a/b", "a/b/#"), ("", "#")], ids=["one", "two", "all"]
+)
+def test_a_filter_of_all_below_a_path(path, text):
+    below = TopicFilter.below(path)
+    assert (text, True, 0, True) == (
+        below.text, below.unbounded, below.free_levels, is_pattern(text),
+    )  # fmt: skip

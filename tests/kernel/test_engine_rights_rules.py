@@ -10,10 +10,10 @@ from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH
 from rowcast.core.queries import Condition, Operator, Query
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.access import stay
 from rowcast.features.rights.explain import PATH as POLICY
-from rowcast.features.rights.explain import is_filter, policy_rows
+from rowcast.features.rights.explain import policy_rows
 from rowcast.features.rights.rule_rows import OWNER, PATH, RuleTable
 
 
@@ -232,7 +232,7 @@ async def test_the_policy_explains_itself(world):
     await world.rule("shut", filter="secret/#", effect="deny", actions=["read"])
     for question, (allowed, words) in answers.items():
         user, action, text = question.split("/", 2)
-        row = await ask(question) if not is_filter(text) else await ask(f"{user}/{action}", text)
+        row = await ask(question) if not is_pattern(text) else await ask(f"{user}/{action}", text)
         assert allowed is row["allowed"], question
         assert words in row["because"], question
     assert Code.DENIED == await refusal(ask("ann/read/Dog/1", caller=ANN))

@@ -14,7 +14,7 @@ from typing import Final
 
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_limits import TOPIC_TABLE_LEVEL_CHARS_MAX
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter
+from rowcast.core.topics import SHARE_PREFIX, WILDCARDS, TopicFilter, levels_below, overlaps
 
 DATABASE: Final = "mqtt_topics"
 """The database that all topic tables are in."""
@@ -89,11 +89,11 @@ def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
     levels = topics.levels
     if len(levels) == 1:
         return None if levels[0] == "#" else (Branch(None),)
-    if levels[0] in {"+", "#"}:
+    if levels[0] in WILDCARDS:
         return None
     found = [Branch(levels[0])]
     second, name = DIVIDED.get(levels[0], ("", ""))
-    if second and levels[1] in {second, "+", "#"}:
+    if second and levels[1] in {second, *WILDCARDS}:
         apart = Branch(name)
         found = [apart] if len(levels) > 2 and levels[1] == second else [*found, apart]
     if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
@@ -118,7 +118,9 @@ def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[Source]:
     if topics.exact:
         return [owner_of(topics.text, tables) or branch_of(topics.text)]
     found: list[Source] = [
-        item for item in tables if item.path is not None and topics.reaches(item.path)
+        item
+        for item in tables
+        if item.path is not None and overlaps(topics.levels, levels_below(item.path))
     ]
     prefix = topics.prefix + "/"
     if not any(item.path and prefix.startswith(item.path + "/") for item in tables):

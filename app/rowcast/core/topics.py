@@ -7,8 +7,10 @@ wildcard matches no topic that begins with ``$`` (MQTT-4.7.2-1).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Final, Self
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
@@ -19,6 +21,12 @@ GATEWAY_PREFIX = "$gateway/"
 """Below it and a broker's name is what is written for that broker alone (H27)."""
 BROKERS = "$SYS/brokers"
 """Where the brokers are listed that there are bridges to."""
+WILDCARDS: Final = frozenset({"+", "#"})
+"""Levels of a filter that stand for others (MQTT-4.7.1-1)."""
+
+Levels = tuple[str | None, ...]
+"""The levels of a filter; None is one that no topic has (``patterns.py``)."""
+
 _SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 
@@ -89,6 +97,50 @@ def _check_text(text: str, what: str) -> None:
         raise Error(Code.INVALID, f"a {what} must have at most {TOPIC_LEVELS_MAX} levels")
 
 
+def levels_below(path: str) -> tuple[str, ...]:
+    """Return the levels of the filter of a path and all below it; of all for the empty path."""
+    return (*path.split("/"), "#") if path else ("#",)
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether a filter has a wildcard, and so may select several topics."""
+    return not WILDCARDS.isdisjoint(text.split("/"))
+
+
+def covers(pattern: Levels, wanted: Sequence[str]) -> bool:
+    """Tell whether a pattern selects all that a topic or filter does (MQTT 5, 4.7).
+
+    ``+/#`` is not said to cover ``#``, though every topic has a first level.
+    """
+    if wanted[0].startswith("$") and pattern[0] in WILDCARDS:  # MQTT-4.7.2-1
+        return False
+    for position, level in enumerate(pattern):
+        if level == "#":
+            return True
+        if position == len(wanted) or level is None or wanted[position] == "#":
+            return False
+        if level != "+" and level != wanted[position]:
+            return False
+    return len(pattern) == len(wanted)
+
+
+def overlaps(pattern: Levels, wanted: Sequence[str]) -> bool:
+    """Tell whether a pattern selects anything that a topic or filter does."""
+    first, other = pattern[0], wanted[0]
+    if {str(first)[:1], other[:1]} & {"$"} and {first, other} & WILDCARDS:
+        return False
+    for position, level in enumerate(pattern):
+        if level == "#":
+            return True
+        if position == len(wanted):
+            return False
+        if wanted[position] == "#":
+            return None not in pattern[position:]
+        if level is None or (level != wanted[position] and not {level, wanted[position]} & {"+"}):
+            return False
+    return len(pattern) == len(wanted) or list(wanted[len(pattern) :]) == ["#"]
+
+
 @dataclass(frozen=True, slots=True)
 class TopicFilter:
     """A pattern that selects topics; ``TopicFilter(text)`` raises INVALID for an illegal one."""
@@ -101,7 +153,22 @@ class TopicFilter:
     def __post_init__(self) -> None:
         check_filter(self.text)
         object.__setattr__(self, "levels", tuple(self.text.split("/")))
-        object.__setattr__(self, "exact", "+" not in self.levels and self.levels[-1] != "#")
+        object.__setattr__(self, "exact", WILDCARDS.isdisjoint(self.levels))
+
+    @classmethod
+    def below(cls, path: str) -> Self:
+        """Return the filter of a path and all topics below it; of all topics for the empty path."""
+        return cls(f"{path}/#" if path else "#")
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether it ends with ``#``, and so selects topics of any depth."""
+        return self.levels[-1] == "#"
+
+    @property
+    def free_levels(self) -> int:
+        """How many levels of it are ``+``."""
+        return self.levels.count("+")
 
     @property
     def prefix(self) -> str:
@@ -111,7 +178,7 @@ class TopicFilter:
         """
         if self.exact:
             return self.text
-        literal = list(takewhile(lambda level: level not in {"+", "#"}, self.levels))
+        literal = list(takewhile(lambda level: level not in WILDCARDS, self.levels))
         if not literal:
             return ""
         return "/".join(literal) + ("" if self.levels[len(literal)] == "#" else "/")
@@ -121,7 +188,7 @@ class TopicFilter:
         if self.exact:
             return topic == self.text
         levels = self.levels
-        if topic[0] == "$" and levels[0] in {"+", "#"}:  # MQTT-4.7.2-1
+        if topic[0] == "$" and levels[0] in WILDCARDS:  # MQTT-4.7.2-1
             return False
         parts = topic.split("/")
         for position, level in enumerate(levels):
@@ -133,23 +200,13 @@ class TopicFilter:
                 return False
         return len(parts) == len(levels)
 
-    def reaches(self, path: str) -> bool:
-        """Tell whether the filter may select the topic ``path`` or one below it.
+    def covers(self, other: "TopicFilter") -> bool:
+        """Tell whether it selects all that another filter does."""
+        return covers(self.levels, other.levels)
 
-        Every topic is below the empty path. That a leading wildcard excludes ``$`` topics
-        (MQTT-4.7.2-1) is ignored here: the answer may be too wide, never too narrow.
-        """
-        if not path:
-            return True
-        for position, level in enumerate(path.split("/")):
-            if position == len(self.levels):
-                return False
-            wanted = self.levels[position]
-            if wanted == "#":
-                return True
-            if wanted not in {"+", level}:
-                return False
-        return True
+    def overlaps(self, other: "TopicFilter") -> bool:
+        """Tell whether there may be a topic that both select."""
+        return overlaps(self.levels, other.levels)
 
     def seek(self, topic: str) -> str | None:
         """Return the least text that is greater than ``topic`` and could begin a selected topic.

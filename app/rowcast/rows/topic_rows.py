@@ -24,7 +24,7 @@ from rowcast.core.topic_tables import (
     message_id,
     row_table,
 )
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import WILDCARDS, TopicFilter
 from rowcast.rows.compiled_table import Shape
 from rowcast.rows.transcoder import Contents, text_or_bytes
 
@@ -162,7 +162,7 @@ class MetricsView:
     def source(self, topics: TopicFilter) -> TopicFilter | None:
         """Return the filter of the server's own topics that a filter of rows names."""
         first, slash, rest = topics.text.partition("/")[2].partition("/")
-        if first not in {"#", "+", SYSTEM.level}:
+        if first not in {SYSTEM.level, *WILDCARDS}:
             return None
         return TopicFilter(f"{SYSTEM.level}/#" if first == "#" else f"{SYSTEM.level}{slash}{rest}")
 
@@ -268,7 +268,7 @@ class RowFilter:
         self.source = view.source(topics)
         """What the bus is to offer; None if no row can be meant."""
         self._topics = topics
-        self._whole = topics.levels[1] in {"+", "#"} and isinstance(view, LogView)
+        self._whole = topics.levels[1] in WILDCARDS and isinstance(view, LogView)
 
     @property
     def exact(self) -> bool:

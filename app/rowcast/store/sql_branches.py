@@ -30,7 +30,7 @@ def is_branched(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> 
     """Tell whether a filter has one free level and literal ones behind it, over a bushy tree."""
     prefix, own = topics.prefix, part.rows.layout.prefix
     return (
-        topics.levels.count("+") == 1
+        topics.free_levels == 1
         and bool(_literal(topics))
         and prefix.startswith(own)
         and _is_bushy(cursor, part, prefix[len(own) :], max(after, prefix)[len(own) :])
@@ -89,7 +89,7 @@ def _statement(
     before = f"AND {key}<:end" if end else ""
     slash = "instr(substr(k,:at),'/')"
     wanted = f"substr(k,1,:at-1+{slash})||:literal"
-    below = topics.levels[-1] == "#"
+    below = topics.unbounded
     found = f"{key}>={wanted} AND {key}<{wanted}||'0'" if below else f"{key}={wanted}"
     text = f"""
         WITH RECURSIVE branch(k) AS (

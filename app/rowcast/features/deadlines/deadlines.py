@@ -61,14 +61,14 @@ class Deadlines:
         self._starting = True
         self._full = False
         for table in self._tables:
-            engine.bus.add(TopicFilter(f"{table.path}/#" if table.path else "#"), self)
+            engine.bus.add(TopicFilter.below(table.path or ""), self)
 
     def stop(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
         for table in self._tables:
-            topics = TopicFilter(f"{table.path}/#" if table.path else "#")
+            topics = TopicFilter.below(table.path or "")
             self._engine.bus.remove(topics, self)
         self._tables.clear()
 
@@ -212,7 +212,7 @@ class Deadlines:
 
     async def _read(self, table: Table, told: set[str]) -> None:
         """Note when the records of a table were written; late ones of which is told stay so."""
-        topics, after = TopicFilter(f"{table.path}/#" if table.path else "#"), ""
+        topics, after = TopicFilter.below(table.path or ""), ""
         while True:
             page = await self._engine.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
             now = self._now()

@@ -91,7 +91,7 @@ class AsOf:
         """Give the records of a table, by id, a page at a time; raises GONE, TOO_LARGE."""
         then = _Then(self, table, position)
         await then.catch_up(self._reader.announced())
-        topics, after = TopicFilter(f"{table.path}/#" if table.path else "#"), ""
+        topics, after = TopicFilter.below(table.path or ""), ""
         while True:
             page = await self._reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
             await then.catch_up(page.position)

@@ -17,8 +17,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
-from rowcast.core.patterns import Levels, covers, filled
-from rowcast.core.topics import check_filter
+from rowcast.core.patterns import filled
+from rowcast.core.topics import Levels, check_filter, covers
 from rowcast.features.hooks.hook import Hook
 from rowcast.kernel.watch.subscribed_filters import Interest
 

@@ -11,11 +11,11 @@ from typing import Final
 from rowcast.core.callers import ADMIN, Grants
 from rowcast.core.events import Event, Record
 from rowcast.core.freshness import told_of
-from rowcast.core.patterns import Levels, covers, overlaps
 from rowcast.core.right_limits import SIGHT_TOPICS_MAX
 from rowcast.core.row_rules import Facts
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import owner_of
+from rowcast.core.topics import Levels, covers, is_pattern, levels_below, overlaps
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import TableSight
@@ -89,7 +89,7 @@ class Sight:
         """Return what it sees of a table; None if that is all of it."""
         out: dict[bool, frozenset[str]] = {}
         only: dict[bool, frozenset[str] | None] = {}
-        wanted = (*(table.path or "").split("/"), "#") if table.path else ("#",)
+        wanted = levels_below(table.path or "")
         about = [item for item in self._rules if any(covers(p, wanted) for p in item.patterns)]
         for writing, action in ((False, "read"), (True, "write")):
             rules = [item.rule for item in about if item.rule.answers(action)]
@@ -132,9 +132,9 @@ class Sight:
 
         A denial of all of it decides; a denial of a part keeps that part from being delivered.
         """
-        levels = text.split("/")
-        if "+" not in levels and levels[-1] != "#":
+        if not is_pattern(text):
             return self.decide(action, text)
+        levels = text.split("/")
         spoken = self._answering(action)
         decided = self._by_rules(levels, [item for item in spoken if not item.rule.allows])
         if decided is not None:
@@ -148,7 +148,7 @@ class Sight:
         """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
         if topic and (self.lets("write", topic) or self.lets("publish", topic)):
             return True
-        wanted = [*topic.split("/"), "#"] if topic else ["#"]
+        wanted = levels_below(topic)
         allowing = [item for item in self._answering("publish") if item.rule.allows]
         if any(overlaps(p, wanted) for item in allowing for p in item.patterns):
             return True
@@ -201,7 +201,7 @@ class Sight:
         """Tell whether rules let it have some of a table's topics and not others."""
         known = self._mixed.get(table.name)
         if known is None:
-            wanted = [*(table.path or "").split("/"), "#"] if table.path else ["#"]
+            wanted = levels_below(table.path or "")
             known = self._mixed[table.name] = any(
                 item.rule.answers("read")
                 and not item.rule.attributes

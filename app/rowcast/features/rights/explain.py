@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.queries import Condition, Query
 from rowcast.core.suggestions import did_you_mean
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.decision import Decision
 from rowcast.kernel.resource import Resource
 
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from rowcast.kernel.kernel import Engine
 
 PATH: Final = "$SYS/policy"
-
-
-def is_filter(text: str) -> bool:
-    """Tell whether something selects several topics."""
-    return not {"+", "#"}.isdisjoint(text.split("/"))
 
 
 ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer")
@@ -69,7 +64,7 @@ def policy_rows(person: Person) -> type[Resource]:
 async def explain(engine: "Engine", caller: Caller, action: str, topic: str) -> Decision:
     """Answer a question about a topic, and about the record that is there now."""
     rights = engine.rights
-    if is_filter(topic):
+    if is_pattern(topic):
         if action not in {"read", "subscribe"}:
             raise Error(Code.INVALID, f"filters are read or subscribed to; {action} takes a topic")
         TopicFilter(topic)

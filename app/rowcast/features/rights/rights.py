@@ -201,7 +201,7 @@ class Rights:
             self.check_read(path, caller)
             return
         of_table = sight.table(table)
-        everything = f"{table.path}/#" if table.path else "#"
+        everything = TopicFilter.below(table.path or "").text
         nothing = of_table is not None and of_table.read is False
         if nothing or not sight.decide_filter(everything, "read").allowed:
             raise self._refused(caller, "read", path)

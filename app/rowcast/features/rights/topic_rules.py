@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.patterns import Levels, filled
+from rowcast.core.patterns import filled
 from rowcast.core.right_limits import RULE_PATTERNS_MAX
 from rowcast.core.row_rules import CLIENT, USER, Facts
 from rowcast.core.suggestions import did_you_mean
-from rowcast.core.topics import check_filter
+from rowcast.core.topics import Levels, check_filter
 
 ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer", "all")
 MEMBERS: Final = ("filter", "effect", "actions", "roles", "users", "attributes", "description")

@@ -6,7 +6,8 @@ from urllib.parse import quote
 import typer
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.rights.explain import ACTIONS, PATH, is_filter
+from rowcast.core.topics import is_pattern
+from rowcast.features.rights.explain import ACTIONS, PATH
 from rowcast.program.commands.server import UrlOption, client_of
 from rowcast_client.calls import topic_path
 
@@ -38,8 +39,8 @@ def explain(
     Example: rowcast policy explain ben read Dog/1
     """
     with client_of(url) as client:
-        path = topic_path(f"{PATH}/{user}/{action}" + ("" if is_filter(topic) else f"/{topic}"))
-        if is_filter(topic):
+        path = topic_path(f"{PATH}/{user}/{action}" + ("" if is_pattern(topic) else f"/{topic}"))
+        if is_pattern(topic):
             path += f"?filter={quote(topic, safe='')}"
         answer = client.request("GET", path).json()
     if not isinstance(answer, dict):
