@@ -32,6 +32,7 @@ LIBRARIES = {
     "pyarrow": {"lake.columns", "lake.snapshots", "lake.spark"},
     "pyspark": {"lake.spark"},
     "gmqtt": {"features.bridges"},
+    "prometheus_client": {"features.metrics"},
     "fastapi": {"doors.http", "program"},
     "sse_starlette": {"doors.http", "program"},
     "argon2": {"auth"},

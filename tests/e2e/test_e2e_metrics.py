@@ -130,7 +130,7 @@ def exposed(server):
         answer.status_code, answer.headers["content-type"],
     )  # fmt: skip
     lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
-    return dict(line.split() for line in lines)
+    return dict(line.rsplit(" ", 1) for line in lines)
 
 
 def test_prometheus_reads_the_same_numbers(server):
@@ -150,6 +150,61 @@ def test_prometheus_reads_the_same_numbers(server):
     assert "# TYPE broker_bytes_sent counter\nbroker_bytes_sent " in text
     assert "# TYPE broker_clients_connected gauge\n" in text
     assert "version" not in "".join(exposed(server))
+
+
+def test_prometheus_reads_them_in_its_own_style_too(server):
+    """Counters end with _total, and averages are left to Prometheus."""
+    text = server.request("GET", "/metrics").text
+    assert "# TYPE rowcast_bytes_sent_total counter\nrowcast_bytes_sent_total " in text
+    assert "# TYPE rowcast_clients_connected gauge\nrowcast_clients_connected " in text
+    assert "rowcast_load" not in text
+    assert "broker_load_messages_sent_1min" in text
+
+
+def count_of(server, series):
+    """Return how many observations a histogram has, with its labels."""
+    return float(exposed(server).get(series.replace("{", "_count{", 1), 0))
+
+
+def test_requests_are_timed_by_method_route_and_status(server):
+    """The number of series is that of the schema, whatever clients ask for."""
+    asked = [
+        ("PUT", "/Dog/timed", 201, "/Dog/{id}"),
+        ("PUT", "/Dog/timed", 204, "/Dog/{id}"),
+        ("GET", "/Dog/timed", 200, "/Dog/{id}"),
+        ("GET", "/Dog/timed", 200, "/Dog/{id}"),
+        ("GET", "/Dog/nobody", 404, "/Dog/{id}"),
+        ("GET", "/Dog/?limit(1)", 200, "/Dog"),
+        ("GET", "/any/thing/at/all", 404, "/{topic}"),
+        ("GET", "/health", 200, "/health"),
+        ("GET", "/ui/", 200, "/ui/{id}"),
+        ("GET", "/$SYS/me", 200, "/$SYS/me"),
+        ("DELETE", "/$SYS/me", 405, "/$SYS/me"),
+        ("PURGE", "/Dog/1", 405, "/other"),
+    ]
+    series = [
+        f'rowcast_http_request_seconds{{method="{method}",route="{route}",status="{status}"}}'
+        if route != "/other"
+        else 'rowcast_http_request_seconds{method="other",route="/other",status="0"}'
+        for method, _, status, route in asked
+    ]
+    before = {name: count_of(server, name) for name in series}
+    for method, path, status, _ in asked:
+        answer = server.request(method, path, content=b'{"name":"Rex"}' if method == "PUT" else b"")
+        assert status == answer.status_code, path
+    after = {name: count_of(server, name) for name in series}
+    assert {name: series.count(name) for name in series} == {
+        name: after[name] - before[name] for name in series
+    }
+
+
+def test_commits_and_reads_are_timed(server):
+    names = ("rowcast_commit_seconds_count", 'rowcast_read_seconds_count{kind="search"}')
+    before = [float(exposed(server)[name]) for name in names]
+    assert server.request("PUT", "/Dog/timed", content=b'{"name":"Rex"}').is_success
+    assert server.request("GET", "/Dog/?name=Rex").is_success
+    after = [float(exposed(server)[name]) for name in names]
+    assert all(new > old for old, new in zip(before, after, strict=True))
 
 
 def test_metrics_are_only_read(server):

@@ -24,3 +24,6 @@ TOPIC_RATE_SECONDS = 60.0
 """Time over which the rate of a topic is averaged."""
 PROPOSAL_EVENTS_MAX = 5_000
 """Newest messages of each first level that a schema is learnt from: half a second of a thread."""
+REQUEST_SERIES_MAX = 1_000
+"""Histograms of HTTP requests, by method, route and status: a schema of fifty tables has some five
+hundred, each of 200 bytes."""

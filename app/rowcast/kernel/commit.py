@@ -14,6 +14,7 @@ permissions.
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
@@ -26,6 +27,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.histograms import Histogram
 from rowcast.core.limits import (
     COMMIT_BACKLOG_CHANGES_MAX,
     COMMIT_BACKLOG_EVENTS_HIGH,
@@ -102,6 +104,9 @@ class Committer:
         self._returns = clock.returns
         self.commits = 0
         self.failures = 0
+        self.commit_seconds = Histogram()
+        """From when a batch goes to the writer thread until its outcomes are here."""
+        self._begun = 0.0
         self.disk = Disk()
         """Whether the disk has refused what it was given."""
         self._loop = asyncio.get_running_loop()
@@ -253,6 +258,7 @@ class Committer:
 
     def _start(self) -> None:
         self._scheduled = False
+        self._begun = self._loop.time()
         batch = self._take()
         try:
             self._running = self._executor.submit(self._work, batch)
@@ -282,6 +288,9 @@ class Committer:
         half a batch, because who is answered now writes again.
         """
         self._running = None
+        seconds, times = self._loop.time() - self._begun, self.commit_seconds
+        times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, without its call
+        times.total += seconds
         outcomes = future.result()
         for write, outcome in zip(batch.writes, outcomes, strict=True):
             self._answer(write, outcome)

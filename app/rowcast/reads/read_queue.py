@@ -31,6 +31,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
+from rowcast.core.histograms import Histogram
 from rowcast.core.read_limits import (
     QUERY_SECONDS,
     READ_LOOK_SECONDS,
@@ -207,6 +208,8 @@ class ReadQueue:
         self.timed_out = self.abandoned = 0
         """Reads that were ended: after that time, and because nobody waited any more."""
         self._waiting = tuple(_Turns() for _ in Lane)
+        self.seconds = tuple(Histogram() for _ in Lane)
+        """How long reads took, with the time that they waited, by the lane in which they ended."""
         self._running: dict[_Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -250,11 +253,15 @@ class ReadQueue:
         self._check(job, loop.time())
         self._waiting[lane].add(job)
         self._fill(loop)
+        asked = loop.time()
         try:
-            return cast("T", await job.answer)
+            answer = cast("T", await job.answer)
         except asyncio.CancelledError:
             self._abandon(job)
             raise
+        finally:
+            self.seconds[job.lane].observe(loop.time() - asked)
+        return answer
 
     def _check(self, job: _Job, now: float) -> None:
         """Raise BUSY if a caller has no time left, or has asked for too much at once."""

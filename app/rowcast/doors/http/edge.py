@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Final
 
 from rowcast.auth.authenticator import Authenticator
@@ -27,12 +28,21 @@ from rowcast.doors.http.login.signing_in import (
     sign_in,
 )
 from rowcast.doors.http.login.visitors import admit
-from rowcast.doors.http.messages.asgi import ASGIApp, Headers, Receive, Scope, Send, headers_of
+from rowcast.doors.http.messages.asgi import (
+    ASGIApp,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    TrackedSend,
+    headers_of,
+)
 from rowcast.doors.http.messages.cors import Origins
 from rowcast.doors.http.messages.hosts import Hosts
 from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.messages.responses import EDGE
+from rowcast.doors.http.request_times import RequestTimes
 from rowcast.doors.http.rest import rest
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
@@ -108,6 +118,8 @@ class Edge(Door):
             engine.stream_notices,
         )
         engine.doors.append(self)
+        self._times = RequestTimes()
+        engine.measures.append(self._times.measure())
         engine.rows(STREAMS, stream_rows(self.watch))
         self._callers: dict[str, Caller] = {}
         engine.access.listen(self._judge)
@@ -125,11 +137,15 @@ class Edge(Door):
         """Answer one request or serve one connection."""
         kind = scope["type"]
         if kind == "http":
-            headers = headers_of(scope)
-            if b"origin" in headers:
-                await self._from_page(headers, scope, receive, send)
-            else:
-                await self._serve(headers, scope, receive, send)
+            headers, tracked, begun = headers_of(scope), TrackedSend(send), perf_counter()
+            try:
+                if b"origin" in headers:
+                    await self._from_page(headers, scope, receive, tracked)
+                else:
+                    await self._serve(headers, scope, receive, tracked)
+            finally:
+                if tracked.path and tracked.status:
+                    self._times.note(scope["method"], tracked, perf_counter() - begun)
         elif kind == "websocket":
             await self._websocket(scope, receive, send)
         else:
@@ -140,7 +156,7 @@ class Edge(Door):
         headers: Headers,
         scope: Scope,
         receive: Receive,
-        send: Send,
+        send: TrackedSend,
         *,
         of_known_page: bool = False,
     ) -> None:
@@ -153,6 +169,7 @@ class Edge(Door):
         )
         try:
             if path.startswith(pages.ROOT) and pages.is_page(path):
+                send.path, send.named = pages.ROOT.strip("/"), True
                 await pages.serve(headers, scope, send)
                 return
             if shows_something(headers, scope):
@@ -174,13 +191,15 @@ class Edge(Door):
         else:
             await rest.serve(self, headers, scope, receive, send)
 
-    async def _routes(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _routes(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         """Let the routes of FastAPI answer; they find this edge in the scope."""
         scope[EDGE] = self
+        send.path = scope["path"].strip("/")
         await self.fixed(scope, receive, send)
 
-    async def _show(self, page: Page, headers: Headers, scope: Scope, send: Send) -> None:
+    async def _show(self, page: Page, headers: Headers, scope: Scope, send: TrackedSend) -> None:
         """Serve a feature's page, to whoever may read its topic."""
+        send.path = page.name
         if scope["method"] not in {"GET", "HEAD"}:
             words = f"{page.name} are only read"
             error = Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
@@ -195,13 +214,13 @@ class Edge(Door):
         await send_bytes(send, 200, page.media_type, page.make(), head=head)
 
     async def _from_page(
-        self, headers: Headers, scope: Scope, receive: Receive, send: Send
+        self, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
     ) -> None:
         """Serve a browser's page: the answer says whether the page may read it."""
         path = scope["path"]
         public = path in OPEN_PATHS or pages.is_page(path)
         try:
-            send, known = admit(self, headers, scope, send, public=public)
+            send.send, known = admit(self, headers, scope, send.send, public=public)
         except Error as error:
             await send_problem(self.engine, error, headers, scope, send)
             return

@@ -76,7 +76,7 @@ def write_whole(send: Send, answer: bytes) -> bool:
     ):
         return False
     if tracked is not None:
-        tracked.started = True
+        tracked.status = int(answer[9:12])  # behind HTTP/1.1
     cycle.response_started = True
     cycle.transport.write(answer)
     cycle.response_complete = True
@@ -211,8 +211,8 @@ def is_closing(send: Send) -> bool:
 
 def _server_of(send: Send) -> Any:
     """Return the server's object that an ASGI ``send`` belongs to, through what wraps it."""
-    while hasattr(send, "__wrapped__"):
-        send = send.__wrapped__
+    while isinstance(send, TrackedSend) or hasattr(send, "__wrapped__"):
+        send = send.send if isinstance(send, TrackedSend) else send.__wrapped__
     return getattr(send, "__self__", None)
 
 

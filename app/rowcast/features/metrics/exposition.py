@@ -1,13 +1,18 @@
-"""The metrics as Prometheus reads them: the numbers of ``$SYS/broker`` in its text format.
+"""The metrics as Prometheus reads them, under two families of names.
 
-Their names are those that the common exporters of Mosquitto give them, so that dashboards that were
-made for those work unchanged (F35).
+``broker_*`` are the numbers of ``$SYS/broker`` as the common exporters of Mosquitto name them, so
+that dashboards that were made for those work unchanged (F35). ``rowcast_*`` are the same in
+Prometheus' own style, and histograms with labels: what features and doors have added to the
+kernel's ``measures``.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
+from rowcast.core.histograms import Histogram, Measure
 from rowcast.features.metrics.tree import ROOT
 
 COUNTERS: Final = frozenset(
@@ -34,15 +39,53 @@ _OTHERS: Final = frozenset({"timestamp", "version", "clients/active", "clients/i
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
 
-def exposition(texts: Mapping[str, str]) -> bytes:
-    """Return what the topics tell, by topic, in Prometheus' text format 0.0.4."""
+LOADS: Final = "load/"
+"""Averages that Mosquitto makes; Prometheus makes them itself, of the counters."""
+
+
+def exposition(texts: Mapping[str, str], measures: Sequence[Measure] = ()) -> bytes:
+    """Return what the topics tell, by topic, and the measures, in text format 0.0.4."""
+    numbers = dict(_numbers(texts))
     lines: list[str] = []
+    for short, number in numbers.items():
+        name = re.sub("[/ ]", "_", f"broker/{short}")
+        kind = "counter" if short in COUNTERS else "gauge"
+        lines += [f"# HELP {name} {ROOT}{short}", f"# TYPE {name} {kind}", f"{name} {number}"]
+    return "\n".join([*lines, ""]).encode() + _in_own_style(numbers, measures)
+
+
+def _numbers(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Give the topics that hold numbers, without their root, and the numbers."""
     for topic, text in sorted(texts.items()):
         short = topic.removeprefix(ROOT)
         number = _NUMBER.match(text)
-        if short in _OTHERS or number is None:
-            continue
-        name = re.sub("[/ ]", "_", f"broker/{short}")
-        kind = "counter" if short in COUNTERS else "gauge"
-        lines += [f"# HELP {name} {topic}", f"# TYPE {name} {kind}", f"{name} {number[0]}"]
-    return "\n".join([*lines, ""]).encode()
+        if short not in _OTHERS and number is not None:
+            yield short, number[0]
+
+
+def _in_own_style(numbers: Mapping[str, str], measures: Sequence[Measure]) -> bytes:
+    """Return the same numbers and the measures as Prometheus' own client writes them."""
+    # Imported by the first who asks: most servers are never asked.
+    from prometheus_client import core, generate_latest  # noqa: PLC0415
+
+    def collect() -> Iterator[object]:
+        for short, number in numbers.items():
+            name, about = re.sub("[/ ]", "_", f"rowcast/{short}"), f"{ROOT}{short}"
+            if short in COUNTERS:
+                yield core.CounterMetricFamily(name, about, value=float(number))
+            elif not short.startswith(LOADS):
+                yield core.GaugeMetricFamily(name, about, value=float(number))
+        for measure in measures:
+            family = core.HistogramMetricFamily(measure.name, measure.about, labels=measure.labels)
+            for labels, found in measure.series().items():
+                family.add_metric(labels, _buckets(found), found.total)
+            yield family
+
+    text: bytes = generate_latest(cast("Any", SimpleNamespace(collect=collect)))
+    return text
+
+
+def _buckets(found: Histogram) -> list[tuple[str, float]]:
+    """Return how many observations were at most each bound."""
+    bounds = [*map(str, found.bounds), "+Inf"]
+    return list(zip(bounds, map(float, accumulate(found.counts)), strict=True))

@@ -22,17 +22,23 @@ _PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: what a path may hold as it is
 
 
 class TrackedSend:
-    """An ASGI ``send`` that knows whether anything was sent."""
+    """An ASGI ``send`` that knows what status was sent, and at which route."""
 
-    __slots__ = ("send", "started")
+    __slots__ = ("named", "path", "send", "status")
 
     def __init__(self, send: Send) -> None:
         self.send = send
-        self.started = False
+        self.status = 0
+        """The status of the answer, once it was sent."""
+        self.path = ""
+        """The path of the route that answers; empty until that is known, and for streams."""
+        self.named = False
+        """Whether a record of it is named."""
 
     async def __call__(self, message: Message) -> None:
         """Send a message."""
-        self.started = True
+        if not self.status:
+            self.status = message.get("status", 0)
         await self.send(message)
 
 

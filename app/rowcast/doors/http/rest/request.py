@@ -32,6 +32,7 @@ ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
 class Request:
     """A request: its edge, what it asks for, who asks, and the two ends of ASGI."""
 
+    engine: Engine
     edge: "Edge"
     scope: Scope
     headers: Headers
@@ -44,11 +45,6 @@ class Request:
     """What marks its writes, if it has an ``Idempotency-Key``."""
     read: bytes | None = None
     """The body, once it was read."""
-
-    @property
-    def engine(self) -> Engine:
-        """The engine."""
-        return self.edge.engine
 
     @property
     def topic(self) -> str:

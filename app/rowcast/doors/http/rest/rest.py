@@ -30,6 +30,8 @@ from rowcast.kernel.registry import Registry, Route
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
+UNDECLARED: Final = "{topic}"
+"""The route of all undeclared topics, for the times of requests."""
 DOOR: Final = "rest"
 """The name under which a schema hides a table from this door."""
 
@@ -47,22 +49,23 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 )
 
 
-async def serve(edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(
+    edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
+) -> None:
     """Answer one request."""
-    tracked = TrackedSend(send)
     try:
         topic = edge.engine.registry.named(topic_of(scope))
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                await send_representation(kept, headers, tracked)
+                entry = edge.engine.registry.route(topic).entry
+                send.path, send.named = (entry.path, True) if entry else (UNDECLARED, False)
+                await send_representation(kept, headers, send)
                 return
-        await _serve(edge, topic, headers, scope, receive, tracked)
+        await _serve(edge, topic, headers, scope, receive, send)
     except Exception as failure:
         error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
-        if (
-            tracked.started
-        ):  # half an answer is out: cut it, so that nobody takes it for a whole one
+        if send.status:  # half an answer is sent: cut it, or it would be taken for a whole one
             raise error from failure
         await send_problem(edge.engine, error, headers, scope, send)
 
@@ -76,10 +79,12 @@ def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Repr
 
 
 async def _serve(
-    edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: Send
+    edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
 ) -> None:
     method = scope["method"]
     route = route_of(edge.engine.registry, topic)
+    entry = route.entry  # its route is noted for the times of requests
+    send.path, send.named = (entry.path, route.record_id != "") if entry else (UNDECLARED, False)
     if method == "OPTIONS":
         await _options(route, headers, send)
         return
@@ -94,7 +99,7 @@ async def _serve(
     else:
         edge.engine.rights.check_writer(topic, caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)
-    request = Request(edge, scope, headers, route, caller, parameters, receive, send)
+    request = Request(edge.engine, edge, scope, headers, route, caller, parameters, receive, send)
     if HEADER in headers and method not in {"GET", "HEAD"}:
         await carry_out_once(request, verb)
     else:

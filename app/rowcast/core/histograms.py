@@ -1,0 +1,46 @@
+"""Histograms: how often something took how long, as plain numbers.
+
+An observation is two additions, so that every commit and every request can be observed; the text
+for Prometheus is made when somebody asks (``features/metrics/exposition.py``).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+SECONDS: Final = (
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+"""Upper bounds in seconds: from half a millisecond, a commit on a fast disk, to ten seconds, after
+which most clients give up."""
+
+
+class Histogram:
+    """Observations of one thing."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Observations at most each bound and above the one before; last, those above all."""
+        self.total = 0.0
+        """The sum of all observations."""
+
+    def observe(self, value: float) -> None:
+        """Count an observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing that is measured, and the histograms of it by the values of its labels."""
+
+    name: str
+    """As Prometheus names it: with the unit at the end."""
+    about: str
+    labels: tuple[str, ...]
+    series: Callable[[], Mapping[tuple[str, ...], Histogram]]
+    """Gives the histograms as they are now; as many as a bound of their owner allows."""

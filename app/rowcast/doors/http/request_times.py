@@ -1,0 +1,52 @@
+"""Times of HTTP requests by method, route template and status, for ``/metrics``.
+
+A template is the path of a declared table or a resource, with ``{id}`` where a record is named, or
+the path of a fixed route; undeclared topics share one. So there are as many as the schema has, and
+in any case no more than a bound.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from rowcast.core.histograms import Histogram, Measure
+from rowcast.core.metric_limits import REQUEST_SERIES_MAX
+from rowcast.doors.http.messages.asgi import TrackedSend
+
+_OTHER: Final = ("other", "other", False, 0)
+_METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"})
+
+Key = tuple[str, str, bool, int]
+"""Method, path, whether a record of it is named, and status."""
+
+
+class RequestTimes:
+    """The times of one server's requests; streams are none, for they do not end by themselves."""
+
+    def __init__(self, most: int = REQUEST_SERIES_MAX) -> None:
+        self._most = most
+        self._found: dict[Key, Histogram] = {}
+
+    def note(self, method: str, answer: TrackedSend, seconds: float) -> None:
+        """Note how long a request took; what is beyond the bound is counted together."""
+        key = method, answer.path, answer.named, answer.status
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= self._most or method not in _METHODS:
+                key = _OTHER
+            found = self._found.setdefault(key, Histogram())
+        found.observe(seconds)
+
+    def measure(self) -> Measure:
+        """Return what is shown of it."""
+        return Measure(
+            "rowcast_http_request_seconds",
+            "From the end of a request's head to the end of its answer.",
+            ("method", "route", "status"),
+            self._series,
+        )
+
+    def _series(self) -> Mapping[tuple[str, ...], Histogram]:
+        return {
+            (method, f"/{path}/{{id}}" if named else f"/{path}", str(status)): found
+            for (method, path, named, status), found in self._found.items()
+        }
