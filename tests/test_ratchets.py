@@ -30,6 +30,10 @@ SIZES = {
 }
 
 
+PATCHED_LIMITS = 114
+"""Places in the tests where a constant of a module is replaced."""
+
+
 # -- calls of one request --------------------------------------------------------------------------
 
 
@@ -181,3 +185,38 @@ def sizes(files: list[Source]) -> dict[str, int]:
 @pytest.mark.parametrize("name", SIZES)
 def test_nothing_becomes_longer(name):
     assert sizes(sources(*ROOMS))[name] <= SIZES[name]
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+def patched_limits(files: list[Source]) -> list[str]:
+    """Return where a test replaces a constant of a module, ``setattr(module, "SOME_MAX", 3)``.
+
+    A limit that a test wants smaller is an argument with a default.
+    """
+    return [
+        f"{source.path}:{node.lineno}"
+        for source in files
+        for node in source.nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "setattr"
+        and any(_is_constant(argument) for argument in node.args[:2])
+    ]
+
+
+def _is_constant(argument: ast.expr) -> bool:
+    """Tell whether an argument is the name of a constant, with or without its module."""
+    text = argument.value if isinstance(argument, ast.Constant) else None
+    return isinstance(text, str) and text.rpartition(".")[2].isupper()
+
+
+def test_tests_replace_no_more_constants():
+    found = patched_limits(sources("tests"))
+    assert len(found) <= PATCHED_LIMITS, "\n".join(found)
+
+
+def test_a_replaced_constant_is_found():
+    text = 'mp.setattr("a.b.SOME_MAX", 1)\nmp.setattr(b, "SOME_MAX", 1)\nmp.setattr(b, "some", 1)\n'
+    assert ["tests/a.py:1", "tests/a.py:2"] == patched_limits([Source("tests/a.py", text)])

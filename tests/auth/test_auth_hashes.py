@@ -3,7 +3,6 @@
 import pytest
 
 from memory_users import SECRET, MemoryUsers, user
-from rowcast.auth import passwords
 from rowcast.auth.hashes import Hash, decoy_hash, make_hash, read_hash
 from rowcast.auth.passwords import Passwords, keep_password
 from rowcast.auth.users import User
@@ -49,9 +48,8 @@ def test_a_decoy_looks_like_any_and_is_always_the_same():
     assert not decoy.matches("pencil")
 
 
-def test_scram_is_kept_beside_it_if_wanted(monkeypatch):
-    monkeypatch.setattr(passwords, "PASSWORD_ITERATIONS", 4096)
-    verifier, hashed = keep_password("pencil", bytes, scram=True)
+def test_scram_is_kept_beside_it_if_wanted():
+    verifier, hashed = keep_password("pencil", bytes, scram=True, iterations=4096)
     assert verifier.matches("pencil")
     assert hashed.matches("pencil")
     assert keep_password("pencil", bytes, scram=False)[0] is None

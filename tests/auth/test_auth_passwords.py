@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from memory_users import SECRET, ann_and_bob, user
-from rowcast.auth import passwords
 from rowcast.auth.passwords import Passwords
 from rowcast.auth.turns import Turns
 from rowcast.core.errors import Code, Error
@@ -26,10 +25,10 @@ class Runner:
 
 
 class Door:
-    def __init__(self, turns=None):
+    def __init__(self, turns=None, **limits):
         self.users = ann_and_bob()
         self.runner = Runner()
-        self.passwords = Passwords(self.users, b"key", self.runner, turns)
+        self.passwords = Passwords(self.users, b"key", self.runner, turns, **limits)
 
     async def enter(self, name, password):
         return (await self.passwords.user(name, password, SECRET)).name
@@ -112,9 +111,8 @@ async def test_a_removed_user_does_not_enter():
     assert Code.UNAUTHENTICATED is (await door.refused("ann", b"pencil")).code
 
 
-async def test_the_oldest_is_forgotten_when_too_many_are_remembered(monkeypatch):
-    monkeypatch.setattr(passwords, "PASSWORD_CACHE_ENTRIES_MAX", 1)
-    door = Door()
+async def test_the_oldest_is_forgotten_when_too_many_are_remembered():
+    door = Door(remembered_max=1)
     for name, password in (("ann", b"pencil"), ("bob", b"eraser"), ("ann", b"pencil")):
         await door.enter(name, password)
     assert 3 == door.runner.runs

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rowcast.auth import tickets
 from rowcast.auth.tickets import Tickets
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import TICKET_SECONDS
@@ -14,10 +13,10 @@ ANN = Caller("ann", door="http", peer="10.0.0.1", roles=frozenset({"r"}))
 class World:
     """Tickets, a clock, and chance that never repeats."""
 
-    def __init__(self):
+    def __init__(self, **limits):
         self.now = 1000.0
         self.drawn = 0
-        self.tickets = Tickets(lambda: self.now, self.chance)
+        self.tickets = Tickets(lambda: self.now, self.chance, **limits)
 
     def chance(self, size):
         self.drawn += 1
@@ -52,9 +51,8 @@ def test_anything_else_is_none(ticket):
     assert Code.UNAUTHENTICATED is World().refusal(ticket)
 
 
-def test_their_number_is_bounded_and_old_ones_make_room(monkeypatch):
-    monkeypatch.setattr(tickets, "TICKETS_MAX", 3)
-    world = World()
+def test_their_number_is_bounded_and_old_ones_make_room():
+    world = World(tickets_max=3)
     for _ in range(3):
         world.tickets.make(ANN)
     with pytest.raises(Error) as caught:
@@ -65,10 +63,9 @@ def test_their_number_is_bounded_and_old_ones_make_room(monkeypatch):
     assert 1 == len(world.tickets)
 
 
-def test_one_user_does_not_take_all_of_them(monkeypatch):
+def test_one_user_does_not_take_all_of_them():
     """C27: who asks for tickets and shows none keeps nobody else from having one."""
-    monkeypatch.setattr(tickets, "TICKETS_OF_USER_MAX", 2)
-    world = World()
+    world = World(of_user_max=2)
     first, _ = world.tickets.make(ANN)
     world.tickets.make(ANN)
     with pytest.raises(Error) as caught:

@@ -9,7 +9,7 @@ import pytest
 from mqtt_server import OTHER, MqttServer, payloads, user, users
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.events import PUT, Event
-from rowcast.doors.mqtt.delivery import delivery_format as forms
+from rowcast.doors.mqtt.delivery.delivery_format import Forms
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}
@@ -278,8 +278,8 @@ async def test_long_topics_are_not_remembered(world):
     assert ["short"] == list(world.broker.forms._topics)
 
 
-async def test_remembered_topics_are_bounded(world, monkeypatch):
-    monkeypatch.setattr(forms, "MATCH_CACHE_TOPICS_MAX", 2)
+async def test_remembered_topics_are_bounded(world):
+    world.broker.forms = Forms(world.engine.contents, world.engine.cursor, topics_max=2)
     await world.subscribed("#", version=4)
     for name in "abc":
         await world.say(name, b"")

@@ -279,10 +279,10 @@ async def test_over_the_limit():
     assert ([1000], 1, 0) == (web.codes, len(world.broker.clients), len(world.broker.refused))
 
 
-async def test_over_the_limit_of_answers(monkeypatch):
+async def test_over_the_limit_of_answers():
     """D6: those beyond are closed at once."""
-    monkeypatch.setattr("rowcast.doors.mqtt.connections.rejections.REFUSED_CONNECTIONS_MAX", 1)
     world = MqttServer(guard=GuardSettings(connections_max=1))
+    world.broker.refused.open_max = 1
     await world.connected("first")
     waiting, web = Web(world), Web(world)
     await web.task

@@ -112,10 +112,9 @@ def test_the_cache_forgets_when_subscriptions_change() -> None:
     assert set(bus.match("a/b")) == {one, two}
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded() -> None:
     """A publisher of endless new topics does not grow the server."""
-    monkeypatch.setattr("rowcast.bus.matches.MATCH_CACHE_TOPICS_MAX", 8)
-    bus = Bus()
+    bus = Bus(cached_max=8)
     for number in range(100):
         bus.match(f"a/{number}")
     assert len(bus._cache) <= 8 < limits.MATCH_CACHE_TOPICS_MAX

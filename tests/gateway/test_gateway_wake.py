@@ -18,9 +18,8 @@ async def woken(wake):
 
 
 @pytest.fixture
-async def wake(monkeypatch):
-    monkeypatch.setattr("rowcast.features.bridges.debounced_event.GATEWAY_GATHER_SECONDS", 3_600)
-    return Wake()
+async def wake():
+    return Wake(gather_seconds=3_600)
 
 
 async def test_single_news_wake_at_once_and_more_are_gathered(wake):

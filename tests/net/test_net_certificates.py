@@ -163,13 +163,12 @@ async def until(condition):
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked", "of itself"])
-async def test_the_watch_renews(room, monkeypatch, asked):
+async def test_the_watch_renews(room, asked):
     """SIGHUP, or the next look after a change."""
     seconds = 3_600 if asked else 0.001
-    monkeypatch.setattr("rowcast.net.certificates.TLS_LOOK_SECONDS", seconds)
     room.made.load()
     with ThreadPoolExecutor(1) as threads:
-        watching = asyncio.create_task(room.made.watch(threads))
+        watching = asyncio.create_task(room.made.watch(threads, seconds))
         if asked:
             room.made.look_now()
         else:

@@ -314,11 +314,9 @@ def test_a_hundred_aborted_handshakes_leave_nothing(run, tmp_path):
     run(scenario())
 
 
-def test_too_many_at_a_time_are_closed_at_once(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("rowcast.net.handshake.TLS_HANDSHAKES_MAX", 1)
-
+def test_too_many_at_a_time_are_closed_at_once(run, tmp_path):
     async def scenario():
-        async with opened(tmp_path) as port:
+        async with opened(tmp_path, under_way_max=1) as port:
             _, first = await port.plain()
             reader, second = await port.plain()
             with suppress(ConnectionError):

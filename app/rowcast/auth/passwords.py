@@ -38,11 +38,13 @@ class Passwords:
         key: bytes,
         run: Run = asyncio.to_thread,
         turns: Turns | None = None,
+        remembered_max: int = PASSWORD_CACHE_ENTRIES_MAX,
     ) -> None:
         self._users = users
         self._key = key
         self._run = run
         self._turns = turns or Turns()
+        self._remembered_max = remembered_max
         self._right: dict[bytes, None] = {}
         """Digests of what was right, the oldest first."""
 
@@ -69,7 +71,7 @@ class Passwords:
             return user
         if not await self._check(check, text, lane):
             raise wrong_password()
-        if len(self._right) >= PASSWORD_CACHE_ENTRIES_MAX:
+        if len(self._right) >= self._remembered_max:
             del self._right[next(iter(self._right))]
         self._right[known] = None
         return user
@@ -87,12 +89,18 @@ class Passwords:
             return await self._run(check.matches, password)
 
 
-def keep_password(text: str, random: Callable[[int], bytes], *, scram: bool) -> "Kept":
+def keep_password(
+    text: str,
+    random: Callable[[int], bytes],
+    *,
+    scram: bool,
+    iterations: int = PASSWORD_ITERATIONS,
+) -> "Kept":
     """Return what is kept of a prepared password; takes tens of milliseconds of computing."""
     hashed = make_hash(text, random(PASSWORD_SALT_BYTES))
     if not scram:
         return None, hashed
-    return make_verifier(text, random(PASSWORD_SALT_BYTES), PASSWORD_ITERATIONS), hashed
+    return make_verifier(text, random(PASSWORD_SALT_BYTES), iterations), hashed
 
 
 Kept = tuple[Verifier | None, Hash]

@@ -23,7 +23,15 @@ from rowcast.core.errors import Code, Error
 class Tickets:
     """The tickets that nobody has shown yet, the oldest first."""
 
-    def __init__(self, now: Callable[[], float], random: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        random: Callable[[int], bytes],
+        tickets_max: int = TICKETS_MAX,
+        of_user_max: int = TICKETS_OF_USER_MAX,
+    ) -> None:
+        self._tickets_max = tickets_max
+        self._of_user_max = of_user_max
         self._now = now
         self._random = random
         self._waiting: dict[bytes, tuple[Caller, float]] = {}
@@ -40,8 +48,8 @@ class Tickets:
             if until > now:
                 break
             self._drop(digest)
-        full = len(self._waiting) >= TICKETS_MAX
-        if full or self._of_user[caller.user] >= TICKETS_OF_USER_MAX:
+        full = len(self._waiting) >= self._tickets_max
+        if full or self._of_user[caller.user] >= self._of_user_max:
             raise Error(Code.BUSY, "too many tickets were asked for and not used; try again")
         ticket = urlsafe_b64encode(self._random(TICKET_BYTES)).rstrip(b"=").decode()
         self._waiting[_digest(ticket)] = caller, now + TICKET_SECONDS

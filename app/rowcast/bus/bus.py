@@ -12,6 +12,7 @@ from typing import Protocol
 from rowcast.bus.matches import Matches
 from rowcast.bus.missed_while_offline import Absences
 from rowcast.core.events import Event
+from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX
 
 log = logging.getLogger("rowcast.bus")
 
@@ -28,8 +29,8 @@ class Bus(Matches[Subscriber]):
 
     __slots__ = ("absences",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, cached_max: int = MATCH_CACHE_TOPICS_MAX) -> None:
+        super().__init__(cached_max)
         self.absences = Absences()
         """Readers that are away, for whom unlogged events are counted."""
 

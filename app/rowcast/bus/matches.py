@@ -14,9 +14,10 @@ from rowcast.core.topics import TopicFilter
 class Matches(Generic[S]):
     """A set of (filter, subscriber) pairs, and what it answered."""
 
-    __slots__ = ("_cache", "_trie")
+    __slots__ = ("_cache", "_cached_max", "_trie")
 
-    def __init__(self) -> None:
+    def __init__(self, cached_max: int = MATCH_CACHE_TOPICS_MAX) -> None:
+        self._cached_max = cached_max
         self._trie: Trie[S] = Trie()
         self._cache: dict[str, tuple[S, ...]] = {}
 
@@ -43,7 +44,7 @@ class Matches(Generic[S]):
         found = self._cache.get(topic)
         if found is None:
             found = self._trie.match(topic)
-            if len(self._cache) >= MATCH_CACHE_TOPICS_MAX:
+            if len(self._cache) >= self._cached_max:
                 self._cache.clear()
             if len(topic) <= TOPIC_CACHED_BYTES_MAX:  # a stranger's topics have up to 64 KB
                 self._cache[topic] = found

@@ -116,12 +116,12 @@ class Certificates:
         """Have the files read again at once, though they may not have changed (SIGHUP)."""
         self._look.set()
 
-    async def watch(self, threads: Executor) -> None:
-        """Look at the files every now and then, until cancelled."""
+    async def watch(self, threads: Executor, look_seconds: float = TLS_LOOK_SECONDS) -> None:
+        """Look at the files every ``look_seconds``, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), TLS_LOOK_SECONDS)
+                await asyncio.wait_for(self._look.wait(), look_seconds)
             renew = partial(self.renew, anyway=self._look.is_set())
             self._look.clear()
             await loop.run_in_executor(threads, renew)

@@ -49,12 +49,14 @@ class Handshakes:
         context: Callable[[], ssl.SSLContext],
         make: Callable[[], asyncio.Protocol],
         seconds_max: float = TLS_HANDSHAKE_SECONDS,
+        under_way_max: int = TLS_HANDSHAKES_MAX,
     ) -> None:
         self.name = name
         self.context = context
         self.make = make
         """Makes the protocol that follows."""
         self.seconds_max = seconds_max
+        self.under_way_max = under_way_max
         self.under_way: set[_Handshake] = set()
         """Connections whose handshake is not done."""
         self._log_after = 0.0
@@ -73,7 +75,7 @@ class Handshakes:
     @property
     def crowded(self) -> bool:
         """Whether no further handshake is begun."""
-        return len(self.under_way) >= TLS_HANDSHAKES_MAX
+        return len(self.under_way) >= self.under_way_max
 
     def fail(self, peer: str, why: str) -> None:
         """Count a failure; tell it if none was told lately, and never who just went away."""

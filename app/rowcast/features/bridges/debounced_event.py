@@ -14,7 +14,8 @@ from rowcast.core.gateway_limits import GATEWAY_GATHER_SECONDS
 class Wake:
     """Wakes one task."""
 
-    def __init__(self) -> None:
+    def __init__(self, gather_seconds: float = GATEWAY_GATHER_SECONDS) -> None:
+        self._gather_seconds = gather_seconds
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
@@ -27,7 +28,7 @@ class Wake:
 
     def soon(self) -> None:
         """Wake it, at most so often."""
-        left = self._last + GATEWAY_GATHER_SECONDS - self._loop.time()
+        left = self._last + self._gather_seconds - self._loop.time()
         if left <= 0:
             self._event.set()
         elif self._later is None:

@@ -91,8 +91,9 @@ class Refused:
 class Refusals:
     """The connections that are being refused."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", open_max: int = REFUSED_CONNECTIONS_MAX) -> None:
         self.broker = broker
+        self.open_max = open_max
         self.unanswered = 0
         """Connections that were closed without a word: there were too many of them."""
         self._open: set[Refused] = set()
@@ -102,7 +103,7 @@ class Refusals:
 
     def refuse(self, transport: "Transport", peer: str, refusal: Refusal) -> Refused | None:
         """Begin to refuse a connection; None if it is closed already."""
-        if len(self._open) >= REFUSED_CONNECTIONS_MAX:
+        if len(self._open) >= self.open_max:
             self.unanswered += 1
             transport.abort()
             return None

@@ -80,12 +80,17 @@ class Forms:
     """The forms in use, and the making of frames."""
 
     def __init__(
-        self, contents: Contents, cursor: Callable[[int], str], clears_silently: bool = False
+        self,
+        contents: Contents,
+        cursor: Callable[[int], str],
+        clears_silently: bool = False,
+        topics_max: int = MATCH_CACHE_TOPICS_MAX,
     ) -> None:
         self._contents = contents
         self._cursor = cursor
         self._clears_silently = clears_silently
         self._forms: dict[tuple[int, str | None, bool, bool], Form] = {}
+        self._topics_max = topics_max
         self._topics: dict[str, bytes] = {}
 
     def form(
@@ -214,7 +219,7 @@ class Forms:
         """Return a topic's bytes, kept for the next message there."""
         raw = text(topic)
         if len(raw) <= TOPIC_CACHED_BYTES_MAX:
-            if len(self._topics) >= MATCH_CACHE_TOPICS_MAX:
+            if len(self._topics) >= self._topics_max:
                 self._topics.clear()
             self._topics[topic] = raw
         return raw
