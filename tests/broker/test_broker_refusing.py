@@ -37,7 +37,8 @@ def refusals(loop):
 
 def broker_of(loop, settings):
     """Return the part of a broker that is asked."""
-    return SimpleNamespace(loop=loop, settings=settings, engine=SimpleNamespace(hooks=Hooks()))
+    engine = SimpleNamespace(listeners=Hooks().listeners)
+    return SimpleNamespace(loop=loop, settings=settings, engine=engine)
 
 
 def refuse(refusals, refusal=FULL):
