@@ -10,6 +10,9 @@ def main(words):
     match words:
         case ["--ids"]:
             print(*sorted(proofs(), key=order), sep="\n")
+        case ["--proofs"]:
+            for name, tests in sorted(proofs().items(), key=lambda found: order(found[0])):
+                print(*(f"{name} {test}" for test in sorted(tests)), sep="\n")
         case ["--write"]:
             PAGE.write_text(Page.read(PAGE.read_text()).text())
         case []:
