@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
-from rowcast.store.store import Store
+from rowcast.store.store import Log
 
 UNSURE: Final = object()
 """Nobody knows what was before."""
@@ -32,7 +32,7 @@ def note_before(event: Event, record: Record | None) -> None:
     event.encodings[_BEFORE] = None if record is None else record.changed()
 
 
-def find_befores(store: Store, tables: Iterable[str], events: Sequence[Event]) -> None:
+def find_befores(store: Log, tables: Iterable[str], events: Sequence[Event]) -> None:
     """Note what was before each of the tables' events, on a reader thread."""
     ruled = frozenset(tables)
     newest: dict[str, Event] = {}

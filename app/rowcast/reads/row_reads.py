@@ -46,7 +46,7 @@ from rowcast.rows.topic_rows import (
     made_of,
     row_of,
 )
-from rowcast.store.store import Page, Store
+from rowcast.store.store import Log, Page
 
 Let = Callable[[str, str], bool]
 """Tells whether a caller may read a row's topic, and the topic that it is about."""
@@ -212,7 +212,7 @@ class _Listing:
         view, where = self._view, self._query.where
         by_outline = not asks_for(where, PAYLOAD)
 
-        def sift(store: Store) -> tuple[list[Found], int]:
+        def sift(store: Log) -> tuple[list[Found], int]:
             events = self._slice(store, direction, low, high)
             found: list[Found] = []
             for event in events:
@@ -226,7 +226,7 @@ class _Listing:
 
         return await self._reader.ask(sift)
 
-    def _slice(self, store: Store, direction: int, low: int, high: int) -> Sequence[Event]:
+    def _slice(self, store: Log, direction: int, low: int, high: int) -> Sequence[Event]:
         """Return events of the log in the order that is wanted; those of one topic by themselves.
 
         Where they end before ROW_SLICE_EVENTS, there are no more.

@@ -21,7 +21,7 @@ from rowcast.reads.log_pages import LogPage, Pages
 from rowcast.reads.read_queue import Lane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.records import Layout
-from rowcast.store.store import Page, Scan, Store
+from rowcast.store.store import LogAndRecords, Page, Records, Scan
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class StoreReader:
 
     def __init__(
         self,
-        store: Store,
+        store: LogAndRecords,
         cache: RecordCache,
         executor: Executor,
         tables: Sequence[Table],
@@ -64,7 +64,7 @@ class StoreReader:
         """The name of the log."""
         return self._store.epoch
 
-    async def ask(self, call: Callable[[Store], T]) -> T:
+    async def ask(self, call: Callable[[LogAndRecords], T]) -> T:
         """Have a reader thread ask the store something that takes several steps."""
         return await self._run(lambda: call(self._store), Lane.INDEXED)
 
@@ -294,6 +294,6 @@ def _lane(table: Table, query: Query) -> Lane:
     return Lane.INDEXED if is_helped(table, query) else Lane.SEARCH
 
 
-def servers_own(store: Store) -> int:
+def servers_own(store: Records) -> int:
     """Return how many of the records of undeclared topics the server keeps for itself."""
     return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)

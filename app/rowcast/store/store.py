@@ -1,4 +1,6 @@
-"""The store: what the engine needs from a disk, as one interface.
+"""The store: what the kernel needs from a disk, as four interfaces that one object has.
+
+``Log``, ``Records``, ``Facts`` and ``Maintenance``: who uses a store names the one that it needs.
 
 One log of events, one current record for each topic, and the states that others keep beside them
 (an MQTT session's, say), all written in the same transaction. Every method blocks and is called off
@@ -89,23 +91,22 @@ class Change:
     value: bytes | None
 
 
-class Store(Protocol):
-    """Records, the log and the positions that name them."""
+class Counted(Protocol):
+    """What is known of each source without asking the disk."""
+
+    def figures(self, source: Source) -> Figures:
+        """Return what is known of a source at once, without asking the disk."""
+
+    def count(self, source: Source) -> int:
+        """Return how many records a source has, at once, as ``figures`` does."""
+
+
+class Log(Counted, Protocol):
+    """The order of events: read from any position, appended to by the writer thread alone."""
 
     @property
     def epoch(self) -> str:
         """Eight hexadecimal digits that name this log; made with it, kept for its life."""
-
-    def open(self, tables: Sequence[Table]) -> None:
-        """Make what is missing for these tables, without losing anything that is there.
-
-        Raises Error(INVALID) when a table cannot be brought to its declared shape without loss.
-        """
-
-    def close(self) -> None:
-        """Finish and release files; what was committed stays."""
-
-    # -- the writer thread -------------------------------------------------------------------------
 
     def reserve(self, seq: int) -> None:
         """Promise durably that no number up to ``seq`` is handed out again after a restart."""
@@ -123,8 +124,132 @@ class Store(Protocol):
         Error(BUSY) means that the disk refuses; the same may succeed later.
         """
 
+    def return_versions(self, version: int) -> None:
+        """Forget durably that versions above this one were committed: a clock was ahead.
+
+        ``last_version`` is this one then, if it was greater, and times are found by what comes now.
+        Events and records are not touched. Called by the writer thread.
+        """
+
+    def head(self) -> int:
+        """Return the greatest number committed or trimmed; 0 for a new log."""
+
+    def reserved(self) -> int:
+        """Return the number up to which ``reserve`` has promised."""
+
+    def last_version(self) -> int:
+        """Return the greatest version committed since the last return of versions, or 0."""
+
+    def trimmed(self, source: Source) -> int:
+        """Return the greatest number that may be gone of a source; all later events are there."""
+
+    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
+
+    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+        """Return up to ``limit`` events with ``seq > after`` of these sources, in order.
+
+        None means the whole log. It costs what these parts have, not what the log has, as long as
+        they are few.
+        """
+
+    def read_back(
+        self, before: int, limit: int, sources: Sequence[Source] | None = None
+    ) -> list[Event]:
+        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
+
+    def history(
+        self, source: Source, topic: str, limit: int, before: int | None = None
+    ) -> list[Event]:
+        """Return the last ``limit`` events at one topic that the log still has, oldest first.
+
+        With ``before``, the last of those with lesser numbers.
+        """
+
+    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+        """Return up to ``limit`` events at one topic with ``seq > after``, in order."""
+
+    def change(self, source: Source, topic: str, until: int) -> Event | None:
+        """Return the last put, patch or delete at a topic up to a position, if it is still there.
+
+        Of undeclared topics the source is the topic's branch.
+        """
+
+    def since(self, source: Source, version: int) -> int:
+        """Return the position just before the source's first event of at least this version.
+
+        The first in the order of the log, which is that of arrival: a late event with an older
+        version may follow it. It costs what a second of the log does, not what the log does.
+        """
+
+
+class Records(Counted, Protocol):
+    """The current record of each topic."""
+
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
+
+    def get(self, table: Table | None, topic: str) -> Record | None:
+        """Return the current record at a topic."""
+
+    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
+        """Return up to ``limit`` records that the filter selects, in a fixed order.
+
+        The order is that of the ids: integers by value, text by code point. ``after`` is the last
+        topic of the page before, or empty. It costs what it returns, not what the table holds:
+        ``TopicFilter.seek`` makes a wildcard a skip-scan.
+        """
+
+    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
+        """Return the first pages of several scans, of one state, in order; at least one page.
+
+        Together they have at most ``limit`` records, and no further one once their payloads reach
+        ``size`` bytes. A page that has ``more`` is the last.
+        """
+
+    def search(self, table: Table, query: Query) -> Page:
+        """Return one page of the query's answer: at most ``query.limit`` whole records."""
+
+    def matching(self, table: Table, query: Query) -> int:
+        """Return how many records the query's conditions select."""
+
+    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+        """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""
+
+    def next_expiry(self) -> float | None:
+        """Return the least ``expires_at`` of all records, None when none ends by itself.
+
+        It costs a look into an index of each table, however many records there are.
+        """
+
+
+class Facts(Protocol):
+    """What owners keep beside the records; ``Log.commit`` changes it."""
+
+    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
+        """Return owner, name and value of all facts of owners that begin with ``prefix``.
+
+        They come by owner, then by name, in the order of code points.
+        """
+
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out.
+
+        Called by the writer thread.
+        """
+
+
+class Maintenance(Counted, Protocol):
+    """Opening and closing, and what makes, trims and ends parts of the log."""
+
+    def open(self, tables: Sequence[Table]) -> None:
+        """Make what is missing for these tables, without losing anything that is there.
+
+        Raises Error(INVALID) when a table cannot be brought to its declared shape without loss.
+        """
+
+    def close(self) -> None:
+        """Finish and release files; what was committed stays."""
 
     def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget a part's oldest events beyond any limit of ``keep``; return how many.
@@ -154,7 +279,12 @@ class Store(Protocol):
         At most ``limit`` events are deleted, so that writers wait for no more than that.
         """
 
-    # -- any thread --------------------------------------------------------------------------------
+    def topic_tables(self) -> list[TopicTable]:
+        """Return the tables that were defined and not dropped, in the order of their making."""
+
+
+class LogAndRecords(Log, Records, Protocol):
+    """What asynchronous reads are made of."""
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Do reads on this thread that end when the limit says so; raises its Error.
@@ -162,114 +292,6 @@ class Store(Protocol):
         A read that was ended has cost nothing but time: the same may be asked again.
         """
 
-    def head(self) -> int:
-        """Return the greatest number committed or trimmed; 0 for a new log."""
 
-    def reserved(self) -> int:
-        """Return the number up to which ``reserve`` has promised."""
-
-    def last_version(self) -> int:
-        """Return the greatest version committed since the last return of versions, or 0."""
-
-    def return_versions(self, version: int) -> None:
-        """Forget durably that versions above this one were committed: a clock was ahead.
-
-        ``last_version`` is this one then, if it was greater, and times are found by what comes now.
-        Events and records are not touched. Called by the writer thread.
-        """
-
-    def trimmed(self, source: Source) -> int:
-        """Return the greatest number that may be gone of a source; all later events are there."""
-
-    def topic_tables(self) -> list[TopicTable]:
-        """Return the tables that were defined and not dropped, in the order of their making."""
-
-    def figures(self, source: Source) -> Figures:
-        """Return what is known of a source at once, without asking the disk."""
-
-    def place(self, after: int, sources: Sequence[Source] | None) -> str:
-        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
-
-    def get(self, table: Table | None, topic: str) -> Record | None:
-        """Return the current record at a topic."""
-
-    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
-        """Return up to ``limit`` events with ``seq > after`` of these sources, in order.
-
-        None means the whole log. It costs what these parts have, not what the log has, as long as
-        they are few.
-        """
-
-    def read_back(
-        self, before: int, limit: int, sources: Sequence[Source] | None = None
-    ) -> list[Event]:
-        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
-
-    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
-        """Return up to ``limit`` records that the filter selects, in a fixed order.
-
-        The order is that of the ids: integers by value, text by code point. ``after`` is the last
-        topic of the page before, or empty. It costs what it returns, not what the table holds:
-        ``TopicFilter.seek`` makes a wildcard a skip-scan.
-        """
-
-    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
-        """Return the first pages of several scans, of one state, in order; at least one page.
-
-        Together they have at most ``limit`` records, and no further one once their payloads reach
-        ``size`` bytes. A page that has ``more`` is the last.
-        """
-
-    def search(self, table: Table, query: Query) -> Page:
-        """Return one page of the query's answer: at most ``query.limit`` whole records."""
-
-    def matching(self, table: Table, query: Query) -> int:
-        """Return how many records the query's conditions select."""
-
-    def count(self, source: Source) -> int:
-        """Return how many records a source has, at once, as ``figures`` does."""
-
-    def history(
-        self, source: Source, topic: str, limit: int, before: int | None = None
-    ) -> list[Event]:
-        """Return the last ``limit`` events at one topic that the log still has, oldest first.
-
-        With ``before``, the last of those with lesser numbers.
-        """
-
-    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
-        """Return up to ``limit`` events at one topic with ``seq > after``, in order."""
-
-    def change(self, source: Source, topic: str, until: int) -> Event | None:
-        """Return the last put, patch or delete at a topic up to a position, if it is still there.
-
-        Of undeclared topics the source is the topic's branch.
-        """
-
-    def since(self, source: Source, version: int) -> int:
-        """Return the position just before the source's first event of at least this version.
-
-        The first in the order of the log, which is that of arrival: a late event with an older
-        version may follow it. It costs what a second of the log does, not what the log does.
-        """
-
-    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
-        """Return owner, name and value of all facts of owners that begin with ``prefix``.
-
-        They come by owner, then by name, in the order of code points.
-        """
-
-    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-        """Return the values of these facts, by owner and name; absent ones are left out.
-
-        Called by the writer thread.
-        """
-
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""
-
-    def next_expiry(self) -> float | None:
-        """Return the least ``expires_at`` of all records, None when none ends by itself.
-
-        It costs a look into an index of each table, however many records there are.
-        """
+class Store(LogAndRecords, Facts, Maintenance, Protocol):
+    """All of it: what a server opens, and what the conformance suite holds a store to."""

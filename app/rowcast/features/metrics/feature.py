@@ -18,7 +18,7 @@ from rowcast.kernel.seams import OwnLog, Page
 from rowcast.kernel.watch.gaps import Why
 from rowcast.kernel.write import Outcome, Receipt
 from rowcast.reads.read_queue import Lane
-from rowcast.store.store import Keep, Store
+from rowcast.store.store import Counted, Keep
 
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
@@ -34,7 +34,7 @@ class SystemMetrics(Feature):
 
     def __init__(
         self,
-        store: Store,
+        store: Counted,
         tables: Sequence[Table],
         interval_seconds: float,
         keep: Keep,

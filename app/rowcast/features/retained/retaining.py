@@ -15,7 +15,7 @@ from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.store_reader import servers_own
-from rowcast.store.store import Store
+from rowcast.store.store import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RetainRules:
 class Retaining:
     """The rules at work, for what a store keeps."""
 
-    def __init__(self, rules: RetainRules, now: WallClock, store: Store) -> None:
+    def __init__(self, rules: RetainRules, now: WallClock, store: Records) -> None:
         self.rules = rules
         self._now = now
         self._bucket = Bucket(rules.publish_rate, now()) if rules.publish_rate else None
@@ -106,7 +106,7 @@ class Quota:
 
     __slots__ = ("_most", "_room", "_store", "_transaction")
 
-    def __init__(self, most: int, store: Store) -> None:
+    def __init__(self, most: int, store: Records) -> None:
         self._most = most
         self._store = store
         self._transaction: object = None

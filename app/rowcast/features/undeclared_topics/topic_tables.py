@@ -34,7 +34,7 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.write import Step, Write
-from rowcast.store.store import Change, Figures, Keep, Store
+from rowcast.store.store import Change, Figures, Keep, Maintenance
 
 log = logging.getLogger("rowcast.topics")
 
@@ -83,7 +83,7 @@ class TopicTables:
 
     def __init__(
         self,
-        store: Store,
+        store: Maintenance,
         committer: Committer,
         registry: Registry,
         settings: TopicSettings,

@@ -20,7 +20,7 @@ from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
-from rowcast.store.store import Store
+from rowcast.store.store import LogAndRecords
 
 
 class RowViews(Protocol):
@@ -38,7 +38,7 @@ class Reader(StoreReader):
 
     def __init__(
         self,
-        store: Store,
+        store: LogAndRecords,
         cache: RecordCache,
         executor: Executor,
         tables: Sequence[Table],
