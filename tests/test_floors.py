@@ -43,9 +43,9 @@ LIBRARIES = {
 """The rooms that a library stays in."""
 
 TIES: dict[tuple[str, str], int] = {
-    ("kernel", "features.hooks"): 4,
+    ("kernel", "features.hooks"): 3,
     ("kernel", "features.idempotency"): 4,
-    ("kernel", "features.rights"): 3,
+    ("kernel", "features.rights"): 2,
     ("kernel", "features.history"): 2,
     ("features.accounts", "features.rights"): 1,
     ("features.audit", "features.rights"): 1,

@@ -8,11 +8,12 @@ asked for those before.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock, version_of
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Record
+from rowcast.core.events import Event, Record
 from rowcast.core.freshness import bound
 from rowcast.core.limits import SCAN_PAGE_RECORDS
 from rowcast.core.queries import Query
@@ -20,8 +21,6 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.rights import Rights
 from rowcast.kernel.registry import Entry, Route
 from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.row_reads import Let, RowReads
@@ -59,11 +58,48 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
             yield entry.path
 
 
+class Supply(Protocol):
+    """Who keeps retained values besides the store, and may keep records from callers: hooks."""
+
+    @property
+    def supplying(self) -> bool:
+        """Whether anybody keeps such values."""
+
+    async def supply(self, topics: TopicFilter) -> list[Record] | None:
+        """Return those that a filter selects; None if nobody has them."""
+
+    def may_see(self, caller: Caller, event: Event, /) -> bool:
+        """Tell whether a caller may be given a record."""
+
+
+class RowAccess(Protocol):
+    """Which records of a table a caller may be given, and what of each."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether anything restricts what is read."""
+
+    def may_read(self, caller: Caller, topic: str, /) -> bool:
+        """Tell whether a caller may be given what is at a topic."""
+
+    def sifts(self, caller: Caller, table: Table, /) -> bool:
+        """Tell whether each record has to be asked about."""
+
+    def narrowed(self, caller: Caller, table: Table, query: Query, /) -> Query | None:
+        """Return the query for what it may be given; None if that is nothing."""
+
+    def of_table(self, caller: Caller, table: Table, /) -> object:
+        """Return what restricts it in a table; None if nothing does."""
+
+    def records(self, caller: Caller, records: Sequence[Record], /) -> list[Record]:
+        """Return those that it may be given, as it may see them."""
+
+
 class Readable:
     """The reads of one engine."""
 
     def __init__(
-        self, reader: Reader, hooks: Hooks, rights: Rights, now: WallClock, contents: Contents
+        self, reader: Reader, hooks: Supply, rights: RowAccess, now: WallClock, contents: Contents
     ) -> None:
         self._reader = reader
         self._hooks = hooks
