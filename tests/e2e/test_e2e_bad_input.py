@@ -275,7 +275,7 @@ def test_a_client_that_never_says_connect_is_closed(server):
 
 
 def test_a_client_that_drips_is_closed(server):
-    """The whole CONNECT has a time limit; `tests/http/test_http_heads.py` shows it for HTTP."""
+    """The whole CONNECT has a time limit; `test_http_heads.py` shows it for HTTP."""
     data = iter(encode(Connect(MQTT_5, "x" * 10_000), MQTT_5))
     with open_socket(server.mqtt_port) as connected:
 

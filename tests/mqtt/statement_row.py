@@ -2,8 +2,8 @@
 
 A row names its tests, or the reason why none can exist. ``where`` in a test's name is the module
 without ``test_``, ``room.thing``: ``broker.opening.a_name`` is ``test_a_name`` of
-tests/broker/test_broker_opening.py. ``breach: NAME`` and ``packet: NAME`` are rows of the tables
-in ``breaches`` and ``packets``, which several tests go through.
+tests/doors/mqtt/test_broker_opening.py. ``breach: NAME`` and ``packet: NAME`` are rows of the
+tables in ``breaches`` and ``packets``, which several tests go through.
 """
 
 from dataclasses import dataclass

@@ -46,10 +46,9 @@ def test_each_has_tests_or_a_reason(version):
 
 @cache
 def functions(place: str) -> frozenset[str]:
-    """Return the tests of a module, named ``room.thing``."""
+    """Return the tests of ``room.thing``: the module test_room_thing, or room/test_thing."""
     room, _, thing = place.partition(".")
-    files = [TESTS / room / f"test_{room}_{thing}.py", TESTS / room / f"test_{thing}.py"]
-    found = [file for file in files if file.exists()]
+    found = [*TESTS.rglob(f"test_{room}_{thing}.py"), *TESTS.glob(f"{room}/test_{thing}.py")]
     assert found, f"no module of tests is called {place}"
     tree = ast.parse(found[0].read_text())
     kinds = ast.FunctionDef | ast.AsyncFunctionDef

@@ -130,8 +130,8 @@ def test_text_of_a_table_without_types_is_text_live_too(streamed):
 def test_a_job_reads_files_of_two_ages(spark, tmp_path):
     """S11: a column whose type has changed has the type of both, by the table of all readers."""
     from beside import compute
-    from lake import Lake, event
 
+    from lake import Lake, event
     from rowcast_lake.spark.inputs import Snapshots
 
     def lake(price, shut, n):

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lake import EPOCH, TIME
 
+from lake import EPOCH, TIME
 from rowcast.core.errors import Error
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+
 from lake import EPOCH, TIME, Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

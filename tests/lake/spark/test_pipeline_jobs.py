@@ -5,8 +5,8 @@ import random
 
 import pyarrow as pa
 import pytest
-from lake import TIME, Lake, at, event, weather_log
 
+from lake import TIME, Lake, at, event, weather_log
 from rowcast.core.errors import Error
 from rowcast.schema import parse_schema
 

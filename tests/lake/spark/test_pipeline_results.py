@@ -7,8 +7,8 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lake import EPOCH, TIME
 
+from lake import EPOCH, TIME
 from rowcast.core.errors import Error
 from rowcast.core.pipeline_limits import RESULTS_KEPT
 from rowcast_lake.spark.chart import svg
