@@ -387,6 +387,11 @@ def test_the_tour_is_short(tour):
     assert len(tour.splitlines()) <= TOUR_LINES_MAX
 
 
+def test_the_tour_leads_to_six_files(tour):
+    rows = re.findall(r"^(\d)\. `([\w/]+\.py)`: ", section(tour, "six files"), re.MULTILINE)
+    assert ["1", "2", "3", "4", "5", "6"] == [number for number, _ in rows]
+
+
 def test_the_tour_follows_a_write_and_a_watch_by_name(tour):
     """Each step names its file, most also the function; that they exist is tested above."""
     for title in ("A write", "A watch"):
