@@ -22,6 +22,7 @@ import httpx
 from starter import Started, Starter
 
 if TYPE_CHECKING:
+    from rowcast.program.features import Plug
     from rowcast.program.main import Application
 
 PATIENCE_SECONDS = 60.0
@@ -230,17 +231,22 @@ def _is_socket(path: Path) -> bool:
 
 @asynccontextmanager
 async def application(
-    folder: Path, schema: str = SCHEMA, settings: Mapping[str, object] | None = None
+    folder: Path,
+    schema: str = SCHEMA,
+    settings: Mapping[str, object] | None = None,
+    features: "Sequence[Plug] | None" = None,
 ) -> AsyncIterator["Application"]:
-    """Run the whole program within this loop."""
+    """Run the whole program within this loop; ``features`` None are those of every server."""
     from rowcast.program.config import load_config
+    from rowcast.program.features import FEATURES
     from rowcast.program.main import Application
 
     file = folder / "schema.graphql"
     file.write_text(schema)
     given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
     given |= {"mqtt.network.port": 0} | dict(settings or {})
-    running = Application(load_config(None, {}, given))
+    plugs = FEATURES if features is None else features
+    running = Application(load_config(None, {}, given), features=plugs)
     await running.start()
     try:
         yield running
