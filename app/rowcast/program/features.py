@@ -13,6 +13,8 @@ from rowcast.features.audit.feature import AuditLog
 from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.deadlines.feature import RecordDeadlines
+from rowcast.features.heartbeats.feature import heartbeats
+from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
@@ -69,5 +71,6 @@ FEATURES: Final = (
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda _: ScheduledCalls()),
+    Plug("heartbeats", lambda it: heartbeats(it.config.of(HeartbeatSettings))),
     Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
 )
