@@ -17,14 +17,14 @@ from rowcast.reads.record_cache import RecordCache
 
 def announce_before_the_commit(monkeypatch):
     """Subscribers hear what a failing disk takes back."""
-    write = Committer._write
+    write = Committer._append
 
     def early(self, events, changes):
         for event in events:
             self._bus.publish(event)
         return write(self, events, changes)
 
-    monkeypatch.setattr(Committer, "_write", early)
+    monkeypatch.setattr(Committer, "_append", early)
 
 
 def answer_before_the_commit(monkeypatch):
@@ -197,7 +197,7 @@ def keep_facts_of_refused_writes(monkeypatch):
 
 def keep_facts_after_their_write(monkeypatch):
     """A crash comes between a write and what is remembered of it."""
-    write = Committer._write
+    write = Committer._append
 
     def apart(self, events, changes):
         existed = write(self, events, [])
@@ -205,7 +205,7 @@ def keep_facts_after_their_write(monkeypatch):
             write(self, [], changes)
         return existed
 
-    monkeypatch.setattr(Committer, "_write", apart)
+    monkeypatch.setattr(Committer, "_append", apart)
 
 
 def forget_facts_that_are_tried_alone(monkeypatch):

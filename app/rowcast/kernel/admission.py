@@ -64,7 +64,7 @@ class Admission:
             else:
                 event.expires_at = 0.0 if event.properties is None else self._expiry(event)
         write.logged = kind in RETAINED or logs(event, table, self._durable)
-        if shape.ruled or (shape.managed and kind == PUT):
+        if shape.ruled or shape.managed:
             write.depends = True
         if event.properties is not None:
             self._admit_properties(write)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import PATCH, PUT, Event, Record
+from rowcast.core.events import PATCH, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.last_write_wins import Stamp
 from rowcast.rows.compiled_table import Shape
@@ -186,7 +186,7 @@ class Write:
         self.depends = (
             condition is not None
             or event.kind == PATCH
-            or (shape is not None and (shape.ruled or (bool(shape.managed) and event.kind == PUT)))
+            or (shape is not None and (shape.ruled or bool(shape.managed)))
         )
         """Whether the outcome depends on the current record."""
         self.size = WRITE_BYTES
