@@ -35,8 +35,8 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One thing that is measured, and the histograms of it by the values of its labels."""
+class HistogramFamily:
+    """Histograms of one metric, by the values of its labels."""
 
     name: str
     """As Prometheus names it: with the unit at the end."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowcast.core.callers import Caller
-from rowcast.core.histograms import Measure
+from rowcast.core.histograms import HistogramFamily
 from rowcast.core.topic_tables import TopicTable
 from rowcast.kernel.door import Door
 from rowcast.kernel.read_access import NothingAllowed, ReadAccess
@@ -100,7 +100,7 @@ class Seams:
         """Asked by HTTP with the path of each request."""
         self.stream_notices: list[StreamNotice] = []
         """Read once, when HTTP begins; sent on every open stream but those of resource classes."""
-        self.measures: list[Measure] = []
+        self.histograms: list[HistogramFamily] = []
         """Read for each answer of ``/metrics``."""
         self.own_logs: list[OwnLog] = []
         """Read before anything is restored: their tables are made, and retention keeps to them."""

@@ -68,3 +68,16 @@ def test_from_when_on_a_reader_could_take_nothing():
     writer.busy_since = 1.0
     writer.flush()
     assert [True] == held
+
+
+async def test_the_lag_of_one_delivery_in_seventeen_is_counted(doors):
+    """Of what arrived while the reader was there; the record that was there before is not late."""
+    await doors.write("Dog/2")
+    async with doors.ws("/Dog/") as socket:
+        await hear(socket, 2)
+        for _ in range(35):
+            await doors.write("Dog/1")
+            await hear(socket)
+    counts = {door: sum(lag.counts) for door, lag in doors.slow.lags.items()}
+    assert counts == ({} if doors.slow.settings.measure is Measure.RESPONSE else {"ws": 2})
+    assert all(lag.total >= 2 * AHEAD_SECONDS for lag in doors.slow.lags.values())

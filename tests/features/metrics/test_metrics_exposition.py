@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from rowcast.core.histograms import Histogram, Measure
+from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.doors.http.request_times import RequestTimes
 from rowcast.features.metrics.exposition import exposition
 
@@ -23,7 +23,7 @@ def test_buckets_are_cumulative_and_hold_their_bound():
     found = Histogram(BOUNDS)
     for seconds in (0.05, 0.1, 0.5, 7.0):
         found.observe(seconds)
-    measure = Measure("rowcast_x_seconds", "X.", ("kind",), lambda: {("a",): found})
+    measure = HistogramFamily("rowcast_x_seconds", "X.", ("kind",), lambda: {("a",): found})
     lines = exposition({}, [measure]).decode().splitlines()
     assert lines == [
         "# HELP rowcast_x_seconds X.",
@@ -41,7 +41,7 @@ def test_series_of_requests_are_bounded():
     for number in range(10):
         answer = SimpleNamespace(path=f"t{number}", named=False, status=200)
         times.note("GET", answer, 0.01)
-    counts = {labels: sum(found.counts) for labels, found in times.measure().series().items()}
+    counts = {labels: sum(found.counts) for labels, found in times.family().series().items()}
     assert counts == {
         ("GET", "/t0", "200"): 1,
         ("GET", "/t1", "200"): 1,

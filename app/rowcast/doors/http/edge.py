@@ -119,7 +119,7 @@ class Edge(Door):
         )
         engine.doors.append(self)
         self._times = RequestTimes()
-        engine.measures.append(self._times.measure())
+        engine.histograms.append(self._times.family())
         engine.rows(STREAMS, stream_rows(self.watch))
         self._callers: dict[str, Caller] = {}
         engine.access.listen(self._judge)

@@ -8,7 +8,7 @@ in any case no more than a bound.
 from collections.abc import Mapping
 from typing import Final
 
-from rowcast.core.histograms import Histogram, Measure
+from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.core.metric_limits import REQUEST_SERIES_MAX
 from rowcast.doors.http.messages.asgi import TrackedSend
 
@@ -36,9 +36,9 @@ class RequestTimes:
             found = self._found.setdefault(key, Histogram())
         found.observe(seconds)
 
-    def measure(self) -> Measure:
+    def family(self) -> HistogramFamily:
         """Return what is shown of it."""
-        return Measure(
+        return HistogramFamily(
             "rowcast_http_request_seconds",
             "From the end of a request's head to the end of its answer.",
             ("method", "route", "status"),

@@ -3,7 +3,7 @@
 ``broker_*`` are the numbers of ``$SYS/broker`` as the common exporters of Mosquitto name them, so
 that dashboards that were made for those work unchanged (F35). ``rowcast_*`` are the same in
 Prometheus' own style, and histograms with labels: what features and doors have added to the
-kernel's ``measures``.
+kernel's ``histograms``.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from rowcast.core.histograms import Histogram, Measure
+from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.features.metrics.tree import ROOT
 
 COUNTERS: Final = frozenset(
@@ -43,15 +43,15 @@ LOADS: Final = "load/"
 """Averages that Mosquitto makes; Prometheus makes them itself, of the counters."""
 
 
-def exposition(texts: Mapping[str, str], measures: Sequence[Measure] = ()) -> bytes:
-    """Return what the topics tell, by topic, and the measures, in text format 0.0.4."""
+def exposition(texts: Mapping[str, str], families: Sequence[HistogramFamily] = ()) -> bytes:
+    """Return what the topics tell, by topic, and the histograms, in text format 0.0.4."""
     numbers = dict(_numbers(texts))
     lines: list[str] = []
     for short, number in numbers.items():
         name = re.sub("[/ ]", "_", f"broker/{short}")
         kind = "counter" if short in COUNTERS else "gauge"
         lines += [f"# HELP {name} {ROOT}{short}", f"# TYPE {name} {kind}", f"{name} {number}"]
-    return "\n".join([*lines, ""]).encode() + _in_own_style(numbers, measures)
+    return "\n".join([*lines, ""]).encode() + _in_own_style(numbers, families)
 
 
 def _numbers(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -63,8 +63,8 @@ def _numbers(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield short, number[0]
 
 
-def _in_own_style(numbers: Mapping[str, str], measures: Sequence[Measure]) -> bytes:
-    """Return the same numbers and the measures as Prometheus' own client writes them."""
+def _in_own_style(numbers: Mapping[str, str], families: Sequence[HistogramFamily]) -> bytes:
+    """Return the same numbers and the histograms as Prometheus' own client writes them."""
     # Imported by the first who asks: most servers are never asked.
     from prometheus_client import core, generate_latest  # noqa: PLC0415
 
@@ -75,9 +75,9 @@ def _in_own_style(numbers: Mapping[str, str], measures: Sequence[Measure]) -> by
                 yield core.CounterMetricFamily(name, about, value=float(number))
             elif not short.startswith(LOADS):
                 yield core.GaugeMetricFamily(name, about, value=float(number))
-        for measure in measures:
-            family = core.HistogramMetricFamily(measure.name, measure.about, labels=measure.labels)
-            for labels, found in measure.series().items():
+        for each in families:
+            family = core.HistogramMetricFamily(each.name, each.about, labels=each.labels)
+            for labels, found in each.series().items():
                 family.add_metric(labels, _buckets(found), found.total)
             yield family
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.events import DELETE, RETAINED
-from rowcast.core.histograms import Histogram, Measure
+from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.core.tables import Table
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE, SysTree
@@ -60,7 +60,7 @@ class SystemMetrics(Feature):
         exposition = self.sys_tree.exposition
         page = Page("metrics", METRICS_TOPIC, EXPOSITION_TYPE, exposition)
         kernel.pages[METRICS_PATH] = page
-        kernel.measures += (_commits(kernel), _reads(kernel))
+        kernel.histograms += (_commits(kernel), _reads(kernel))
 
     async def load(self) -> None:
         """Count the records that are stored."""
@@ -144,14 +144,14 @@ class SystemMetrics(Feature):
         holding.stored_bytes = sum(x.bytes for x in found) - sum(x.bytes for x in own)
 
 
-def _commits(kernel: Engine) -> Measure:
+def _commits(kernel: Engine) -> HistogramFamily:
     found = kernel.committer.commit_seconds
     about = "One group commit, from its hand-over to the writer thread until it is durable."
-    return Measure("rowcast_commit_seconds", about, (), lambda: {(): found})
+    return HistogramFamily("rowcast_commit_seconds", about, (), lambda: {(): found})
 
 
-def _reads(kernel: Engine) -> Measure:
+def _reads(kernel: Engine) -> HistogramFamily:
     found = kernel.reader.queue.seconds
     series: dict[tuple[str, ...], Histogram] = {(lane.name.lower(),): found[lane] for lane in Lane}
     about = "Reads of the database with the time that they waited, by kind."
-    return Measure("rowcast_read_seconds", about, ("kind",), lambda: series)
+    return HistogramFamily("rowcast_read_seconds", about, ("kind",), lambda: series)

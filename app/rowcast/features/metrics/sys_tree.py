@@ -47,7 +47,7 @@ class SysTree:
         """Return all of them for Prometheus, as they are now."""
         if self._timer is None:  # nothing is told, and so nothing is looked at by itself
             self._survey()
-        return exposition(self._read(), self._engine.measures)
+        return exposition(self._read(), self._engine.histograms)
 
     def start(self) -> None:
         """Write all of them, and from now on what changes."""

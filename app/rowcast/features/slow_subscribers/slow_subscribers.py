@@ -25,10 +25,12 @@ from typing import Final, Protocol
 from rowcast.core.callers import Caller, levels_of
 from rowcast.core.clock import PER_SECOND, WallClock, seconds_of
 from rowcast.core.events import SNAPSHOT, Event
+from rowcast.core.histograms import Histogram
 from rowcast.core.slow_limits import (
     SLOW_EXPIRE_SECONDS,
     SLOW_HEAP_FACTOR,
     SLOW_LOOK_SECONDS,
+    SLOW_MEASURED_EVERY,
     SLOW_THRESHOLD_MS,
     SLOW_TOP,
 )
@@ -89,7 +91,12 @@ class Seams(Protocol):
 
 
 class SlowSubscriptions:
-    """The list. ``changed`` hears which of its rows is another now, is new, or is gone."""
+    """The list. ``changed`` hears which of its rows is another now, is new, or is gone.
+
+    ``lags`` has how late some deliveries were, slow or not, by the door of their readers.
+    """
+
+    _until_measured = 1
 
     def __init__(
         self,
@@ -119,6 +126,7 @@ class SlowSubscriptions:
         self._looks = False
         self.total = 0
         """How often anything was slow."""
+        self.lags: dict[str, Histogram] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -139,6 +147,9 @@ class SlowSubscriptions:
     def delivered(self, recipient: Recipient, pairs: Sequence[Pair]) -> None:
         """Hear what is written to a reader now: the first message counts, which is the oldest."""
         now, held = self.now(), recipient.held_since
+        self._until_measured -= 1
+        if not self._until_measured:
+            self._measure(recipient, pairs[0][0], now)
         if now - (pairs[0][0].version / PER_SECOND or held or now) < self._seconds:
             recipient.held_since = 0.0
             return
@@ -153,6 +164,13 @@ class SlowSubscriptions:
         since = seconds_of(event.version) if _arrived_after(event, recipient.joined) else held
         if since:
             self._note(recipient.caller, event.topic, interest, qos, now - since)
+
+    def _measure(self, recipient: Recipient, event: Event, now: float) -> None:
+        """Count how late an event is, if the reader was there when it arrived."""
+        self._until_measured = SLOW_MEASURED_EVERY
+        if event.version and _arrived_after(event, recipient.joined):
+            found = self.lags.setdefault(recipient.caller.door, Histogram())
+            found.observe(max(0.0, now - seconds_of(event.version)))
 
     def acknowledged(self, caller: Caller, joined: int, sent: Sent) -> None:
         """Hear that a message is acknowledged."""
