@@ -131,7 +131,9 @@ class Committer:
 
     def slows(self, caller: Caller) -> bool:
         """Tell whether a caller should not be read from for now."""
-        return caller in self.pending and self.pending.slows(caller, crowded=self.crowded)
+        pending = self.pending
+        crowded = len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
+        return pending.slows(caller, crowded=crowded)
 
     async def room(self, caller: Caller) -> None:
         """Wait until a caller may be read from."""
@@ -303,10 +305,11 @@ class Committer:
             self._schedule()
         elif self._idle:
             self._wake(self._idle)
+        if not (self.pending.slowed or self._relieved):
+            return
         crowded = self.crowded
-        if self.pending.slowed:
-            self.pending.let_go(crowded=crowded)
-        if not crowded and self._relieved:
+        self.pending.let_go(crowded=crowded)
+        if not crowded:
             relieved, self._relieved = self._relieved, []
             for call in relieved:
                 relieve(call)

@@ -40,10 +40,15 @@ def decide_all(
             outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
             index += size
             continue
+        event = write.event
+        receipt = Receipt(event)
         if current:
             _note(write, current)
-        receipt = Receipt(write.event)
-        _accept(write, current, events, changes, next_seq, receipt)
+        if event.kind == DELETE or write.changes or write.conclude is not None:
+            _accept(write, current, events, changes, next_seq, receipt)
+        elif write.logged:
+            event.seq = next_seq()
+            events.append(event)
         outcomes.append(receipt)
         index += 1
     return outcomes

@@ -134,15 +134,12 @@ def _rewind_records(
             rows = [part.rows.row(key(e.topic), e) for e in events if e.kind != DELETE]
             if rows:
                 part.statements.upsert(cursor, rows)
-            part.statements.delete.write(
-                cursor, [(key(e.topic),) for e in events if e.kind == DELETE]
-            )
+            part.statements.delete.run(cursor, [key(e.topic) for e in events if e.kind == DELETE])
         absent = cursor.execute(
             f"SELECT topic FROM {_CHANGED} WHERE part=? AND seq IS NULL", (number,)
         ).fetchall()
         prefix, key = part.rows.layout.prefix, part.rows.layout.key
-        gone = [(key(prefix + topic),) for (topic,) in absent]
-        part.statements.delete.write(cursor, gone)
+        part.statements.delete.run(cursor, [key(prefix + topic) for (topic,) in absent])
 
 
 def _note_changed(cursor: Cursor, parts: Parts, position: int) -> None:

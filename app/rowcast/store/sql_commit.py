@@ -148,7 +148,7 @@ def write_records(
     # In the order of the key, neighbours are on one page of the tree: a third less work.
     distinct = sorted({key for key, _, _ in changing})
     before: set[Key] = set()
-    for found in statements.existing.read(cursor, distinct):
+    for found in statements.existing.run(cursor, distinct):
         before.update(cast("list[Key]", loads(found[0])))
     present = set(before)
     last: dict[Key, Event] = {}
@@ -165,14 +165,12 @@ def write_records(
     row = share.part.rows.row
     written = [(key, last[key]) for key in distinct]
     upserts = [row(key, event) for key, event in written if event.kind != DELETE]
-    deletes: list[Row] = [
-        (key,) for key, event in written if event.kind == DELETE and key in before
-    ]
+    deletes = [key for key, event in written if event.kind == DELETE and key in before]
     if upserts:
         statements.upsert(cursor, upserts)
         share.mixed = share.part.rows.mixes(upserts)
     if deletes:
-        statements.delete.write(cursor, deletes)
+        statements.delete.run(cursor, deletes)
 
 
 def _plain(payload: bytes) -> Cell:

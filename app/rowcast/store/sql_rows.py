@@ -296,8 +296,12 @@ class TableRows:
 
     def mixes(self, rows: Sequence[Row]) -> bool:
         """Tell whether any of these rows of a typed table holds something else than a value."""
-        width = len(self.columns)
-        return self.layout.typed and any(row[-4] != TYPED for row in rows if len(row) == width)
+        if self.layout.typed:
+            width = len(self.columns)
+            for row in rows:
+                if len(row) == width and row[-4] != TYPED:
+                    return True
+        return False
 
     # -- out
 

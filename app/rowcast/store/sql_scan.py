@@ -45,7 +45,7 @@ def _scan_one(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> It
     layout = part.rows.layout
     key = layout.key_or_none(topics.text)
     if key is not None and (not after or is_after(key, layout.key(after))):
-        yield from part.statements.find.read(cursor, [key])
+        yield from part.statements.find.run(cursor, [key])
 
 
 def _scan_texts(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
@@ -168,7 +168,7 @@ def _scan_integers(cursor: Cursor, part: Part, topics: TopicFilter, after: str) 
             return iter(())
         if after and not is_after(key, layout.key(after)):
             return iter(())
-        return iter(part.statements.find.read(cursor, [key]))
+        return iter(part.statements.find.run(cursor, [key]))
     if not topics.matches(layout.topic(0)):
         return iter(())
     key_column, select = part.rows.key, part.statements.select

@@ -35,11 +35,7 @@ class Statement:
         self._texts: dict[int, str] = {}
         self._sizes = tuple(size for size in _SIZES if size * width <= STATEMENT_VARIABLES_MAX)
 
-    def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
-        """Carry it out for these rows."""
-        self.read(cursor, list(chain.from_iterable(rows)))
-
-    def read(self, cursor: Cursor, cells: Sequence[Cell]) -> list[Row]:
+    def run(self, cursor: Cursor, cells: Sequence[Cell]) -> list[Row]:
         """Carry it out for rows, given as one list of values; return the rows that it finds."""
         width, rows, start = self._width, len(cells) // self._width, 0
         found: list[Row] = []
@@ -99,14 +95,14 @@ class RecordStatements:
         """Write rows, short ones and full ones, each over what its key had."""
         width = self._width
         if len(rows) == 1:
-            (self._full if len(rows[0]) == width else self._short).write(cursor, rows)
+            (self._full if len(rows[0]) == width else self._short).run(cursor, rows[0])
             return
         full = [row for row in rows if len(row) == width]
         if len(full) < len(rows):
             short = [row for row in rows if len(row) != width] if full else rows
-            self._short.write(cursor, short)
+            self._short.run(cursor, list(chain.from_iterable(short)))
         if full:
-            self._full.write(cursor, full)
+            self._full.run(cursor, list(chain.from_iterable(full)))
 
 
 def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Statement:
@@ -142,7 +138,8 @@ class LogStatement:
 
     def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Append rows that are all short or all full, so that they stay in order."""
-        (self._full if len(rows[0]) == self._width else self._short).write(cursor, rows)
+        statement = self._full if len(rows[0]) == self._width else self._short
+        statement.run(cursor, list(chain.from_iterable(rows)))
 
 
 def _append(columns: str) -> Statement:

@@ -7,12 +7,12 @@ goes with one statement. This module knows nothing of what the facts mean.
 
 # ruff: noqa: S608 - names are ours, values are bound
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from sqlite3 import Cursor
 from typing import cast
 
-from rowcast.store.sql_rows import Row
+from rowcast.store.sql_rows import Cell
 from rowcast.store.sql_statements import Statement, marks, values
 from rowcast.store.sql_tables import STATES
 from rowcast.store.store import Change
@@ -56,10 +56,10 @@ class StateStatements:
 
     def read(
         self, cursor: Cursor, places: Sequence[tuple[str, str]]
-    ) -> Iterator[tuple[str, str, bytes]]:
+    ) -> list[tuple[str, str, bytes]]:
         """Return owner, name and value of those of these facts that are there."""
         cells = [cell for place in places for cell in place]
-        return cast("Iterator[tuple[str, str, bytes]]", self._find.read(cursor, cells))
+        return cast("list[tuple[str, str, bytes]]", self._find.run(cursor, cells))
 
     def write(self, cursor: Cursor, changes: Sequence[Change]) -> None:
         """Make these changes within a transaction, as if one after the other."""
@@ -71,17 +71,17 @@ class StateStatements:
                 last[change.owner] = {}
             else:
                 last.setdefault(change.owner, {})[change.name] = change.value
-        upserts: list[Row] = []
-        deletes: list[Row] = []
+        upserts: list[Cell] = []
+        deletes: list[Cell] = []
         for owner in sorted(last):
             for name, value in sorted(last[owner].items()):
                 if value is not None:
-                    upserts.append((owner, name, value))
+                    upserts += (owner, name, value)
                 elif owner not in removed:
-                    deletes.append((owner, name))
-        self._delete_owner.write(cursor, [(owner,) for owner in sorted(removed)])
-        self._delete.write(cursor, deletes)
-        self._upsert.write(cursor, upserts)
+                    deletes += (owner, name)
+        self._delete_owner.run(cursor, sorted(removed))
+        self._delete.run(cursor, deletes)
+        self._upsert.run(cursor, upserts)
 
 
 def read_states(cursor: Cursor, prefix: str) -> list[tuple[str, str, bytes]]:

@@ -21,17 +21,12 @@ class Times:
     """The index of one opening: what it takes to know when an entry is due."""
 
     def __init__(self, last_version: int) -> None:
-        self._last = last_version // PER_SECOND
+        self.last = last_version // PER_SECOND
+        """The newest second that has an entry, or came before them; set after a commit."""
 
-    def write(self, cursor: Cursor, version: int, seq: int) -> int:
-        """Note a batch within a transaction, by its greatest version and its first number.
-
-        Return its second, for ``note``.
-        """
-        second = version // PER_SECOND
-        if second > self._last:
-            cursor.execute(f"INSERT INTO {TIMES} (second,seq) VALUES (?,?)", (second, seq))
-        return second
+    def write(self, cursor: Cursor, second: int, seq: int) -> None:
+        """Note a batch of a later second within a transaction, by its first number."""
+        cursor.execute(f"INSERT INTO {TIMES} (second,seq) VALUES (?,?)", (second, seq))
 
     @staticmethod
     def forget(cursor: Cursor, version: int) -> "Times":
@@ -42,10 +37,6 @@ class Times:
         """
         cursor.execute(f"DELETE FROM {TIMES} WHERE second>?", (version // PER_SECOND,))
         return Times(version)
-
-    def note(self, second: int) -> None:
-        """Take in what was committed."""
-        self._last = max(self._last, second)
 
 
 def since(cursor: Cursor, plan: Plan, version: int) -> int | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from sqlite3 import Cursor
 from typing import Final, TypeVar
 
+from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
@@ -115,12 +116,14 @@ class SqlStore:
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 write_fact(cursor, "last_version", version)
-            second = self._times.write(cursor, version, events[0].seq)
+            second = version // PER_SECOND
+            if second > self._times.last:
+                self._times.write(cursor, second, events[0].seq)
             if changes:
                 self._states.write(cursor, changes)
         for share in shares:
             note(share)
-        self._times.note(second)
+        self._times.last = max(self._times.last, second)
         self._head = events[-1].seq
         self._last_version = max(self._last_version, version)
         return existed
@@ -142,7 +145,7 @@ class SqlStore:
         with self._database.guard():
             cursor = self._database.writer.cursor()
             for part, some in keys.values():
-                for row in part.statements.find.read(cursor, some):
+                for row in part.statements.find.run(cursor, some):
                     record = part.rows.record(row)
                     found[record.topic] = record
             cursor.close()
@@ -273,7 +276,7 @@ class SqlStore:
         if key is None:
             return None
         with self._database.reading() as cursor:
-            row = next(iter(part.statements.find.read(cursor, [key])), None)
+            row = next(iter(part.statements.find.run(cursor, [key])), None)
         return None if row is None else part.rows.record(row)
 
     def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:

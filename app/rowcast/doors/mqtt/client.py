@@ -1,14 +1,10 @@
 """One connected client: bytes in through the codec, packets out once per turn of the loop.
 
-There is no task for a client, but for the moment of its opening. Its read side is ``receive``,
-called by the transport; its write side is ``flush``, called by the loop once at the end of each
-turn in which something became ready: all that is due then is one write. Neither blocks; what takes
-longer comes back as a callback, such as what must be on disk before it is said (``write_saved``).
-TCP and WebSocket differ only in the transport (D4).
-
-What is in memory for a client is bounded: its subscription's queue, its window, the socket's
-buffer. A client that stops reading is written to no more, not read from either, and cut off when
-its socket takes nothing for long.
+A client has no task, except while its CONNECT is answered. ``receive`` is called by the transport;
+``flush`` by the loop at the end of each turn in which something became ready: all that is due then
+is one write. Neither blocks; what must be on disk first comes back as a callback (``write_saved``).
+Memory of a client is bounded: its subscription's queue, its window, the socket's buffer. A client
+that stops reading is not written to, not read from, and disconnected after a while (D4).
 """
 
 import asyncio
@@ -18,10 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
-from rowcast.core.limits import (
-    MQTT_PROGRESS_BYTES,
-    MQTT_REASON_CHARS_MAX,
-)
+from rowcast.core.limits import MQTT_PROGRESS_BYTES, MQTT_REASON_CHARS_MAX
 from rowcast.doors.mqtt.connections.connection_timers import Patience
 from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.traffic import Traffic
@@ -180,20 +173,27 @@ class Client:
         """Take bytes from the transport; a failure is this client's alone (D8)."""
         if self.closing:
             return
-        self._guard("a packet of", self._read, data)
+        try:
+            self._read(data)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
+            self._fail("a packet of", failure)
         committer, caller = self.broker.engine.committer, self.caller
         if caller is not None and caller in committer.pending and not self.closing:
             self.patience.let_disk_follow(committer, caller)
 
     def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
-        """Call what may fail: a breach is answered, a mistake of ours logged; both end it."""
         try:
             call(*arguments)
-        except Violation as violation:
-            self.refuse(violation)
-        except Exception:
-            log.exception("%s %s from %s failed", what, self.name, self.peer)
-            self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
+            self._fail(what, failure)
+
+    def _fail(self, what: str, failure: Exception) -> None:
+        """Answer a breach, log a mistake of ours; both end the connection."""
+        if isinstance(failure, Violation):
+            self.refuse(failure)
+            return
+        log.error("%s %s from %s failed", what, self.name, self.peer, exc_info=failure)
+        self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
 
     def _read(self, data: bytes) -> None:
         packets = self.connection.receive(data)
@@ -335,7 +335,10 @@ class Client:
         self._scheduled = False
         if self.closing:
             return
-        self._guard("the delivery to", self._flush)
+        try:
+            self._flush()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
+            self._fail("the delivery to", failure)
 
     def _flush(self) -> None:
         if self.session is not None and not self._paused:
