@@ -65,12 +65,11 @@ async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():
     caller, room = Caller(), asyncio.Event()
     committer = SimpleNamespace(pending=InHand(WriteBounds()), room=lambda _caller: room.wait())
     reader = SimpleNamespace(shedding=Shedding())
-    edge = SimpleNamespace(
-        engine=SimpleNamespace(committer=committer, reader=reader),
-        settings=SimpleNamespace(body_bytes_max=10**6, body_seconds_max=10),
-    )
+    engine = SimpleNamespace(committer=committer, reader=reader)
+    settings = SimpleNamespace(body_bytes_max=10**6, body_seconds_max=10)
+    edge = SimpleNamespace(engine=engine, settings=settings)
     receive, left = parts(4)
-    request = Request(edge, {}, {}, None, caller, None, receive, None)
+    request = Request(engine, edge, {}, {}, None, caller, None, receive, None)
     committer.pending[caller] = 10**9
     body = asyncio.ensure_future(request.body())
     for _ in range(3):

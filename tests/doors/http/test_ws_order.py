@@ -84,13 +84,16 @@ async def test_what_a_socket_writes_faster_than_the_disk_takes_is_not_read(doors
     doors.engine.committer.pending._bounds = WriteBounds(client_high=2_000)
     disk = threading.Event()
     doors.writer.submit(disk.wait)
-    async with doors.ws() as peer:
-        for number in range(6):
-            await say(peer, id=number, op="put", topic="Dog/1", value="x" * 1_000)
-        await doors.until(lambda: doors.engine.committer.pending._slowed)
-        assert 3_100 > doors.engine.committer.pending.size
+    try:
+        async with doors.ws() as peer:
+            for number in range(6):
+                await say(peer, id=number, op="put", topic="Dog/1", value="x" * 1_000)
+            await doors.until(lambda: doors.engine.committer.pending.slowed)
+            assert 3_100 > doors.engine.committer.pending.size
+            disk.set()
+            assert list(range(6)) == [each["ack"] for each in await hear(peer, 6)]
+    finally:  # the writer's thread would wait for ever, and the run with it
         disk.set()
-        assert list(range(6)) == [each["ack"] for each in await hear(peer, 6)]
 
 
 async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors, monkeypatch):
