@@ -87,5 +87,6 @@ def test_the_page_is_read_as_it_is_written():
     assert Page.read(text).text() == text
 
 
+@pytest.mark.slow
 def test_every_behaviour_of_the_project_has_a_test_that_can_be_named():
     assert "tests/doors/mqtt/test_broker_delayed.py" in proofs()["D52"]

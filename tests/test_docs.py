@@ -362,6 +362,7 @@ def test_every_link_within_the_project_leads_somewhere(name):
     expect_none(list(dead_links(ROOT / name)))
 
 
+@pytest.mark.slow
 def test_every_behaviour_has_a_line_and_a_test():
     """An id in a comment leads to docs/behaviours.md, a line there to a test."""
     expect_none(list(behaviours.mistakes()))

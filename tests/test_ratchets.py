@@ -212,6 +212,7 @@ def _is_constant(argument: ast.expr) -> bool:
     return isinstance(text, str) and text.rpartition(".")[2].isupper()
 
 
+@pytest.mark.slow
 def test_tests_replace_no_more_constants():
     found = patched_limits(sources("tests"))
     assert len(found) <= PATCHED_LIMITS, "\n".join(found)

@@ -61,6 +61,7 @@ def test_a_seed_is_a_replay():
     assert [run(seed)[0] for seed in range(5)] == [run(seed)[0] for seed in range(5)]
 
 
+@pytest.mark.slow
 def test_seeds_differ():
     assert 5 == len({run(seed)[0] for seed in range(5)})
 
