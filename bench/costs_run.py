@@ -77,7 +77,7 @@ Launch = Callable[[Sequence[str], Path], Launched]
 def launch_ours(arguments: Sequence[str], folder: Path) -> Process:
     """Run it as a person does."""
     command = [sys.executable, "-c", SERVE, *arguments]
-    return Process(command, folder / "server.log", env={"PYTHONPATH": str(ROOT)})
+    return Process(command, folder / "server.log", env={"PYTHONPATH": str(ROOT / "app")})
 
 
 class Running:

@@ -41,7 +41,7 @@ def start_server(directory: Path, settings: list[str], place: Placement) -> tupl
     command += ["--data", directory / "data"]
     command += [f"--set={setting}" for setting in settings]
     root = Path(__file__).resolve().parents[1]
-    env = {"PYTHONPATH": str(root)}
+    env = {"PYTHONPATH": str(root / "app")}
     process = Process(command, directory / "server.log", place.servers, env)
     process.wait_ready([port])
     return process, port

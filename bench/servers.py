@@ -12,12 +12,6 @@ from pathlib import Path
 from bench.proc import BenchError, Process, free_port
 
 ROOT = Path(__file__).resolve().parents[1]
-START = """try:
-    from rowcast.program.cli import main
-except ImportError:  # a revision before the package was called rowcast
-    from app.cli import main
-main()
-"""
 PEERS = Path(__file__).resolve().parent / "peers"
 PEERS_VENV = ROOT / ".venv-peers"
 AMQTT = "amqtt>=0.11,<0.12"
@@ -98,8 +92,9 @@ def start_ours(
     command: list[str | Path] = [ROOT / ".venv/bin/rowcast"]
     env = {}
     if revision:
-        env["PYTHONPATH"] = str(unpack(revision, directory / "code"))
-        command = [sys.executable, "-c", START]
+        root, module = unpack(revision, directory / "code")
+        env["PYTHONPATH"] = str(root)
+        command = [sys.executable, "-c", f"from {module} import main; main()"]
     command += ["serve", "--http-port", str(http_port), "--mqtt-port", str(mqtt_port)]
     command += ["--data", directory / "data", "--schema", schema]
     command += ["--set", f"topics.undeclared={undeclared}"]
@@ -116,8 +111,12 @@ def start_plain(directory: Path, cores: frozenset[int]) -> Server:
     return start_ours("rowcast-plain", directory, cores)
 
 
-def unpack(revision: str, directory: Path) -> Path:
-    """Write the code of a revision into the directory."""
+COMMAND_LINES = (("", "app.cli"), ("app", "rowcast.cli"), ("app", "rowcast.program.cli"))
+"""Where the command line has been: the source root, and the module below it."""
+
+
+def unpack(revision: str, directory: Path) -> tuple[Path, str]:
+    """Write the code of a revision into the directory; return what ``command_line_in`` finds."""
     directory.mkdir()
     archive = subprocess.run(
         ["git", "-C", ROOT, "archive", revision, "app"], capture_output=True, check=False
@@ -125,7 +124,19 @@ def unpack(revision: str, directory: Path) -> Path:
     if archive.returncode:
         raise BenchError(f"git has no revision {revision}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
-    return directory / "app" if (directory / "app" / "rowcast").is_dir() else directory
+    return command_line_in(directory)
+
+
+def command_line_in(directory: Path) -> tuple[Path, str]:
+    """Return the source root of a revision's code, and the module of its command line.
+
+    It looks at files. Importing by trial would find this checkout, which is installed: the
+    benchmark would then measure it beside itself.
+    """
+    for root, module in COMMAND_LINES:
+        if (directory / root / module.replace(".", "/")).with_suffix(".py").is_file():
+            return directory / root, module
+    raise BenchError(f"{directory} has a command line at no known place")
 
 
 def start_mosquitto(

@@ -13,7 +13,7 @@ from bench.case import NONE, Case, Figure, flow
 from bench.cases import CASES
 from bench.flow import make_ring, reading
 from bench.runner import Outcome
-from bench.servers import STARTERS
+from bench.servers import COMMAND_LINES, STARTERS, command_line_in
 
 PUBLISH = frames.publish("bench/00000", b"x" * 64)
 
@@ -262,3 +262,11 @@ def test_what_was_declined_of_retained_messages_can_be_measured(tmp_path, capsys
     for way in ("skip-scan", "append+fold", "topic index + messages"):
         (line,) = (line for line in told.splitlines() if way in line)
         assert "(2) " in line and "(20) " in line, told
+
+
+@pytest.mark.parametrize(("root", "module"), COMMAND_LINES)
+def test_a_revision_is_started_from_its_own_files(root: str, module: str, tmp_path: Path) -> None:
+    file = tmp_path / root / (module.replace(".", "/") + ".py")
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    assert (tmp_path / root, module) == command_line_in(tmp_path)
