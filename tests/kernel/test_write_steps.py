@@ -73,11 +73,72 @@ async def test_without_the_step_of_access_every_write_is_denied(topic, kind):
     room, outcomes = Server(), []
     listener = Listener(room)
     steps = Steps(room.registry)
-    steps.add("content", Admission(room.now, 100, room.engine.durable, steps).step)
-    path = WritePath(room.registry, steps, room.committer)
-    path.submit(Event(topic, kind, b"{}", retain=kind == PUT), ANN, outcomes.append)
-    assert [Code.DENIED] == [outcome.code for outcome in outcomes]
+    admission = Admission(room.now, 100, room.engine.durable, steps)
+    steps.add("content", admission.step)
+    path = WritePath(room.registry, steps, admission, room.committer)
+    for _ in range(3):
+        path.submit(Event(topic, kind, b"{}", retain=kind == PUT), ANN, outcomes.append)
+    assert 3 * [Code.DENIED] == [outcome.code for outcome in outcomes]
     assert [] == listener.events
+
+
+# -- where no feature has a say --------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The topics of the messages that were made a Write."""
+    made, carry_out = [], WritePath.carry_out
+
+    def count(self, write):
+        made.append(write.event.topic)
+        carry_out(self, write)
+
+    monkeypatch.setattr(WritePath, "carry_out", count)
+    return made
+
+
+async def test_a_message_is_announced_at_once_where_no_feature_has_a_say(counted):
+    room = Server()
+    listener = Listener(room)
+    for number in range(3):
+        await room.say("u/1", b"%d" % number)
+    assert [b"0", b"1", b"2"] == [event.payload for event in listener.events]
+    assert ["u/1"] == counted
+
+
+async def test_a_hook_that_comes_later_is_asked_all_the_same(counted):
+    room, keeper = Server(), Doorkeeper()
+    for _ in range(2):
+        await room.say("u/secret")
+    room.engine.hooks.add(keeper)
+    assert Code.CONFLICT == await refusal(room.say("u/secret"))
+    assert (["u/secret"], 2) == (keeper.asked, len(counted))
+
+
+@pytest.mark.parametrize(
+    ("event", "caller", "expected"),
+    [
+        (Event("u/1", MESSAGE, b"x" * 101), ANN, Code.TOO_LARGE),
+        (Event("u/1", MESSAGE, b"x"), STRANGER, Code.DENIED),
+    ],
+    ids=["too large", "not its right"],
+)
+async def test_what_may_not_be_announced_is_refused_in_words(event, caller, expected):
+    room = Server()
+    room.engine.admission.payload_bytes_max = 100
+    await room.say("u/1")
+    assert expected == await refusal(room.engine.write(event, caller))
+
+
+async def test_a_message_waits_for_what_its_sender_wrote_before_it():
+    room = Server()
+    listener = Listener(room)
+    await room.say("u/1")
+    room.engine.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
+    room.engine.submit(Event("u/1", MESSAGE, b"after"), ANN)
+    await room.committer.settle()
+    assert ["u/1", "Dog/1", "u/1"] == [event.topic for event in listener.events]
 
 
 # -- the order that users rely on ------------------------------------------------------------------

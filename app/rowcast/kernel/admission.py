@@ -91,6 +91,12 @@ class Admission:
         for step in self._steps.admitted(write.event.properties or {}):
             step(write)
 
+    def needs_no_disk(self, event: Event) -> bool:
+        """Tell whether a message that no table declares is small enough, and nobody logs it."""
+        return len(event.payload) <= self.payload_bytes_max and not (
+            event.qos and self._durable.wanted(event.topic)
+        )
+
     def check_size(self, event: Event) -> None:
         """Raise TOO_LARGE for a payload over the limit."""
         if len(event.payload) > self.payload_bytes_max:

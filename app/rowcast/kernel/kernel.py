@@ -92,7 +92,7 @@ class Engine(Seams):
         self.topic_tables = topic_tables
         self.steps = Steps(registry)
         self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
-        self.writes = WritePath(registry, self.steps, committer)
+        self.writes = WritePath(registry, self.steps, self.admission, committer)
         self.submit = self.writes.submit
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
@@ -113,6 +113,7 @@ class Engine(Seams):
         self.writes.on_refused.append(self.listeners.unfit)
         steps.add("hooks", self._passage.step)
         steps.add("access", self.rights.step)
+        steps.may_announce = self.rights.may_publish
         steps.add("delay", self.delayed.step)
         steps.add("resource", self._handover.step)
         steps.add("rows", self.rights.row_step)

@@ -47,6 +47,8 @@ class Route:
     transform, and no history."""
     steps: tuple[Step, ...] | None = None
     """What each write here is asked, in order; compiled when the first comes (``steps.py``)."""
+    bare: bool = False
+    """Whether nothing but the caller's right and the content was compiled to be asked here."""
 
     @property
     def shape(self) -> Shape | None:
@@ -178,6 +180,10 @@ class Registry:
     def forget_routes(self) -> None:
         """Make every route anew, with its steps, when it is asked for next."""
         self._routes.clear()
+
+    def known(self, topic: str) -> Route | None:
+        """Return where a topic leads, if that was asked before."""
+        return self._routes.get(topic)
 
     def route(self, topic: str) -> Route:
         """Return where a topic leads.

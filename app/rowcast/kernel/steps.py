@@ -12,7 +12,9 @@ Access is part of the kernel: where no feature says who may write, every write i
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import EXPIRY
 from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.write import Step, Write
 
@@ -30,6 +32,9 @@ ORDER: Final = (
 )
 """The names of the steps in the order in which they are asked, which is a promise to users."""
 
+BARE: Final = frozenset({"access", "content", "recent"})
+"""The steps at a topic where no feature has a say; the last of them goes with the first write."""
+
 Factory = Callable[[Route], Step | None]
 """Returns what is asked of each write of a route; None where there is nothing to ask."""
 
@@ -43,6 +48,10 @@ class Steps:
         self._admitted: dict[str, Step] = {}
         self.changed = registry.forget_routes
         """Have every route compiled anew."""
+        self.properties = {EXPIRY}
+        """Names of properties that an event cannot be announced without a look at."""
+        self.may_announce: Callable[[Caller, str], bool] = _nobody
+        """Tells whether a caller may send a message to a topic that no table declares."""
 
     def add(self, name: str, factory: Factory) -> None:
         """Add a factory under a name of ORDER, after those that are there."""
@@ -58,6 +67,7 @@ class Steps:
     def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
         """Ask a step about each event with a property: ``first``, before any other step."""
         (self._first if first else self._admitted)[name] = step
+        self.properties.add(name)
 
     def first(self, properties: Mapping[str, object]) -> Iterable[Step]:
         """Return what is asked about these properties before any other step."""
@@ -68,12 +78,19 @@ class Steps:
         return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
 
     def compile(self, route: Route) -> tuple[Step, ...]:
-        """Return what is asked of each write of a route, in order."""
+        """Return what is asked of each write of a route, in order; notes whether it is bare."""
         found: list[Step] = []
+        route.bare = route.plain
         for name, factories in self._factories.items():
             made = [step for factory in factories if (step := factory(route)) is not None]
             found += made or ([_refuse] if name == "access" else [])
+            if made and name not in BARE:
+                route.bare = False
         return tuple(found)
+
+
+def _nobody(_caller: Caller, _topic: str) -> bool:
+    return False
 
 
 def _refuse(write: Write) -> None:
