@@ -1,7 +1,7 @@
 """Request heads are bounded: a byte a second, or headers without end, is cut off with a reason."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvicorn
@@ -52,11 +52,13 @@ async def test_a_head_that_drips_is_answered_408_and_closed(more):
     """The whole head has a time limit: each further byte gives no more of it."""
     async with connected(HURRIED) as (reader, writer):
         writer.write(b"GET /Dog/1 HTTP/1.1\r\nHost: a\r\n" + more + b"X-Slow: ")
-        answer = asyncio.ensure_future(reader.read())
+        answer = asyncio.ensure_future(reader.readline())
         while not answer.done():
             writer.write(b"x")
             await asyncio.wait([answer], timeout=0.005)
-    assert answer.result().startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert b"HTTP/1.1 408 Request Timeout\r\n" == answer.result()
+        with suppress(ConnectionResetError):  # a byte that came after the close is answered so
+            await reader.read()
 
 
 async def test_a_connection_that_says_nothing_is_closed():
