@@ -181,9 +181,10 @@ class Registry:
         """Make every route anew, with its steps, when it is asked for next."""
         self._routes.clear()
 
-    def known(self, topic: str) -> Route | None:
-        """Return where a topic leads, if that was asked before."""
-        return self._routes.get(topic)
+    @property
+    def known(self) -> Mapping[str, Route]:
+        """Where topics lead for which that was asked before; one view that stays up to date."""
+        return self._routes
 
     def route(self, topic: str) -> Route:
         """Return where a topic leads.

@@ -19,7 +19,7 @@ from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.core.writers import NAMELESS, note_writer
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.registry import Registry
+from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import UNHEARD, Condition, Done, Receipt, Unheard, Write
 from rowcast.store.store import Change
@@ -35,6 +35,7 @@ class WritePath:
         self, registry: Registry, steps: Steps, admission: Admission, committer: Committer
     ) -> None:
         self._registry = registry
+        self._known = registry.known
         self._steps = steps
         self._admission = admission
         self._committer = committer
@@ -57,20 +58,24 @@ class WritePath:
         ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
         before it is announced; of a resource class, after what that wrote. ``done`` may come first.
         """
-        if condition is not None or changes or not self._announce(event, caller, done):
-            self.carry_out(Write(event, caller, done, condition, changes=changes))
-
-    def _announce(self, event: Event, caller: Caller, done: Done) -> bool:
-        """Announce a message at a topic where no feature has a say; return whether it was.
-
-        What it returns False for goes the long way, where it is judged, and refused in words: an
-        unknown topic, a property to look at, a caller that may not or whose earlier writes wait.
-        """
-        route = self._registry.known(event.topic)
+        route = self._known.get(event.topic)
         if (
             route is None
             or not route.bare
-            or event.kind is not MESSAGE
+            or condition is not None
+            or changes
+            or not self._announce(route, event, caller, done)
+        ):
+            self.carry_out(Write(event, caller, done, condition, changes=changes))
+
+    def _announce(self, route: Route, event: Event, caller: Caller, done: Done) -> bool:
+        """Announce a message at a topic where no feature has a say; return whether it was.
+
+        What it returns False for goes the long way, where it is judged, and refused in words: a
+        property to look at, a caller that may not write or whose earlier writes wait.
+        """
+        if (
+            event.kind is not MESSAGE
             or len(route.steps or ()) != ALWAYS
             or not self._steps.may_announce(caller, event.topic)
             or caller in self._committer.pending
