@@ -67,7 +67,7 @@ class Subject:
         """Write once."""
         begin = time.perf_counter()
         event = Event(self.topic, MESSAGE, PAYLOAD, qos=1)
-        await self.application.engine.write(event, SERVER)
+        await self.application.kernel.write(event, SERVER)
         self.writes.append(time.perf_counter() - begin)
 
     async def settled(self) -> None:

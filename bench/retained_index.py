@@ -20,7 +20,7 @@ from pathlib import Path
 from rowcast.core.events import PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.store import sql_scan
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import TopicRows
 from rowcast.store.sqlite import SqlStore
 
@@ -185,7 +185,7 @@ def index_then_fetch(connection: sqlite3.Connection, text: str) -> Iterator[obje
     """Walk over an index of topics alone and fetch each message from the store beside it."""
     rows = TopicRows()
     rows.name, rows.columns = "i", ('"topic"',) * (len(rows.tail) + 1)
-    part = Part(rows, 0)
+    part = LogPartition(rows, 0)
     for row in sql_scan.scan(connection.cursor(), part, TopicFilter(text), ""):
         yield connection.execute("SELECT payload FROM m WHERE topic=?", row[:1]).fetchone()
 

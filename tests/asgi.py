@@ -69,7 +69,7 @@ class Asgi:
     def __init__(self, edge, store):
         self.edge = edge
         self.store = store
-        self.engine = edge.engine
+        self.kernel = edge.kernel
 
     async def ask(self, method, path, body=b"", chunks=None, raw=None, **headers):
         """Send one request; a header's underscores are hyphens."""
@@ -101,7 +101,7 @@ class Asgi:
 
     def listen(self, text="#"):
         """Note every event that is announced."""
-        return Listener(self.engine, text).events
+        return Listener(self.kernel, text).events
 
 
 async def call(app, scope, chunks):
@@ -157,7 +157,7 @@ async def asgi(
     )
     settings = {"cors_origins": ("https://app.example.org",)} | settings
     yield Asgi(server.make_edge(**settings), server.store)
-    await server.engine.stop()
+    await server.kernel.stop()
     server.readers.shutdown()
 
 

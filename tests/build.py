@@ -32,7 +32,7 @@ from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.record_cache import RecordCache
@@ -130,7 +130,7 @@ class Server:
         SeenTopics(self.registry, self.topic_tables)
         for path, resource in resources:
             self.registry.add(path, resource)
-        self.engine = Engine(
+        self.kernel = Kernel(
             self.registry,
             self.bus,
             committer,
@@ -154,15 +154,15 @@ class Server:
         self.loop = loop or VirtualLoop(asyncio.get_running_loop())
         self.slow = None
         if slow is not None:
-            changed = partial(self.engine.live.changed, SLOW)
+            changed = partial(self.kernel.live.changed, SLOW)
             self.slow = SlowSubscriptions(slow, self.now, self.loop, changed)
             self.slow.listen(self.reader)
             self.registry.add(SLOW, slow_rows(self.slow))
-        self.broker = Broker(self.engine, BrokerSettings(**settings), self.now)
-        self.broker.loop = self.engine.delayed.loop = self.topic_tables.loop = self.loop
-        self.engine.groups.restore(self.store.states(GROUPS))
+        self.broker = Broker(self.kernel, BrokerSettings(**settings), self.now)
+        self.broker.loop = self.kernel.delayed.loop = self.topic_tables.loop = self.loop
+        self.kernel.groups.restore(self.store.states(GROUPS))
         self.broker.restore(self.store.states(SESSIONS), self.store.states(WILLS))
-        self.engine.delayed.restore(self.store.states(DELAYED))
+        self.kernel.delayed.restore(self.store.states(DELAYED))
         return self.broker
 
     def make_edge(self, fixed=make_application, grants=ALL, **settings):
@@ -178,25 +178,25 @@ class Server:
             "anonymous": lambda peer, door: Caller("anonymous", grants, door, peer=peer),
         } | settings
         http = HttpSettings(**facts)
-        return Edge(self.engine, http, fixed(self.engine, http))
+        return Edge(self.kernel, http, fixed(self.kernel, http))
 
     # -- verbs -------------------------------------------------------------------------------------
 
     async def put(self, topic, payload=b"{}", caller=None, condition=None, **facts):
         event = Event(topic, PUT, payload, qos=1, retain=True, **facts)
-        return await self.engine.write(event, caller or ANN, condition)
+        return await self.kernel.write(event, caller or ANN, condition)
 
     async def delete(self, topic, condition=None):
         event = Event(topic, DELETE, b"", qos=1, retain=True)
-        return await self.engine.write(event, ANN, condition)
+        return await self.kernel.write(event, ANN, condition)
 
     async def say(self, topic, payload=b"{}", caller=None, qos=0, **facts):
         event = Event(topic, MESSAGE, payload, qos=qos, **facts)
-        return await self.engine.write(event, caller or ANN)
+        return await self.kernel.write(event, caller or ANN)
 
     def cursor(self, seq):
         """Return the token of a position."""
-        return self.engine.cursor(seq)
+        return self.kernel.cursor(seq)
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ async def refuse_fixed(scope, receive, send):
 
 
 class HttpServer(Server):
-    """A running server; ``engine`` is its inside."""
+    """A running server; ``kernel`` is its inside."""
 
     def __init__(self, resources=(), settings=None, undeclared="table", grants=ALL, hooks=None):
         named = [(resource.path or resource.__name__, resource) for resource in resources]
@@ -91,17 +91,17 @@ class HttpServer(Server):
         self.edge.closing.set()
         self.server.should_exit = True
         await self.serving
-        await self.engine.stop()
+        await self.kernel.stop()
 
     # -- writing ---------------------------------------------------------------------------------
 
     async def write(self, topic, kind=PUT, value=None, media_type="application/json"):
-        """Write through the engine; return the event."""
+        """Write through the kernel; return the event."""
         payload = b"" if kind == DELETE else value
         if not isinstance(payload, bytes):
             payload = json.dumps(payload if payload is not None else {}).encode()
         event = Event(topic, kind, payload, media_type, 1, kind != MESSAGE)
-        receipt = await self.engine.write(event, self.caller)
+        receipt = await self.kernel.write(event, self.caller)
         return receipt.event
 
     async def writes(self, count, topic="Dog/1", kind=PUT):
@@ -130,7 +130,7 @@ class HttpServer(Server):
         """What must be the same before and after a connection: tasks, filters, streams."""
         tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
         names = sorted(getattr(t.get_coro(), "__qualname__", "") for t in tasks)
-        return (names, self.engine.bus.subscriptions, len(self.edge.watch), len(self.edge.watch))
+        return (names, self.kernel.bus.subscriptions, len(self.edge.watch), len(self.edge.watch))
 
     async def until(self, condition):
         """Let the loop run until something holds."""

@@ -16,7 +16,7 @@ from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, 
 from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, Source, TopicTable, branch_of
+from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
@@ -96,8 +96,8 @@ class MemoryStore:
         self._parts: dict[str | None, _Part] = {None: _Part(Layout(None))}
         self._log: list[tuple[Event, _Owner]] = []
         """The events, and the part that each is of."""
-        self._topics: dict[Branch, _Topics] = {}
-        self._former: dict[Branch, int] = {}
+        self._topics: dict[TopicRoot, _Topics] = {}
+        self._former: dict[TopicRoot, int] = {}
         """Up to where the events of branches are gone whose tables were dropped."""
         self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = 0
@@ -167,7 +167,7 @@ class MemoryStore:
         found = {topic: self.get(table, topic) for table, topic in wanted}
         return {topic: record for topic, record in found.items() if record is not None}
 
-    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+    def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget a part's oldest events beyond ``keep``."""
         self._ask("trim")
         with self._lock:
@@ -251,14 +251,14 @@ class MemoryStore:
         self._ask("return_versions")
         self._last_version = min(self._last_version, version)
 
-    def trimmed(self, source: Source) -> int:
+    def trimmed(self, source: LogSource) -> int:
         """Return the greatest number that may be gone of a source."""
         with self._lock:
             general = self._part(None).trimmed
             if source is None:
                 own = [item.trimmed for item in self._topics.values()]
                 return max(general, *own, *self._former.values(), 0)
-            if not isinstance(source, Branch):
+            if not isinstance(source, TopicRoot):
                 return self._part(source).trimmed
             topics = self._topics.get(source)
             if topics is None:
@@ -270,7 +270,7 @@ class MemoryStore:
         with self._lock:
             return [item.table for item in self._topics.values()]
 
-    def figures(self, source: Source) -> Figures:
+    def figures(self, source: LogSource) -> Figures:
         """Return what is known of a source at once."""
         with self._lock:
             owner = self._own(source)
@@ -282,15 +282,15 @@ class MemoryStore:
             size = sum(len(event.payload) for event in events)
             return Figures(self.count(source), len(events), size, self.trimmed(source))
 
-    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+    def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return what ``read`` would read, as a text."""
         with self._lock:
             if sources is None:
                 return "#"
             return repr(sorted({self._place(after, source) for source in sources}))
 
-    def _place(self, after: int, source: Source) -> str:
-        if isinstance(source, Branch):
+    def _place(self, after: int, source: LogSource) -> str:
+        if isinstance(source, TopicRoot):
             topics = self._topics.get(source)
             if topics is None:
                 return "general"
@@ -304,13 +304,15 @@ class MemoryStore:
             key = part.layout.key_or_none(topic)
             return None if key is None else part.records.get(key)
 
-    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+    def read(
+        self, after: int, limit: int, sources: Sequence[LogSource] | None = None
+    ) -> list[Event]:
         """Return events of the log after a position."""
         with self._lock:
             return [event for event in self._events(sources) if event.seq > after][:limit]
 
     def read_back(
-        self, before: int, limit: int, sources: Sequence[Source] | None = None
+        self, before: int, limit: int, sources: Sequence[LogSource] | None = None
     ) -> list[Event]:
         """Return events of the log before a position, newest first."""
         with self._lock:
@@ -350,16 +352,16 @@ class MemoryStore:
             rows = _timely(self._part(table), query)
             return sum(holds(query.where, value, key) for key, value in rows)
 
-    def count(self, source: Source) -> int:
+    def count(self, source: LogSource) -> int:
         """Return how many records a source has."""
         with self._lock:
-            if isinstance(source, Branch):
+            if isinstance(source, TopicRoot):
                 topics = [record.topic for record in self._part(None).records.values()]
                 return sum(map(source.has, topics)) if source in self._topics else 0
             return len(self._part(source).records)
 
     def history(
-        self, source: Source, topic: str, limit: int, before: int | None = None
+        self, source: LogSource, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last events at one topic, oldest first."""
         with self._lock:
@@ -367,20 +369,20 @@ class MemoryStore:
             found = [event for event in found if before is None or event.seq < before]
             return found[max(0, len(found) - limit) :]
 
-    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+    def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return events at one topic after a position, in order."""
         with self._lock:
             events = self._events([source])
             return [item for item in events if item.topic == topic and item.seq > after][:limit]
 
-    def change(self, source: Source, topic: str, until: int) -> Event | None:
+    def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
         with self._lock:
             events = reversed(self._events([source]))
             at_topic = (item for item in events if item.topic == topic and item.seq <= until)
             return next((item for item in at_topic if item.kind in RETAINED), None)
 
-    def since(self, source: Source, version: int) -> int:
+    def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
         with self._lock:
             found = (event.seq for event in self._events([source]) if event.version >= version)
@@ -422,19 +424,19 @@ class MemoryStore:
     def _part(self, table: Table | None) -> _Part:
         return self._parts[_name(table)]
 
-    def _own(self, source: Source) -> _Owner | None:
+    def _own(self, source: LogSource) -> _Owner | None:
         """Return the part that belongs to a source alone."""
-        return self._topics.get(source) if isinstance(source, Branch) else self._part(source)
+        return self._topics.get(source) if isinstance(source, TopicRoot) else self._part(source)
 
-    def _events(self, sources: Sequence[Source] | None) -> list[Event]:
+    def _events(self, sources: Sequence[LogSource] | None) -> list[Event]:
         """Return the events of sources; None: all of them."""
         if sources is None:
             return [event for event, _ in self._log]
         return [event for event, of in self._log if any(self._is_of(s, event, of) for s in sources)]
 
-    def _is_of(self, source: Source, event: Event, owner: _Owner) -> bool:
+    def _is_of(self, source: LogSource, event: Event, owner: _Owner) -> bool:
         """Tell whether an event is read with a source."""
-        if not isinstance(source, Branch):
+        if not isinstance(source, TopicRoot):
             return _name(source) == _name(event.table)
         topics, general = self._topics.get(source), self._part(None)
         if topics is None:

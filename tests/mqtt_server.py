@@ -189,17 +189,17 @@ class MqttServer(Server):
         event = Event(topic, PUT, payload, content_type, 1, True)
         for name, value in facts.items():
             setattr(event, name, value)
-        receipt = await self.engine.write(event, OTHER)
+        receipt = await self.kernel.write(event, OTHER)
         return receipt.event
 
     async def say(self, topic, payload, content_type=None):
         """Send a message through another door."""
         event = Event(topic, MESSAGE, payload, content_type, 1, False)
-        return (await self.engine.write(event, OTHER)).event
+        return (await self.kernel.write(event, OTHER)).event
 
     def server_says(self, topic):
         """Send a message under a topic that only the server may write to."""
-        self.engine.submit(Event(topic, MESSAGE, b"x", None, 1, False), SERVER)
+        self.kernel.submit(Event(topic, MESSAGE, b"x", None, 1, False), SERVER)
 
     async def short_turn(self):
         """A turn for a crowd: enough for one write or one SUBSCRIBE."""
@@ -209,7 +209,7 @@ class MqttServer(Server):
     async def put_nowait(self, count):
         """Submit many writes through another door, without waiting for them."""
         for number in range(count):
-            self.engine.submit(Event(f"Dog/{number}", PUT, b"{}", None, 1, True), OTHER)
+            self.kernel.submit(Event(f"Dog/{number}", PUT, b"{}", None, 1, True), OTHER)
         await self.turn()
 
 

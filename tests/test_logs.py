@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rowcast.core.overload_limits import LOG_SAME_LINES, LOG_SAME_SECONDS, LOG_SAME_SENTENCES_MAX
-from rowcast.program.logs import JsonFormatter, Output, Throttle
+from rowcast.program.logs import JsonFormatter, LogThrottle, Output
 
 
 def line(message, *arguments, at=0.0, level=logging.WARNING):
@@ -21,7 +21,7 @@ def said(throttle, *records):
 
 
 def test_the_same_sentence_is_counted_whoever_it_is_about():
-    throttle = Throttle()
+    throttle = LogThrottle()
     told = said(throttle, *(line("%s is banned", name, at=name / 100) for name in range(1_000)))
     assert [f"{name} is banned" for name in range(LOG_SAME_LINES)] == told
     told = said(throttle, line("%s is banned", "eve", at=LOG_SAME_SECONDS + 1))
@@ -33,7 +33,7 @@ def test_the_same_sentence_is_counted_whoever_it_is_about():
 
 
 def test_other_sentences_are_not_held_up():
-    throttle = Throttle()
+    throttle = LogThrottle()
     flood = [line("flood", at=1) for _ in range(100)]
     assert ["other", "flood"] == said(
         throttle, *flood, line("other", at=2), line("flood", at=3, level=40)
@@ -41,14 +41,14 @@ def test_other_sentences_are_not_held_up():
 
 
 def test_what_is_left_out_is_told_though_nothing_like_it_comes_again():
-    throttle = Throttle()
+    throttle = LogThrottle()
     said(throttle, *(line("flood", at=1) for _ in range(100)))
     told = said(throttle, line("quiet", at=LOG_SAME_SECONDS + 2))
     assert (2, True) == (len(told), told[0].startswith(f"and {100 - LOG_SAME_LINES} more"))
 
 
 def test_sentences_without_end_are_bounded():
-    throttle = Throttle()
+    throttle = LogThrottle()
     many = 3 * LOG_SAME_SENTENCES_MAX
     assert many == len(said(throttle, *(line(f"sentence {n}", at=1) for n in range(many))))
     assert len(throttle._said) <= LOG_SAME_SENTENCES_MAX

@@ -357,7 +357,7 @@ def test_no_file_has(rule):
 # -- dead code: what a single file cannot show ---------------------------------------------------
 
 FOR_TESTS = {
-    "MemoryStore": "the store that the engine's tests run on",
+    "MemoryStore": "the store that the kernel's tests run on",
     "config_keys": "what the manual is compared with",
 }
 """Public names that only tests use, with the reason."""
@@ -448,7 +448,7 @@ def test_no_unused_public_name():
         (endless_caches, "app/rowcast/a.py", "@cache\ndef f(): pass"),
         (second_writers, "app/rowcast/doors/http/a.py", "self._store.commit(events)"),
         (second_writers, "app/rowcast/kernel/a.py", "bus.publish(event)"),
-        (second_writers, "app/rowcast/features/a.py", "self._engine.committer.submit(writes)"),
+        (second_writers, "app/rowcast/features/a.py", "self._kernel.committer.submit(writes)"),
         (sleeping_tests, "tests/a.py", "time.sleep(0)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0.1)"),
         (fixed_ports, "tests/a.py", "serve(port=1883)"),

@@ -2,7 +2,7 @@
 
 Code in ``resources/`` imports from here, and from nowhere else: ``from rowcast import Resource``.
 The names are those of ``rowcast.api``, which is imported when one is asked for: the command line
-and the client need a version at most, and the engine behind these names takes a while to import.
+and the client need a version at most, and the kernel behind these names takes a while to import.
 """
 
 from importlib import import_module
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
         Incoming as Incoming,
     )
     from rowcast.api import (
-        Interest as Interest,
-    )
-    from rowcast.api import (
         LocalClient as LocalClient,
     )
     from rowcast.api import (
@@ -53,6 +50,9 @@ if TYPE_CHECKING:
     )
     from rowcast.api import (
         Stream as Stream,
+    )
+    from rowcast.api import (
+        SubscribedFilter as SubscribedFilter,
     )
     from rowcast.api import (
         Table as Table,

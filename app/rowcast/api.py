@@ -25,7 +25,7 @@ from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener
 from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
 from rowcast.kernel.resource import Incoming, Resource, Stream
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.schema.durations import parse_duration
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "Event",
     "Hook",
     "Incoming",
-    "Interest",
     "LocalClient",
     "Query",
     "Record",
@@ -44,6 +43,7 @@ __all__ = [
     "Resource",
     "Socket",
     "Stream",
+    "SubscribedFilter",
     "Table",
     "Timer",
     "TopicFilter",

@@ -17,15 +17,15 @@ an event ``gap``; after ``reset`` all begins anew: ``snapshot`` events, then ``c
 
 from rowcast_client.asynchronous import Rowcast, Subscription
 from rowcast_client.blocking import SyncRowcast, SyncSubscription
-from rowcast_client.calls import Answer, Page, Past, Written
+from rowcast_client.calls import Answer, HistoryReads, Page, Written
 from rowcast_client.events import Event
 from rowcast_client.problem import Problem
 
 __all__ = [
     "Answer",
     "Event",
+    "HistoryReads",
     "Page",
-    "Past",
     "Problem",
     "Rowcast",
     "Subscription",

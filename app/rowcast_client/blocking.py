@@ -8,7 +8,7 @@ from typing import Self, TypeVar, Unpack
 
 import httpx
 
-from rowcast_client.calls import Answer, Call, Calls, Page, Past, WriteOptions, Written
+from rowcast_client.calls import Answer, Call, Calls, HistoryReads, Page, WriteOptions, Written
 from rowcast_client.connection import http_options
 from rowcast_client.events import Event
 from rowcast_client.following import CONNECTING, LIVE, TIMEOUT, WAITING, Following, Place, State
@@ -70,7 +70,7 @@ class SyncRowcast:
         """Read a page of a table, such as ``age=gt=3&sort(-age)&limit(20)``."""
         return self._ask(self._calls.query(table, query))
 
-    def history(self, topic: str, words: str = "last=100") -> Past:
+    def history(self, topic: str, words: str = "last=100") -> HistoryReads:
         """Read what happened at a topic, or with a slash at its end below it."""
         return self._ask(self._calls.history(topic, words))
 

@@ -50,7 +50,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HistoryReads:
     """What happened, the oldest first, or a series; ``trimmed``: before it, the log is gone."""
 
     events: list[object]
@@ -103,7 +103,7 @@ class Calls:
         """Read the rows of a table."""
         return Call("GET", f"{topic_path(table)}/{_mark(query)}", _page, self._wanted)
 
-    def history(self, topic: str, words: str) -> Call[Past]:
+    def history(self, topic: str, words: str) -> Call[HistoryReads]:
         """Read what happened."""
         return Call("GET", topic_path(topic) + _mark(words), _past, self._wanted)
 
@@ -198,9 +198,9 @@ def _page(response: httpx.Response) -> Page:
     return Page(_rows(response), *_follow(response))
 
 
-def _past(response: httpx.Response) -> Past:
+def _past(response: httpx.Response) -> HistoryReads:
     trimmed = response.headers.get("rowcast-trimmed", "")
-    return Past(_rows(response), *_follow(response), trimmed)
+    return HistoryReads(_rows(response), *_follow(response), trimmed)
 
 
 def _written(response: httpx.Response) -> Written:

@@ -5,7 +5,7 @@ import pytest
 from memory_users import MemoryUsers, ScramClient, ann_and_bob, user
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
-from rowcast.auth.tokens import Foreign, Tokens
+from rowcast.auth.tokens import ForeignIssuer, Tokens
 from rowcast.auth.users import User
 from rowcast.core.callers import ADMIN, ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -133,7 +133,7 @@ async def test_p3_without_users_a_certificate_is_a_name_and_no_administrator(pee
 
 async def test_p3_beside_a_trusted_issuer_a_certificate_is_no_administrator():
     """Also where names mean something because tokens of others are taken."""
-    tokens = Tokens(lambda: 0.0, Foreign(Keys()))
+    tokens = Tokens(lambda: 0.0, ForeignIssuer(Keys()))
     known = Authenticator("loopback", MemoryUsers(), ("mqtt",), tokens=tokens)
     caller = await known.identify(shown(certificate=certificate("sensor")))
     assert (DATA, frozenset()) == (caller.grants, caller.roles)

@@ -6,7 +6,7 @@ import pytest
 
 from memory_users import SECRET, ann_and_bob, user
 from rowcast.auth.passwords import Passwords
-from rowcast.auth.turns import Turns
+from rowcast.auth.turns import HashQueue
 from rowcast.core.errors import Code, Error
 
 
@@ -119,7 +119,7 @@ async def test_the_oldest_is_forgotten_when_too_many_are_remembered():
 
 
 async def test_so_many_are_checked_at_once_and_so_many_wait():
-    door = Door(Turns(at_once=2, waiting_max=2, draw=lambda _below: 0))
+    door = Door(HashQueue(at_once=2, waiting_max=2, draw=lambda _below: 0))
     door.runner.gate.clear()
     entering = [asyncio.create_task(door.enter("ann", b"pencil")) for _ in range(4)]
     for _ in range(5):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_users import SECRET, MemoryUsers, user
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
-from rowcast.auth.tokens import Foreign, Tokens, is_token
+from rowcast.auth.tokens import ForeignIssuer, Tokens, is_token
 from rowcast.auth.users import Role
 from rowcast.core.callers import ALL, NONE, Caller, Grants
 from rowcast.core.entry_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
@@ -63,7 +63,7 @@ def elsewhere(key=KEY, algorithm="HS256", headers=None, **claims):
     return jwt.encode(said, key, algorithm, headers=headers)
 
 
-THEM = Foreign(keys(secret=KEY), "them", "us")
+THEM = ForeignIssuer(keys(secret=KEY), "them", "us")
 
 
 def test_our_own_token_names_user_and_issue():

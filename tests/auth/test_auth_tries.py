@@ -2,7 +2,7 @@
 
 import pytest
 
-from rowcast.auth.tries import Trial, Tries
+from rowcast.auth.tries import LoginAttempt, LoginRateLimit
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import GUARD_ENTRIES_MAX
 
@@ -15,7 +15,7 @@ class World:
 
     def __init__(self, failures=FEW, **limits):
         self.now = 1_000.0
-        self.tries = Tries(failures, SECONDS, lambda: self.now, WIDE, **limits)
+        self.tries = LoginRateLimit(failures, SECONDS, lambda: self.now, WIDE, **limits)
         self.made = 0
 
     def trial(
@@ -23,7 +23,7 @@ class World:
     ):
         self.made += 1
         secret = str(self.made).encode() if secret is None else secret
-        return Trial(user, peer, device, foreign, secret, is_user)
+        return LoginAttempt(user, peer, device, foreign, secret, is_user)
 
     def lets(self, *facts, right=False, is_user=True, **more):
         """Tell whether a try is let through; when it is, it is right or wrong."""
@@ -220,7 +220,7 @@ def test_what_is_remembered_of_strangers_is_bounded():
     tries = world.tries
     assert (50, 50, 50) == (len(tries._addresses), len(tries._devices), len(tries._budgets))
     assert {} == tries._under_way
-    assert GUARD_ENTRIES_MAX == Tries()._budgets._most
+    assert GUARD_ENTRIES_MAX == LoginRateLimit()._budgets._most
 
 
 def test_without_a_limit_nothing_is_counted_or_remembered():

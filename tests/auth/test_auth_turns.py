@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rowcast.auth.turns import Turns
+from rowcast.auth.turns import HashQueue
 from rowcast.core.errors import Code, Error
 
 
@@ -12,7 +12,7 @@ class Queue:
     """Tries that wait for turns; a turn lasts until ``finish``."""
 
     def __init__(self, **limits):
-        self.turns = Turns(at_once=1, draw=lambda _below: 0, **limits)
+        self.turns = HashQueue(at_once=1, draw=lambda _below: 0, **limits)
         self.order = []
         self.gates = {}
         self.tasks = {}

@@ -1,7 +1,7 @@
 """What readers miss who are away (M4)."""
 
 from rowcast.bus.bus import Bus
-from rowcast.bus.missed_while_offline import Absences
+from rowcast.bus.missed_while_offline import MissedWhileOffline
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 
@@ -18,7 +18,7 @@ def filters(*texts):
 
 def test_each_counts_from_its_own_beginning():
     """Readers with the same filters share one count."""
-    absences = Absences()
+    absences = MissedWhileOffline()
     one = absences.begin(filters("a/+", "#"))
     absences.miss(said("a/1"))
     two = absences.begin(filters("#", "a/+"))
@@ -38,7 +38,7 @@ def test_only_what_the_filters_select_and_is_not_logged():
 
 
 def test_a_reader_may_have_a_count_of_its_own():
-    absences = Absences()
+    absences = MissedWhileOffline()
     own = absences.begin(filters("#"), lambda event: event.topic != "hidden")
     shared = absences.begin(filters("#"))
     for topic in ("hidden", "a"):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.topics import TopicFilter
 
 LEVELS = ["a", "b", "$SYS", ""]
@@ -12,7 +12,7 @@ FILTERS = ["#", "+", "a/#", "a/+", "+/b", "a/b", "$SYS/#", "b/+/a"]
 
 
 def test_a_filter_counts_as_often_as_it_was_added() -> None:
-    durable, mine = Durable(), TopicFilter("a/+")
+    durable, mine = DurableFilters(), TopicFilter("a/+")
     assert not durable.wanted("a/b")
     durable.add(mine)
     durable.add(mine)
@@ -24,7 +24,7 @@ def test_a_filter_counts_as_often_as_it_was_added() -> None:
 
 
 def test_what_was_answered_is_forgotten_when_a_filter_comes_or_goes() -> None:
-    durable = Durable()
+    durable = DurableFilters()
     durable.add(TopicFilter("x"))
     assert not durable.wanted("a/b")
     for text in ("a/b", "a/#"):
@@ -36,19 +36,19 @@ def test_what_was_answered_is_forgotten_when_a_filter_comes_or_goes() -> None:
 
 def test_a_wildcard_does_not_select_the_servers_topics() -> None:
     """MQTT-4.7.2-1."""
-    durable = Durable()
+    durable = DurableFilters()
     durable.add(TopicFilter("#"))
     assert (True, False) == (durable.wanted("a"), durable.wanted("$SYS/a"))
 
 
 def test_what_was_never_added_cannot_be_removed() -> None:
     with pytest.raises(KeyError):
-        Durable().remove(TopicFilter("a"))
+        DurableFilters().remove(TopicFilter("a"))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_answer_is_that_of_the_filters(seed: int) -> None:
-    rng, durable = random.Random(seed), Durable()
+    rng, durable = random.Random(seed), DurableFilters()
     held: list[TopicFilter] = []
     for _ in range(200):
         if held and rng.random() < 0.45:

@@ -169,5 +169,5 @@ def test_a_shorter_fraction_is_read_and_a_longer_one_cut():
     ["", "1_0", " 1", "1 ", "NaN", "Infinity", "0x1", "\u0661", "1" * 101, "1E+9999999999", "."],
 )
 def test_a_decimal_is_ascii_digits(text):
-    with pytest.raises(model.Misfit):
+    with pytest.raises(model.ModelMismatch):
         model.decimal_of(text)

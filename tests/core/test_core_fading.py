@@ -1,31 +1,31 @@
 """The table whose entries fade: its bound, and the order in which it forgets (D56)."""
 
-from rowcast.core.fading import Fading
+from rowcast.core.fading import TtlMap
 
 
 def test_an_entry_lasts_its_time():
-    table = Fading(10, 5)
+    table = TtlMap(10, 5)
     table.put("a", 1, now=0)
     assert [1, 1, None] == [table.get("a", now) for now in (0, 9.9, 10)]
     assert table.get("b", 0) is None
 
 
 def test_putting_again_begins_anew():
-    table = Fading(10, 5)
+    table = TtlMap(10, 5)
     table.put("a", 1, now=0)
     table.put("a", 2, now=5)
     assert (2, 1) == (table.get("a", 14), len(table))
 
 
 def test_a_full_table_forgets_the_oldest():
-    table = Fading(10, 3)
+    table = TtlMap(10, 3)
     for number in range(5):
         table.put(number, number, now=number)
     assert ([2, 3, 4], 2) == ([key for key, _, _ in table.left(5)], table.forgotten)
 
 
 def test_what_is_over_makes_room_first():
-    table = Fading(10, 3)
+    table = TtlMap(10, 3)
     for number in range(3):
         table.put(number, number, now=0)
     table.put(3, 3, now=10)
@@ -33,14 +33,14 @@ def test_what_is_over_makes_room_first():
 
 
 def test_a_flood_never_makes_it_grow():
-    table = Fading(10, 100)
+    table = TtlMap(10, 100)
     for number in range(10_000):
         table.put(number, number, now=number / 1_000)
         assert len(table) <= 100
 
 
 def test_what_is_left_says_how_long():
-    table = Fading(10, 3)
+    table = TtlMap(10, 3)
     table.put("a", 1, now=0)
     table.put("b", 2, now=4)
     table.drop("c")

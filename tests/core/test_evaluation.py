@@ -22,7 +22,7 @@ from rowcast.core.evaluation import (
     reach,
     token_values,
 )
-from rowcast.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
+from rowcast.core.queries import Condition, Group, Operator, Projection, Query, Select, Sort
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ROME = NOON.astimezone(timezone(timedelta(hours=1)))
@@ -320,15 +320,15 @@ VALUE = {"a": 1, "b": {"c": 2, "d": 3}, "n": None}
 @pytest.mark.parametrize(
     ("paths", "shape", "expected"),
     [
-        ("a b", Shape.OBJECT, {"a": 1, "b": {"c": 2, "d": 3}}),
-        ("b.d b.c a", Shape.OBJECT, {"b": {"d": 3, "c": 2}, "a": 1}),
-        ("b.c b", Shape.OBJECT, {"b": {"c": 2, "d": 3}}),
-        ("b b.c", Shape.OBJECT, {"b": {"c": 2, "d": 3}}),
-        ("n zzz b.zzz a.x $id", Shape.OBJECT, {"n": None, "$id": "7"}),
-        ("a zzz b.c $id", Shape.ARRAY, [1, None, 2, "7"]),
-        ("b.c", Shape.VALUE, 2),
-        ("zzz", Shape.VALUE, None),
-        ("$id", Shape.VALUE, "7"),
+        ("a b", Projection.OBJECT, {"a": 1, "b": {"c": 2, "d": 3}}),
+        ("b.d b.c a", Projection.OBJECT, {"b": {"d": 3, "c": 2}, "a": 1}),
+        ("b.c b", Projection.OBJECT, {"b": {"c": 2, "d": 3}}),
+        ("b b.c", Projection.OBJECT, {"b": {"c": 2, "d": 3}}),
+        ("n zzz b.zzz a.x $id", Projection.OBJECT, {"n": None, "$id": "7"}),
+        ("a zzz b.c $id", Projection.ARRAY, [1, None, 2, "7"]),
+        ("b.c", Projection.VALUE, 2),
+        ("zzz", Projection.VALUE, None),
+        ("$id", Projection.VALUE, "7"),
     ],
 )
 def test_parts_of_a_record(paths, shape, expected):

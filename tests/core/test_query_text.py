@@ -17,7 +17,7 @@ from rowcast.core.limits import (
     QUERY_SORT_KEYS_MAX,
     QUERY_TEXT_CHARS_MAX,
 )
-from rowcast.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
+from rowcast.core.queries import Condition, Group, Operator, Projection, Query, Select, Sort
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Table, Type
 
@@ -329,15 +329,19 @@ def test_what_does_not_fit_together(text, sentence, character):
 @pytest.mark.parametrize(
     ("text", "paths", "shape"),
     [
-        ("a,b", (("a",), ("b",)), Shape.OBJECT),
-        ("a", (("a",),), Shape.VALUE),
-        ("a,", (("a",),), Shape.OBJECT),
-        ("[a,b]", (("a",), ("b",)), Shape.ARRAY),
-        ("%5Ba%2Cb%5D", (("a",), ("b",)), Shape.ARRAY),
-        ("a.b", (("a", "b"),), Shape.VALUE),
-        ("id,home{city}", (("id",), ("home", "city")), Shape.OBJECT),
-        ("a{b{c,d},e},f", (("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)), Shape.OBJECT),
-        ("$id, age ,home.city", (("$id",), ("age",), ("home", "city")), Shape.OBJECT),
+        ("a,b", (("a",), ("b",)), Projection.OBJECT),
+        ("a", (("a",),), Projection.VALUE),
+        ("a,", (("a",),), Projection.OBJECT),
+        ("[a,b]", (("a",), ("b",)), Projection.ARRAY),
+        ("%5Ba%2Cb%5D", (("a",), ("b",)), Projection.ARRAY),
+        ("a.b", (("a", "b"),), Projection.VALUE),
+        ("id,home{city}", (("id",), ("home", "city")), Projection.OBJECT),
+        (
+            "a{b{c,d},e},f",
+            (("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)),
+            Projection.OBJECT,
+        ),
+        ("$id, age ,home.city", (("$id",), ("age",), ("home", "city")), Projection.OBJECT),
     ],
 )
 def test_select(text, paths, shape):

@@ -6,7 +6,7 @@ import pytest
 
 from rowcast.core.tables import Type
 from rowcast.core.topic_tables import (
-    Branch,
+    TopicRoot,
     TopicTable,
     branch_of,
     branches_of,
@@ -53,7 +53,7 @@ def test_no_name_is_given_twice():
     levels += [f"{a}{b}" for a in "aA" for b in "!?*-_"]
     taken: dict[str, str] = {}
     for level in levels:
-        name = name_of_branch(Branch(level), taken)
+        name = name_of_branch(TopicRoot(level), taken)
         assert name not in taken
         taken[name] = level
     assert len(levels) == len(taken)
@@ -61,8 +61,8 @@ def test_no_name_is_given_twice():
 
 def test_a_suffix_that_is_taken_grows():
     """X3: even four digits may be taken."""
-    first = name_of_branch(Branch("Home"), {"mqtt_home"})
-    second = name_of_branch(Branch("Home"), {"mqtt_home", first})
+    first = name_of_branch(TopicRoot("Home"), {"mqtt_home"})
+    second = name_of_branch(TopicRoot("Home"), {"mqtt_home", first})
     assert second.startswith(first)
     assert second != first
 
@@ -71,14 +71,14 @@ def test_a_suffix_that_is_taken_grows():
     ("topics", "branches"),
     [
         ("#", None),
-        ("+", (Branch(None),)),
+        ("+", (TopicRoot(None),)),
         ("+/x", None),
         ("+/#", None),
-        ("a", (Branch(None),)),
-        ("a/b", (Branch("a"),)),
-        ("a/+/c", (Branch("a"),)),
-        ("a/#", (Branch("a"), Branch(None))),
-        ("/#", (Branch(""), Branch(None))),
+        ("a", (TopicRoot(None),)),
+        ("a/b", (TopicRoot("a"),)),
+        ("a/+/c", (TopicRoot("a"),)),
+        ("a/#", (TopicRoot("a"), TopicRoot(None))),
+        ("/#", (TopicRoot(""), TopicRoot(None))),
     ],
 )
 def test_a_filter_reaches_its_branches(topics, branches):
@@ -90,7 +90,7 @@ def test_a_topic_is_of_one_branch(topic):
     branch = branch_of(topic)
     assert branch.has(topic)
     assert branch.topics.matches(topic)
-    others = [Branch(None), Branch("a"), Branch(""), Branch("$x")]
+    others = [TopicRoot(None), TopicRoot("a"), TopicRoot(""), TopicRoot("$x")]
     assert [branch] == [other for other in others if other.has(topic)]
 
 
@@ -109,7 +109,7 @@ def test_other_texts_are_no_ids(text):
 
 def test_rows_have_seven_columns():
     """F3: the seven columns, exactly."""
-    table = row_table(TopicTable("mqtt_home", Branch("home")))
+    table = row_table(TopicTable("mqtt_home", TopicRoot("home")))
     names = [item.name for item in table.attributes]
     assert names == ["id", "topic", "payload", "qos", "retain", "timestamp", "client_id"]
     assert table.database == "mqtt_topics"
@@ -119,16 +119,16 @@ def test_rows_have_seven_columns():
 
 def test_a_name_that_was_declared_is_not_the_messages_own():
     """X3: a declared table of that name has it."""
-    assert "mqtt_messages" == name_of_branch(Branch(None))
-    name = name_of_branch(Branch(None), {"mqtt_messages"})
+    assert "mqtt_messages" == name_of_branch(TopicRoot(None))
+    name = name_of_branch(TopicRoot(None), {"mqtt_messages"})
     assert re.fullmatch("mqtt_messages_[0-9a-f]{4}", name)
-    assert name != name_of_branch(Branch("messages"), {"mqtt_messages"})
+    assert name != name_of_branch(TopicRoot("messages"), {"mqtt_messages"})
 
 
 def test_a_long_level_has_a_short_name():
     """X3: and still one of its own."""
-    first = name_of_branch(Branch("x" * 60_000))
-    second = name_of_branch(Branch("x" * 60_001), {first})
+    first = name_of_branch(TopicRoot("x" * 60_000))
+    second = name_of_branch(TopicRoot("x" * 60_001), {first})
     assert len(first) < len(second) < 120
     assert first != second
 

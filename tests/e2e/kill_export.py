@@ -23,7 +23,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from rowcast.features.snapshots.catalogue import Catalogue
-from rowcast.features.snapshots.snapshot_directory import Shelf
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast.mqtt.packets import Puback, Publish
 from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.verify import verify
@@ -49,7 +49,7 @@ class World:
 
     def __init__(self, server: Server, rows: int) -> None:
         self.server = server
-        self.shelf = Shelf(server.folder / "data" / "snapshots")
+        self.shelf = SnapshotDirectory(server.folder / "data" / "snapshots")
         self.rows = rows
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []

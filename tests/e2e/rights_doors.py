@@ -102,11 +102,11 @@ class Doors:
 
     def begin(self, application):
         """Let these people in, under these rules."""
-        self.engine = application.engine
+        self.kernel = application.kernel
         application.identity.authenticator.identify = self._identify
-        self.engine.access.judge = lambda caller: caller
+        self.kernel.access.judge = lambda caller: caller
         rules = [rule_of(name, row) for name, row in self.policy.rules.items()]
-        self.engine.rights.replace(rules)
+        self.kernel.rights.replace(rules)
         self.ports = Ports(application)
         url = f"http://127.0.0.1:{self.ports.http_port}"
         self.http = httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False)

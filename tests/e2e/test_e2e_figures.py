@@ -197,7 +197,7 @@ async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
             await reader.readexactly(4)
             writer.write(encode(Publish("a/b", b"123"), 4) * 100 + encode(Pingreq(), 4))
             await reader.readexactly(2)
-        row = app.engine.topic_facts[0].row("a/b")
+        row = app.kernel.topic_facts[0].row("a/b")
         writer.close()
         await writer.wait_closed()
     assert 100 <= row["messages"] <= 101

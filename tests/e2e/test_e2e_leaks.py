@@ -100,7 +100,7 @@ async def settled(condition):
 
 def filters(program):
     """Return how many subscriptions the bus would offer an event to."""
-    return len(program.engine.bus.match("Counter/1")) + len(program.engine.bus.match("open/1"))
+    return len(program.kernel.bus.match("Counter/1")) + len(program.kernel.bus.match("open/1"))
 
 
 @pytest.mark.slow

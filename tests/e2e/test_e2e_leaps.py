@@ -20,7 +20,7 @@ LEAP = 400 * 86_400
 
 async def put(running, topic):
     event = Event(topic, PUT, b"{}", "application/json", 1, True)
-    return (await running.engine.write(event, ANN)).event
+    return (await running.kernel.write(event, ANN)).event
 
 
 async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -37,7 +37,7 @@ async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeyp
             assert abs(seconds_of(event.version) - real()) < LEAP / 2
             assert str(event.decoded["made"])[:3] == time.strftime("%Y")[:3]
         assert {"Lease/1", "Lease/2"} == {
-            (await running.engine.read(topic, ANN)).topic for topic in ("Lease/1", "Lease/2")
+            (await running.kernel.read(topic, ANN)).topic for topic in ("Lease/1", "Lease/2")
         }
 
 

@@ -8,7 +8,7 @@ import pytest
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.metrics.sys_tree import TABLE
 from rowcast.mqtt.packets import Publish
 from serving import PATIENCE_SECONDS, Server, application, wait_until
@@ -215,7 +215,7 @@ def test_metrics_are_only_read(server):
 async def text(app, name):
     """Return what a metric's record says; None while there is none."""
     try:
-        return (await app.engine.read(ROOT + name, ANN)).payload.decode()
+        return (await app.kernel.read(ROOT + name, ANN)).payload.decode()
     except Error as error:
         assert Code.NOT_FOUND == error.code
         return None
@@ -223,11 +223,11 @@ async def text(app, name):
 
 async def until(app, name, wanted):
     """Watch a record until it says so."""
-    stream = app.engine.open_stream(ROOT + name, ANN)
+    stream = app.kernel.open_stream(ROOT + name, ANN)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while wanted not in [event.payload.decode() for event, _ in await stream.batch(100)]:
             pass
-    app.engine.close(stream)
+    app.kernel.close(stream)
 
 
 @pytest.mark.slow
@@ -236,11 +236,11 @@ async def test_retained_messages_are_counted_exactly(tmp_path):
     async with application(tmp_path) as app:
         own = app.features["metrics"].metrics.retained
         for number in range(5):
-            await app.engine.write(Event(f"r/{number % 3}", PUT, b"1", None, 1, True), ANN)
-        await app.engine.write(Event("r/0", "delete", b"", None, 1, True), ANN)
-        await app.engine.write(Event("r/9", "delete", b"", None, 1, True), ANN)
-        await app.engine.write(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
-        await app.engine.write(Event("Dog/1", MESSAGE, b'{"name":"Rex"}', None, 1), ANN)
+            await app.kernel.write(Event(f"r/{number % 3}", PUT, b"1", None, 1, True), ANN)
+        await app.kernel.write(Event("r/0", "delete", b"", None, 1, True), ANN)
+        await app.kernel.write(Event("r/9", "delete", b"", None, 1, True), ANN)
+        await app.kernel.write(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
+        await app.kernel.write(Event("Dog/1", MESSAGE, b'{"name":"Rex"}', None, 1), ANN)
         wanted = app.features["metrics"].metrics.retained
         assert own < wanted
         await until(app, "retained messages/count", str(wanted))
@@ -283,7 +283,7 @@ async def test_where_undeclared_topics_are_refused_the_server_still_tells(tmp_pa
     async with application(tmp_path, settings={"topics.undeclared": "reject"}) as app:
         await until(app, "clients/connected", "0")
         with pytest.raises(Error):
-            await app.engine.write(Event("other", PUT, b"1", None, 1, True), ANN)
+            await app.kernel.write(Event("other", PUT, b"1", None, 1, True), ANN)
 
 
 async def test_an_interval_of_nothing_writes_nothing(tmp_path):
@@ -294,7 +294,7 @@ async def test_an_interval_of_nothing_writes_nothing(tmp_path):
         app.features["metrics"].metrics.on_connect("a")
         assert None is await text(app, "clients/connected")
         assert b"\nbroker_clients_connected 1\n" in app.features["metrics"].sys_tree.exposition()
-        assert 0 == app.engine.committer.commits
+        assert 0 == app.kernel.committer.commits
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ async def test_the_past_of_a_metric_is_read_like_any_other(tmp_path):
         for number in range(3):
             app.features["metrics"].metrics.on_connect(str(number))
             await until(app, "clients/maximum", str(number + 1))
-        events = await app.engine.reader.history(TABLE.branch, f"{ROOT}clients/maximum", limit=10)
+        events = await app.kernel.reader.history(TABLE.branch, f"{ROOT}clients/maximum", limit=10)
     assert {b"1", b"2", b"3"} <= {event.payload for event in events}
 
 
@@ -324,11 +324,11 @@ async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
     """F27: it crowds out nothing else; the limits are those of a topic table's settings."""
     settings = {"topics.tables": {"mqtt_sys_metrics": {"keep_events": 10}}}
     async with application(tmp_path, settings=settings) as app:
-        await app.engine.write(Event("home/t", PUT, b"1", None, 1, True), ANN)
+        await app.kernel.write(Event("home/t", PUT, b"1", None, 1, True), ANN)
         await until(app, "clients/connected", "0")
         await app.retention.sweep()
         assert app.store.figures(TABLE.branch).events <= 10
-        assert 1 == app.store.figures(Branch("home")).events
+        assert 1 == app.store.figures(TopicRoot("home")).events
         assert "0" == await text(app, "clients/connected")
 
 
@@ -336,7 +336,7 @@ async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
 async def test_what_is_stored_is_told_without_the_metrics_own_past(tmp_path):
     """F24: else an idle server would have news of itself for ever."""
     async with application(tmp_path, settings={"mqtt.sys_interval": 3_600}) as app:
-        await app.engine.write(Event("home/t", PUT, b"12345", None, 1, True), ANN)
+        await app.kernel.write(Event("home/t", PUT, b"12345", None, 1, True), ANN)
         app.features["metrics"].metrics.update_system_metrics()
         holding = app.features["metrics"].metrics.holding
     assert (1, 5) == (holding.stored, holding.stored_bytes)

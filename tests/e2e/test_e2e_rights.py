@@ -56,14 +56,14 @@ async def program(tmp_path):
             return replace(known, client_id=shown.client_id, peer=shown.peer, door=shown.door)
 
         running.identity.authenticator.identify = identify
-        running.engine.access.judge = lambda caller: caller
+        running.kernel.access.judge = lambda caller: caller
         yield running
 
 
 async def write(program, topic, value, kind=PUT):
     payload = json.dumps(value).encode() if value is not None else b""
     event = Event(topic, kind, payload, "application/json" if payload else None, 1, True)
-    await program.engine.write(event, SERVER)
+    await program.kernel.write(event, SERVER)
 
 
 def client(program, name, client_id="", **more):

@@ -58,7 +58,7 @@ async def test_a_session_says_that_it_came_by_tls(tmp_path):
     """D10: its transport, in $SYS/sessions."""
     async with secured(tmp_path) as server:
         client = await server.mqtt(client_id="seen")
-        row = await server.program.engine.resource("$SYS/sessions/seen", SERVER).get()
+        row = await server.program.kernel.resource("$SYS/sessions/seen", SERVER).get()
         assert "tls" == row["transport"]
         await client.close()
 

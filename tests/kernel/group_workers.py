@@ -2,14 +2,14 @@
 
 from subscription_world import World
 
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 
 
 class Worker:
@@ -67,7 +67,7 @@ class Worker:
 
     def join(self, since=None, *, connected=True):
         """Subscribe, or come back."""
-        interest = Interest(self.yard.topics, self.qos, identifiers=(self.name,))
+        interest = SubscribedFilter(self.yard.topics, self.qos, identifiers=(self.name,))
         self.group.join(self, interest, since, connected=connected)
         return self
 
@@ -115,7 +115,7 @@ class Yard(World):
         """The Error that keeps facts off the disk."""
         self.kept = []
         """Each lot of changes that was to be written."""
-        self.durable = Durable()
+        self.durable = DurableFilters()
         self.groups = Groups(self.reader, Views(self.bus, Registry(())), self.keep, self.durable)
 
     def keep(self, changes, done):

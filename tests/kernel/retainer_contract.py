@@ -14,7 +14,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.retained.retainer import Retained, Retainer
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 
 CALLS = (
@@ -167,7 +167,7 @@ class RetainerContract:
         room = keeper.start()
         retainer = await filled(room, "a/x/1", "b/x/2/3", "c/y/4")
         wanted = Subscription(room.reader)
-        room.engine.watch(wanted, Interest(TopicFilter("+/x/#")), ANN)
+        room.kernel.watch(wanted, SubscribedFilter(TopicFilter("+/x/#")), ANN)
         known = await heard(wanted, 3)
         await retainer.store_retained(message("a/x/1", b"later"))
         await retainer.delete_message("b/x/2/3")
@@ -210,7 +210,7 @@ class RetainerContract:
         room = keeper.start(hooks=hooks)
         await filled(room, "a/1", "secret/1", "secret/2", "z/1")
         room.reader.scan_records = 2
-        seen = Retained(room.engine, room.now, BEN)
+        seen = Retained(room.kernel, room.now, BEN)
         assert (2, 4) == (await seen.size(), await room.retainer.size())
         assert ["a/1", "z/1"] == topics(await seen.page_read("#", 1, 2))
         assert ["a/1", "z/1"] == [name for step in await followed(seen, "#") for name in step]

@@ -1,4 +1,4 @@
-"""An engine whose table Dog has rights, and people with roles, for tests of rights."""
+"""A kernel whose table Dog has rights, and people with roles, for tests of rights."""
 
 import json
 
@@ -7,7 +7,7 @@ from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.rule_rows import PATH, RuleTable, rule_rows
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.schema import parse_schema
 
 SCHEMA = """
@@ -38,26 +38,26 @@ class Rightful(Server):
 
     def __init__(self, schema=SCHEMA, **options):
         super().__init__(parse_schema(schema).tables, **options)
-        self.rights = self.engine.rights
-        self.rules = RuleTable(self.engine)
+        self.rights = self.kernel.rights
+        self.rules = RuleTable(self.kernel)
         self.registry.add(PATH, rule_rows(self.rules))
 
     async def write(self, topic, value, caller=SERVER, kind=PUT, condition=None):
         payload = b"" if kind == DELETE else json.dumps(value).encode()
         media = None if kind == DELETE else "application/json"
         event = Event(topic, kind, payload, media, 1, kind in {PUT, PATCH, DELETE})
-        return await self.engine.write(event, caller, condition)
+        return await self.kernel.write(event, caller, condition)
 
     async def rule(self, name, caller=ROOT, **facts):
         return await self.write(f"{PATH}/{name}", facts, caller)
 
     async def value(self, topic, caller):
-        return self.engine.contents.value(await self.engine.read(topic, caller))
+        return self.kernel.transcoder.value(await self.kernel.read(topic, caller))
 
     def watch(self, text, caller, since=None, current=False):
         reader = Subscription(self.reader)
-        interest = Interest(TopicFilter(text), marks=False)
-        self.engine.watch(reader, interest, caller, since, current=current)
+        interest = SubscribedFilter(TopicFilter(text), marks=False)
+        self.kernel.watch(reader, interest, caller, since, current=current)
         return reader
 
     async def heard(self, reader):

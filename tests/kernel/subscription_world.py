@@ -26,7 +26,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch import backfill as preludes
 from rowcast.kernel.watch import catch_up, event_queue, reader
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
 
@@ -153,8 +153,8 @@ class World:
     # -- the reader ------------------------------------------------------------------------------
 
     def watch(self, text, identifier, since=None, *, current=True, marks=True):
-        """Begin an interest, as the engine does."""
-        interest = Interest(TopicFilter(text), identifiers=(identifier,), marks=marks)
+        """Begin an interest, as the kernel does."""
+        interest = SubscribedFilter(TopicFilter(text), identifiers=(identifier,), marks=marks)
         self.bus.add(interest.topics, self.subscription)
         self.subscription.add(interest, since, current=current and since is None)
         kind = "since" if since is not None else "current" if current else "new"
@@ -166,7 +166,7 @@ class World:
     def replace(self, identifier, *, current):
         """Change the options of an interest."""
         old = self.heard[identifier]
-        interest = Interest(old.topics, 1, identifiers=(identifier,))
+        interest = SubscribedFilter(old.topics, 1, identifiers=(identifier,))
         self.interests[identifier] = interest
         self.subscription.replace(interest, current=current)
 

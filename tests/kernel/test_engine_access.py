@@ -10,12 +10,12 @@ from rowcast.core.callers import NONE, SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.access import renew
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 
 async def test_l8_who_listens_hears_of_each_change():
     room, heard = Server(), []
-    access = room.engine.access
+    access = room.kernel.access
     access.listen(lambda: heard.append(access.revision))
     access.changed()
     access.changed()
@@ -28,29 +28,29 @@ async def test_the_server_itself_is_not_judged():
     def nobody(caller):
         raise Error(Code.DENIED, "away")
 
-    room.engine.access.judge = nobody
-    assert SERVER is room.engine.access.current(SERVER)
-    assert Code.DENIED == code_of(room.engine.access.current, ANN)
+    room.kernel.access.judge = nobody
+    assert SERVER is room.kernel.access.current(SERVER)
+    assert Code.DENIED == code_of(room.kernel.access.current, ANN)
 
 
 async def test_l5_the_end_of_a_token_is_a_change():
     room, over = Server(), asyncio.Event()
-    access = room.engine.access
+    access = room.kernel.access
     access.listen(over.set)
-    access.expect(replace(ANN, until=room.engine.now() + 10_000_000))  # the first does not win
-    access.expect(replace(ANN, until=room.engine.now()))
+    access.expect(replace(ANN, until=room.kernel.now() + 10_000_000))  # the first does not win
+    access.expect(replace(ANN, until=room.kernel.now()))
     await asyncio.wait_for(over.wait(), 10)
     access.stop()
 
 
 async def test_l8_a_reader_without_the_right_is_told():
     room = Server()
-    subscription = Subscription(room.engine.reader)
-    room.engine.watch(subscription, Interest(TopicFilter("a/#")), ANN)
+    subscription = Subscription(room.kernel.reader)
+    room.kernel.watch(subscription, SubscribedFilter(TopicFilter("a/#")), ANN)
     with pytest.raises(Error) as refused:
-        renew(room.engine, subscription, replace(ANN, grants=NONE))
+        renew(room.kernel, subscription, replace(ANN, grants=NONE))
     assert Code.DENIED is refused.value.code
     assert ANN is subscription.caller
     again = replace(ANN)
-    renew(room.engine, subscription, again)
+    renew(room.kernel, subscription, again)
     assert again is subscription.caller

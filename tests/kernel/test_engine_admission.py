@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from build import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs
@@ -21,7 +21,7 @@ def admit(event, tables=TABLES, resources=()):
     registry = Registry(tables)
     for path, resource in resources:
         registry.add(path, resource)
-    admission = Admission(lambda: NOW, 100, Durable(), Steps(registry))
+    admission = Admission(lambda: NOW, 100, DurableFilters(), Steps(registry))
     write = Write(event, ANN)
     admission.step(registry.route(event.topic))(write)
     return write
@@ -116,13 +116,13 @@ def test_when_an_event_ends(item, expected):
 )
 def test_what_goes_into_the_log(policy, kind, qos, expected):
     table = replace(NOTE, logs=policy) if policy else None
-    assert expected == logs(event("Note/1", kind, qos=qos), table, Durable())
+    assert expected == logs(event("Note/1", kind, qos=qos), table, DurableFilters())
 
 
 @pytest.mark.parametrize("table", [None, replace(NOTE, logs=Logs.RETAINED), NOTE])
 def test_what_a_durable_session_wants_goes_into_the_log(table):
     """D27: all of QoS above 0 that its filters select, and nothing else."""
-    durable = Durable()
+    durable = DurableFilters()
     durable.add(TopicFilter("Note/+"))
     assert logs(event("Note/1", MESSAGE, qos=1), table, durable)
     assert logs(event("Note/1", MESSAGE, qos=2), table, durable)

@@ -10,9 +10,9 @@ from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch import catch_up
 from rowcast.kernel.watch.backlog import Backlog, BacklogLimit, Loss, Overflow
-from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 SEEDS = range(40)
 
@@ -23,12 +23,12 @@ class Absent:
     def __init__(self, world, bound):
         self.world, self.bound = world, bound
         self.subscription = None
-        self.position, self.interests, self.holes = 0, [Interest(TopicFilter("Dog/#"))], ()
+        self.position, self.interests, self.holes = 0, [SubscribedFilter(TopicFilter("Dog/#"))], ()
         self.got, self.gaps, self.dropped, self.expired = [], [], 0, 0
         self.owed, self.in_holes, self.told_expired = [], 0, 0
 
     def come(self):
-        """Go on, as the engine lets a subscription go on."""
+        """Go on, as the kernel lets a subscription go on."""
         reader = self.world.reader
         waits = Backlog(self.bound, reader.announced(), self.lose, self.holes)
         self.subscription = Subscription(reader, "", backlog=waits)
@@ -43,7 +43,7 @@ class Absent:
         self.in_holes += loss.expired
 
     def go(self):
-        """Suspend it, as the engine does."""
+        """Suspend it, as the kernel does."""
         for interest in self.interests:
             self.world.bus.remove(interest.topics, self.subscription)
         self.owed = self.subscription.untold()
@@ -53,7 +53,7 @@ class Absent:
 
     def take(self, limit):
         for event, _ in self.subscription.take(limit):
-            if event.kind == GAP and event.why is Why.EXPIRED:
+            if event.kind == GAP and event.why is GapCause.EXPIRED:
                 self.told_expired += event.count
             elif event.kind == GAP:
                 self.gaps.append(event.count)
@@ -132,7 +132,7 @@ async def test_its_owner_may_end_it(monkeypatch):
     limits(monkeypatch)
     world, told = World(), []
     reader = Absent(world, BacklogLimit(2, Overflow.DISCONNECT, lambda: 2.0))
-    reader.interests = [Interest(TopicFilter("Dog/1"))]
+    reader.interests = [SubscribedFilter(TopicFilter("Dog/1"))]
     for _ in range(5):
         world.write("Dog/1", MESSAGE)
         world.write("Dog/2", MESSAGE)
@@ -189,7 +189,7 @@ async def test_it_counts_anew_for_who_joins_meanwhile(monkeypatch):
     reader.take(9)
     world.write("Cat/1", MESSAGE)
     await asyncio.sleep(0)
-    interest = Interest(TopicFilter("Cat/#"))
+    interest = SubscribedFilter(TopicFilter("Cat/#"))
     world.bus.add(interest.topics, reader.subscription)
     reader.subscription.add(interest, 0, current=False)
     reader.interests.append(interest)

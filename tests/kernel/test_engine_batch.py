@@ -243,7 +243,7 @@ async def test_facts_at_the_very_end_are_answered(monkeypatch):
 async def test_submitted_facts_are_kept_once_the_write_is_accepted(topic):
     room, outcomes = Server(), []
     event = Event(topic, MESSAGE, b"{}", qos=0)
-    room.engine.submit(event, ANN, outcomes.append, changes=[fact("a")])
+    room.kernel.submit(event, ANN, outcomes.append, changes=[fact("a")])
     assert outcomes == []
     await room.committer.settle()
     assert ([Receipt], ["a"]) == ([type(outcome) for outcome in outcomes], names(room))
@@ -255,7 +255,7 @@ async def test_submitted_facts_are_kept_once_the_write_is_accepted(topic):
 )
 async def test_submitted_facts_of_a_refused_write_are_not_kept(topic, caller, payload):
     room, outcomes = Server(), []
-    room.engine.submit(
+    room.kernel.submit(
         Event(topic, PUT, payload, qos=1, retain=True),
         caller,
         outcomes.append,
@@ -285,7 +285,7 @@ async def test_facts_follow_what_a_resource_class_did(kind, payload, expected):
     room, outcomes = Server(resources=[("Careful", Careful)]), []
     event = Event("Careful/1", kind, payload, "application/json", 1)
     caller = Caller("ann", ALL, "mqtt")
-    room.engine.submit(event, caller, outcomes.append, changes=[fact("a")])
+    room.kernel.submit(event, caller, outcomes.append, changes=[fact("a")])
     await turns(20)
     assert (expected, 1) == (names(room), len(outcomes))
     assert bool(expected) == isinstance(outcomes[0], Receipt)
@@ -295,6 +295,6 @@ async def test_facts_that_fail_after_a_resource_class_are_told():
     room, outcomes = Server(resources=[("Careful", Careful)]), []
     failing(room.store, BUSY)
     event = Event("Careful/1", MESSAGE, b"{}", "application/json", 1)
-    room.engine.submit(event, ANN, outcomes.append, changes=[fact("a")])
+    room.kernel.submit(event, ANN, outcomes.append, changes=[fact("a")])
     await turns(20)
     assert [BUSY] == outcomes

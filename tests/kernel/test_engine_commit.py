@@ -287,7 +287,7 @@ async def test_a_refused_write_leaves_nothing_in_the_cache():
     await room.put("u/1", b"1")
     failing(room.store, BUSY)
     assert Code.BUSY == await refusal(room.put("u/1", b"2"))
-    assert b"1" == (await room.engine.read("u/1", ANN)).payload
+    assert b"1" == (await room.kernel.read("u/1", ANN)).payload
 
 
 async def test_writes_at_the_very_end_are_answered():
@@ -377,7 +377,7 @@ async def test_a_batch_of_refusals_writes_nothing():
 async def test_patches_of_one_batch_build_on_each_other():
     room = Server()
     patches = [
-        room.engine.write(Event("Dog/1", PATCH, payload, qos=1, retain=True), ANN)
+        room.kernel.write(Event("Dog/1", PATCH, payload, qos=1, retain=True), ANN)
         for payload in (b'{"name":"Rex"}', b'{"age":3}')
     ]
     receipts = await asyncio.gather(*patches)

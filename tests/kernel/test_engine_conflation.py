@@ -5,8 +5,8 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.conflation import superseded
-from rowcast.kernel.watch.gaps import Gap, Why
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.gaps import Gap, GapCause
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 LAST = Table("Last", "Last", (KEY,), delivers_latest=True)
 EVERY = Table("Every", "Every", (KEY,))
@@ -39,7 +39,9 @@ async def test_a_reader_that_comes_back_gets_the_newest_and_is_told_the_rest():
     for topic in ("Last/a", "Last/a", "Last/b", "Every/a", "Last/a", "Every/a"):
         await room.put(topic)
     reader = Subscription(room.reader)
-    room.engine.watch(reader, Interest(TopicFilter("#"), marks=False), ANN, 0, current=False)
+    room.kernel.watch(
+        reader, SubscribedFilter(TopicFilter("#"), marks=False), ANN, 0, current=False
+    )
     heard = []
     for _ in range(10):
         heard += [item for item, _ in reader.take(1)]
@@ -47,14 +49,14 @@ async def test_a_reader_that_comes_back_gets_the_newest_and_is_told_the_rest():
     came = [item.topic for item in heard if not isinstance(item, Gap)]
     told = [(item.why, item.count, item.last - item.after) for item in heard if item.topic == ""]
     assert ["Last/b", "Every/a", "Last/a", "Every/a"] == came
-    assert ([(Why.CONFLATED, 2, 2)], {Why.CONFLATED: 2}) == (told, reader.losses.counts)
+    assert ([(GapCause.CONFLATED, 2, 2)], {GapCause.CONFLATED: 2}) == (told, reader.losses.counts)
     assert reader.settled == room.committer.announced
 
 
 async def test_a_reader_that_keeps_up_gets_every_event():
     room = Server((LAST,))
     reader = Subscription(room.reader)
-    room.engine.watch(reader, Interest(TopicFilter("#"), marks=False), ANN, current=False)
+    room.kernel.watch(reader, SubscribedFilter(TopicFilter("#"), marks=False), ANN, current=False)
     for _ in range(3):
         await room.put("Last/a")
     assert ["Last/a"] * 3 == [item.topic for item, _ in reader.take(10)]
@@ -66,15 +68,17 @@ async def test_what_was_told_is_not_told_again_after_a_cut():
     for _ in range(4):
         await room.put("Last/a")
     reader = Subscription(room.reader)
-    room.engine.watch(reader, Interest(TopicFilter("#"), marks=False), ANN, 0, current=False)
+    room.kernel.watch(
+        reader, SubscribedFilter(TopicFilter("#"), marks=False), ANN, 0, current=False
+    )
     heard = []
     while not heard:
         heard += [item for item, _ in reader.take(1)]
         await turns()
-    assert (Why.CONFLATED, 3) == (heard[0].why, heard[0].count)
-    position, interests = room.engine.suspend(reader)
+    assert (GapCause.CONFLATED, 3) == (heard[0].why, heard[0].count)
+    position, interests = room.kernel.suspend(reader)
     again = Subscription(room.reader)
-    room.engine.resume(again, position, interests, ANN)
+    room.kernel.resume(again, position, interests, ANN)
     heard = []
     for _ in range(5):
         heard += [item.kind for item, _ in again.take(1)]

@@ -16,7 +16,7 @@ from rowcast.kernel.resource import Resource
 
 def create(room, topic="Dog", payload=b"{}", content_type=None):
     event = Event(topic, PUT, payload, content_type, 1, True)
-    return room.engine.create(topic, event, ANN)
+    return room.kernel.create(topic, event, ANN)
 
 
 async def test_a_uuid_is_made():
@@ -110,5 +110,5 @@ async def test_a_resource_does_not_make_it_forget_that_the_id_must_be_free():
 
 
 async def test_a_plain_value_can_be_created():
-    receipt = await Server().engine.create_value("Dog", {"name": "Rex"}, ANN)
+    receipt = await Server().kernel.create_value("Dog", {"name": "Rex"}, ANN)
     assert "Rex" == receipt.event.decoded["name"]

@@ -45,7 +45,7 @@ async def test_values_are_of_the_types_of_their_own_table(world):
 
 async def test_who_may_see_one_is_not_about_the_other(world):
     """A6, L7: the @auth of a table is its own."""
-    assert Code.DENIED == await refusal(world.engine.read("a-dogs/1", BEN))
+    assert Code.DENIED == await refusal(world.kernel.read("a-dogs/1", BEN))
     assert [TIME, {"id": "1", "at": TIME}] == [
         (await world.value("a-dogs/1", VET))["at"].strftime("%Y-%m-%dT%H:%M:%SZ"),
         await world.value("b-dogs/1", BEN),

@@ -13,7 +13,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.deadlines import deadlines as module
 from rowcast.features.deadlines.deadlines import Deadlines
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 SENSOR = Table("Sensor", "Sensor", (KEY,), deadline_seconds=30)
 PLAIN = Table("Plain", "Plain", (KEY,))
@@ -82,7 +82,7 @@ async def begin(store=None, time=NOW, tables=TABLES):
     room = Server(tables, store=store)
     room.time = time
     timers, told = Timers(room), Listener(room, "$stale/#")
-    room.deadlines = Deadlines(room.engine, tables, room.now)
+    room.deadlines = Deadlines(room.kernel, tables, room.now)
     room.deadlines._loop = timers
     await room.deadlines.start()
     await timers.turn()
@@ -94,7 +94,7 @@ def kinds(told):
 
 
 async def stale(room, wanted=True):
-    page = await room.engine.search(SENSOR, Query(stale=wanted), ANN)
+    page = await room.kernel.search(SENSOR, Query(stale=wanted), ANN)
     return [record.topic for record in page.records]
 
 
@@ -221,18 +221,18 @@ async def test_a_reader_that_was_away_or_begins_learns_the_truth():
     await timers.until(NOW + 31)
     for since in (before, None):
         reader = Subscription(room.reader)
-        interest = Interest(TopicFilter("$stale/#"))
-        room.engine.watch(reader, interest, ANN, since, current=since is None)
+        interest = SubscribedFilter(TopicFilter("$stale/#"))
+        room.kernel.watch(reader, interest, ANN, since, current=since is None)
         heard = []
         for _ in range(10):
             heard += reader.take(10)
             await turns()
         assert "$stale/Sensor/1" in [event.topic for event, _ in heard]
-        room.engine.close(reader)
+        room.kernel.close(reader)
 
 
 class Machine:
-    """The part of an engine that deadlines use, without a disk."""
+    """The part of a kernel that deadlines use, without a disk."""
 
     def __init__(self, room):
         self.room, self.told = room, []

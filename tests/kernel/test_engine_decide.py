@@ -9,7 +9,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.kernel.decide import decide, value_of_record
 from rowcast.kernel.write import A_RECORD, UNHEARD, Condition, Current, Receipt, Write
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import PLAIN
 
 
@@ -137,7 +137,7 @@ def test_a_patched_record_is_in_the_media_type_of_the_patch(said, expected):
 
 
 def test_a_patch_is_of_its_tables_types_and_key():
-    shape = Shape(DOG)
+    shape = CompiledTable(DOG)
     (receipt,), _, _ = run(patch({"age": 3}, "Dog/1", shape), current={"Dog/1": None})
     assert {"id": "1", "age": 3}.items() <= receipt.event.decoded.items()
     (error,), _, _ = run(patch({"age": "old"}, "Dog/1", shape), current={"Dog/1": None})
@@ -145,7 +145,7 @@ def test_a_patch_is_of_its_tables_types_and_key():
 
 
 def test_a6_a_patched_record_lives_from_its_patch():
-    (receipt,), _, _ = run(patch({"name": "x"}, "Lease/1", Shape(LEASE)), current={})
+    (receipt,), _, _ = run(patch({"name": "x"}, "Lease/1", CompiledTable(LEASE)), current={})
     assert NOW + LEASE.expiration_seconds == receipt.event.expires_at
 
 
@@ -185,7 +185,7 @@ def test_a_value_that_is_known_is_not_decoded_again():
 def put_dog(value, milliseconds):
     event = Event("Dog/1", PUT, b"?", JSON, table=DOG, version=version_of(milliseconds))
     event.decoded = value
-    return write(event, shape=Shape(DOG))
+    return write(event, shape=CompiledTable(DOG))
 
 
 def test_a5_times_are_the_servers():
@@ -210,7 +210,7 @@ def test_a_record_that_is_no_object_has_no_time_to_keep():
 def test_a_delete_and_a_message_have_no_times():
     for kind in (DELETE, MESSAGE):
         event = Event("Dog/1", kind, b"", table=DOG)
-        run(write(event, shape=Shape(DOG)), current={"Dog/1": None})
+        run(write(event, shape=CompiledTable(DOG)), current={"Dog/1": None})
         assert b"" == event.payload
 
 

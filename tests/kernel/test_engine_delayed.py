@@ -47,7 +47,7 @@ class Clock:
             self.timers.remove(due[0])
             due[0].call()
         self.timers = [timer for timer in self.timers if not timer.cancelled]
-        await self.room.engine.committer.settle()
+        await self.room.kernel.committer.settle()
 
 
 class Delays(Server):
@@ -55,8 +55,8 @@ class Delays(Server):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.clock_of_delays = self.engine.delayed.loop = Clock(self)
-        self.engine.delayed.restore(self.store.states("delayed"))
+        self.clock_of_delays = self.kernel.delayed.loop = Clock(self)
+        self.kernel.delayed.restore(self.store.states("delayed"))
         self.listener = Listener(self)
 
     async def forward(self, seconds):
@@ -64,20 +64,20 @@ class Delays(Server):
 
     async def send(self, topic, payload=b"x", kind=MESSAGE, qos=1, caller=ANN, **facts):
         event = Event(topic, kind, payload, qos=qos, retain=kind != MESSAGE, **facts)
-        return await self.engine.write(event, caller)
+        return await self.kernel.write(event, caller)
 
     def facts(self):
         return self.store.states("delayed")
 
     async def rows(self):
-        return await self.engine.resource("$SYS/delayed/", ANN).get()
+        return await self.kernel.resource("$SYS/delayed/", ANN).get()
 
 
 @pytest_asyncio.fixture
 async def room():
     made = Delays()
     yield made
-    made.engine.delayed.stop()
+    made.kernel.delayed.stop()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_every_kind_of_write_may_be_delayed(room, kind, payload):
     await room.forward(5)
     event = room.listener.events[-1]
     assert (kind, 2, True, "Dog/1") == (event.kind, event.qos, event.retain, event.topic)
-    value = await room.engine.read_value("Dog/1", ANN, None)
+    value = await room.kernel.read_value("Dog/1", ANN, None)
     names = {PUT: "Rex", PATCH: "Bella"}
     assert names.get(kind) == (value and value["name"])
 
@@ -152,7 +152,7 @@ async def test_it_survives_a_restart(room, away):
     """D52: also when it was due meanwhile; the order stays, and new ones come after."""
     for number in range(12):
         await room.send("$delayed/60/a", b"%d" % number, qos=2)
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()
     again = Delays(store=room.store)
     again.time += away
     await again.send("$delayed/60/a", b"new")
@@ -161,11 +161,11 @@ async def test_it_survives_a_restart(room, away):
         event.payload for event in again.listener.events
     ]
     assert [] == again.facts()
-    again.engine.delayed.stop()
+    again.kernel.delayed.stop()
 
 
 async def test_facts_of_others_are_not_taken_for_delayed(room):
-    room.engine.delayed.restore([("delayed-other", "1", b"")])
+    room.kernel.delayed.restore([("delayed-other", "1", b"")])
     assert [] == await room.rows()
 
 
@@ -255,13 +255,13 @@ async def test_hooks_see_what_it_will_be():
     await room.send("$delayed/5/open")
     await room.forward(5)
     assert ["moved/open"] == room.listener.topics
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()
 
 
 async def test_a_condition_is_refused(room):
     event = Event("$delayed/5/Dog/1", PUT, b"{}", qos=1, retain=True)
     with pytest.raises(Error) as refused:
-        await room.engine.write(event, ANN, Condition(seqs=frozenset({1})))
+        await room.kernel.write(event, ANN, Condition(seqs=frozenset({1})))
     assert Code.INVALID == refused.value.code
 
 
@@ -270,11 +270,11 @@ async def test_what_its_table_refuses_when_it_is_due_is_dropped():
     room = Delays()
     await room.send("$delayed/5/new/1", b"x", PUT)
     await room.send("$delayed/5/Dog/1", b"{}", PUT)
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()
     again = Delays(store=room.store, tables=(DOG,), undeclared="reject")
     await again.forward(5)
     assert (["Dog/1"], []) == (again.listener.topics, again.facts())
-    again.engine.delayed.stop()
+    again.kernel.delayed.stop()
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ async def test_who_may_not_write_any_more_is_not_published(room, user, found, re
             raise found
         return found
 
-    await room.engine.write(Event("$delayed/5/a", MESSAGE, b"1", qos=1), Caller(user, ALL))
-    access = room.engine.access
+    await room.kernel.write(Event("$delayed/5/a", MESSAGE, b"1", qos=1), Caller(user, ALL))
+    access = room.kernel.access
     access.judge, access.removed = judge, lambda _user: removed
     await room.forward(5)
     assert (["a"] if published else [], []) == (room.listener.topics, room.facts())
@@ -309,7 +309,7 @@ async def test_undeclared_topics_may_be_rejected(room):
         await other.send("$delayed/5/a")
     assert Code.NOT_FOUND == refused.value.code
     await other.send("$delayed/5/Dog/1", b"{}", PUT)
-    other.engine.delayed.stop()
+    other.kernel.delayed.stop()
 
 
 async def test_a_resource_class_gets_it_in_time():
@@ -326,11 +326,11 @@ async def test_a_resource_class_gets_it_in_time():
     for _ in range(9):
         await asyncio.sleep(0)
     assert [("Lamp/1", "on")] == taken
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()
 
 
 async def test_code_of_resources_may_delay_too(room):
-    await room.engine.write_value("$delayed/5/Dog/1", PUT, {"name": "Rex"}, ANN)
+    await room.kernel.write_value("$delayed/5/Dog/1", PUT, {"name": "Rex"}, ANN)
     await room.forward(5)
     assert ["Dog/1"] == room.listener.topics
 
@@ -350,7 +350,7 @@ async def test_what_waits_is_seen(room):
         "payload_bytes": 14,
     }
     assert told == {name: value for name, value in row.items() if name != "id"}
-    assert row == await room.engine.resource(f"$SYS/delayed/{row['id']}", ANN).get()
+    assert row == await room.kernel.resource(f"$SYS/delayed/{row['id']}", ANN).get()
 
 
 async def test_what_waits_may_be_cancelled(room):
@@ -369,7 +369,7 @@ async def test_what_waits_may_be_cancelled(room):
 async def patch(room, number, value, caller=ANN):
     payload = json.dumps(value).encode()
     event = Event(f"$SYS/delayed/{number}", PATCH, payload, JSON, qos=1, retain=True)
-    return await room.engine.write(event, caller)
+    return await room.kernel.write(event, caller)
 
 
 @pytest.mark.parametrize(("due", "rest"), [("22:13:30", (10, 50)), ("22:15:20", (120, 0))])
@@ -394,7 +394,7 @@ async def test_a_time_long_ago_is_now_also_after_a_restart(room):
     await room.send("$delayed/60/a", b"1")
     [row] = await room.rows()
     await patch(room, row["id"], {"due": "1960-01-01T00:00:00Z"})
-    room.engine.delayed.restore(room.store.states("delayed"))
+    room.kernel.delayed.restore(room.store.states("delayed"))
     assert [row["id"]] == [item["id"] for item in await room.rows()]
     await room.forward(0)
     assert [b"1"] == [event.payload for event in room.listener.events]
@@ -420,7 +420,7 @@ async def test_who_may_not_write_may_not_cancel(room):
     event = Event(f"$SYS/delayed/{row['id']}", DELETE, b"", qos=1, retain=True)
     reader = Caller("rob", Grants(read=True), "http")
     with pytest.raises(Error) as refused:
-        await room.engine.write(event, reader)
+        await room.kernel.write(event, reader)
     assert (Code.DENIED, 1) == (refused.value.code, len(room.facts()))
 
 
@@ -449,8 +449,8 @@ async def test_many_that_were_cancelled_hold_no_memory(room):
         for _ in range(50):
             await room.send("$delayed/60/a")
         for row in await room.rows():
-            assert room.engine.delayed.cancel(row["id"])
-    assert len(room.engine.delayed._heap) < 1200
+            assert room.kernel.delayed.cancel(row["id"])
+    assert len(room.kernel.delayed._heap) < 1200
 
 
 async def test_a_crowd_is_published_in_turns(room, monkeypatch):
@@ -470,8 +470,8 @@ async def test_changes_that_come_with_it_are_committed_with_it(room):
     outcomes = []
     event = Event("$delayed/60/a", MESSAGE, b"x", qos=2)
     changes = (Change("session/c", "in/1", b""),)
-    room.engine.submit(event, Caller("c", ALL, "mqtt"), outcomes.append, None, changes)
-    await room.engine.committer.settle()
+    room.kernel.submit(event, Caller("c", ALL, "mqtt"), outcomes.append, None, changes)
+    await room.kernel.committer.settle()
     assert isinstance(outcomes[0], Receipt)
     assert (1, 1) == (len(room.facts()), len(room.store.states("session/")))
-    assert 1 == room.engine.committer.commits
+    assert 1 == room.kernel.committer.commits

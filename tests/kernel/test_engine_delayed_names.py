@@ -12,7 +12,7 @@ from rowcast.kernel.resource import Resource
 
 async def put(room, topic):
     event = Event(topic, PUT, b'{"name": "Rex"}', qos=1, retain=True)
-    await room.engine.write(event, ANN)
+    await room.kernel.write(event, ANN)
 
 
 @pytest.mark.parametrize("topic", ["$delayed/5//Dog/1", "/$delayed/5//Dog/1"])
@@ -31,7 +31,7 @@ async def test_p5_hooks_see_what_a_leading_slash_in_it_names(topic):
         await put(room, topic)
     assert Code.DENIED == refused.value.code
     assert {} == dict(room.store.states("delayed"))
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()
 
 
 @pytest.mark.parametrize("topic", ["$delayed/5//$SYS/users/eve", "/$delayed/5//$SYS/users/eve"])
@@ -43,9 +43,9 @@ async def test_p5_what_is_not_delayed_is_not_with_a_leading_slash_either(topic):
             return data
 
     room = Server()
-    room.engine.registry.add("$SYS/users", Users)
+    room.kernel.registry.add("$SYS/users", Users)
     with pytest.raises(Error) as refused:
         await put(room, topic)
     assert Code.DENIED == refused.value.code
     assert {} == dict(room.store.states("delayed"))
-    room.engine.delayed.stop()
+    room.kernel.delayed.stop()

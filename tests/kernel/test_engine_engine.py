@@ -15,7 +15,7 @@ from rowcast.core.queries import Operator, Query
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Receipt
 from rowcast.reads.record_cache import UNKNOWN
 
@@ -33,8 +33,8 @@ def event(topic, kind=PUT, payload=b"{}", qos=1, **properties):
 async def test_d48_a_retained_write_is_the_record_when_it_is_answered():
     room = Server()
     receipt = await room.put("u/1", b"hello")
-    assert (b"hello", False) == ((await room.engine.read("u/1", ANN)).payload, receipt.existed)
-    assert "0badcafe:1" == room.engine.head == room.engine.cursor(receipt.event.seq)
+    assert (b"hello", False) == ((await room.kernel.read("u/1", ANN)).payload, receipt.existed)
+    assert "0badcafe:1" == room.kernel.head == room.kernel.cursor(receipt.event.seq)
 
 
 async def test_d49_a_message_leaves_the_record():
@@ -42,7 +42,7 @@ async def test_d49_a_message_leaves_the_record():
     listener = Listener(room)
     await room.put("u/1", b"hello")
     await room.say("u/1", b"psst")
-    assert b"hello" == (await room.engine.read("u/1", ANN)).payload
+    assert b"hello" == (await room.kernel.read("u/1", ANN)).payload
     assert [PUT, MESSAGE] == [item.kind for item in listener.events]
 
 
@@ -51,7 +51,7 @@ async def test_d50_a_delete_removes_and_is_told():
     listener = Listener(room)
     await room.put("u/1")
     assert (await room.delete("u/1")).existed
-    assert Code.NOT_FOUND == await refusal(room.engine.read("u/1", ANN))
+    assert Code.NOT_FOUND == await refusal(room.kernel.read("u/1", ANN))
     assert DELETE == listener.events[-1].kind
 
 
@@ -69,7 +69,7 @@ async def test_d50_a_delete_removes_and_is_told():
 async def test_what_is_refused_is_neither_stored_nor_announced(item, caller, expected):
     room = Server(payload_bytes_max=100)
     listener = Listener(room)
-    assert expected == await refusal(room.engine.write(item, caller))
+    assert expected == await refusal(room.kernel.write(item, caller))
     assert ([], 0, {}) == (listener.events, room.store.head(), room.committer.pending)
 
 
@@ -79,13 +79,13 @@ async def test_a_message_that_a_durable_session_wants_is_stored(topic):
     room = Server((replace(NOTE, logs=Logs.RETAINED),))
     listener = Listener(room)
     wanted = TopicFilter("+/1")
-    room.engine.durable.add(wanted)
+    room.kernel.durable.add(wanted)
     receipt = await room.say(topic, qos=1)
     assert [receipt.event.seq] == [event.seq for event in room.store.read(0, 9)] == [1]
     assert receipt.event.version > 0
     assert 0 == (await room.say(topic, qos=0)).event.seq
     assert 0 == (await room.say("u/2", qos=1)).event.seq
-    room.engine.durable.remove(wanted)
+    room.kernel.durable.remove(wanted)
     assert 0 == (await room.say(topic, qos=1)).event.seq
     assert (4, 1) == (len(listener.events), room.committer.commits)
 
@@ -93,7 +93,7 @@ async def test_a_message_that_a_durable_session_wants_is_stored(topic):
 async def test_a_message_that_a_durable_session_wants_needs_the_disk():
     room = Server()
     listener = Listener(room)
-    room.engine.durable.add(TopicFilter("#"))
+    room.kernel.durable.add(TopicFilter("#"))
     room.store.fault = lambda _name: (_ for _ in ()).throw(Error(Code.BUSY, "full"))
     assert Code.BUSY == await refusal(room.say("u/1", qos=1))
     assert [] == listener.events
@@ -102,9 +102,9 @@ async def test_a_message_that_a_durable_session_wants_needs_the_disk():
 async def test_a_message_that_nobody_stores_is_announced_and_answered_at_once():
     room, outcomes = Server(), []
     listener = Listener(room)
-    room.engine.submit(event("u/1", MESSAGE), ANN, outcomes.append)
-    room.engine.submit(event("Note/1", MESSAGE, qos=0), ANN, outcomes.append)
-    room.engine.submit(event("u/1", MESSAGE), ANN)
+    room.kernel.submit(event("u/1", MESSAGE), ANN, outcomes.append)
+    room.kernel.submit(event("Note/1", MESSAGE, qos=0), ANN, outcomes.append)
+    room.kernel.submit(event("u/1", MESSAGE), ANN)
     assert ["u/1", "Note/1", "u/1"] == listener.topics
     assert [Receipt, Receipt] == [type(outcome) for outcome in outcomes]
 
@@ -114,9 +114,9 @@ async def test_c22_a_message_waits_for_its_callers_write_and_for_nobody_elses(to
     room = Server()
     listener = Listener(room)
     room.writer.held = True
-    room.engine.submit(event("Dog/1"), ANN)
-    room.engine.submit(event(topic, MESSAGE, b'"ann"', qos=0), ANN)
-    room.engine.submit(event(topic, MESSAGE, b'"ben"', qos=0), BEN)
+    room.kernel.submit(event("Dog/1"), ANN)
+    room.kernel.submit(event(topic, MESSAGE, b'"ann"', qos=0), ANN)
+    room.kernel.submit(event(topic, MESSAGE, b'"ben"', qos=0), BEN)
     assert [b'"ben"'] == [item.payload for item in listener.events]
     await turns()
     room.writer.release()
@@ -128,7 +128,7 @@ async def test_d42_a_message_keeps_the_time_it_has_to_live():
     """MQTT-3.3.2-6: also on a topic that nobody declared."""
     room = Server()
     listener = Listener(room)
-    await room.engine.write(event("u/1", MESSAGE, message_expiry_interval=9), ANN)
+    await room.kernel.write(event("u/1", MESSAGE, message_expiry_interval=9), ANN)
     assert [NOW + 9] == [item.expires_at for item in listener.events]
 
 
@@ -137,9 +137,9 @@ async def test_a16_a_condition_of_a_message_counts(topic):
     room = Server()
     listener = Listener(room)
     item = event(topic, MESSAGE, qos=0)
-    assert Code.PRECONDITION == await refusal(room.engine.write(item, ANN, Condition(exists=True)))
+    assert Code.PRECONDITION == await refusal(room.kernel.write(item, ANN, Condition(exists=True)))
     assert [] == listener.events
-    await room.engine.write(item, ANN, Condition(exists=False))
+    await room.kernel.write(item, ANN, Condition(exists=False))
     assert [topic] == listener.topics
 
 
@@ -161,7 +161,7 @@ async def test_an_impatient_writer_does_not_stop_the_write():
 async def test_b11_each_for_itself():
     room = Server()
     events = [event("u/1"), event("Dog/1", payload=b"{"), event("u/2")]
-    outcomes = await room.engine.write_all(events, ANN, atomic=False)
+    outcomes = await room.kernel.write_all(events, ANN, atomic=False)
     assert [Receipt, Error, Receipt] == [type(outcome) for outcome in outcomes]
 
 
@@ -169,11 +169,11 @@ async def test_b11_all_or_none():
     room = Server()
     await room.put("u/1", b"5")
     good = [event("u/2"), event("u/3", MESSAGE), event("u/1", PATCH, b'{"a":1}')]
-    outcomes = await room.engine.write_all(good, ANN, atomic=True)
+    outcomes = await room.kernel.write_all(good, ANN, atomic=True)
     assert [Receipt] * 3 == [type(outcome) for outcome in outcomes]
     await room.put("u/1", b"\xff")
     listener = Listener(room)
-    outcomes = await room.engine.write_all(good, ANN, atomic=True)
+    outcomes = await room.kernel.write_all(good, ANN, atomic=True)
     assert [Code.CONFLICT] * 3 == [outcome.code for outcome in outcomes]
     assert [] == listener.events
 
@@ -192,14 +192,14 @@ async def test_b11_what_is_not_admitted_is_told_before_anything_is_written(item,
             return await super().put(value)
 
     room = Server(resources=[("Dog", Dog)] if expected is Code.NOT_ALLOWED else ())
-    work = room.engine.write_all([event("u/2"), item], caller, atomic=True)
+    work = room.kernel.write_all([event("u/2"), item], caller, atomic=True)
     assert (expected, 0) == (await refusal(work), room.store.head())
 
 
 async def test_b11_nothing_is_nothing():
     room = Server()
-    assert [] == await room.engine.write_all([], ANN, atomic=True)
-    assert [] == await room.engine.write_all([], ANN, atomic=False)
+    assert [] == await room.kernel.write_all([], ANN, atomic=True)
+    assert [] == await room.kernel.write_all([], ANN, atomic=False)
 
 
 # -- resource classes ------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ async def test_a_resource_without_a_table_writes_undeclared_topics():
     await room.put("open/1", b'"x"')
     await room.say("open/1", b'"x"')
     room.writer.held = True
-    room.engine.submit(event("u/1"), ANN)
+    room.kernel.submit(event("u/1"), ANN)
     saying = asyncio.ensure_future(room.say("open/1", b'"y"'))
     await turns()
     room.writer.release()
@@ -277,7 +277,7 @@ async def test_a16_a_condition_passes_through_a_resource():
     await room.put("Dog/1", b'"Rex"')
     again = room.put("Dog/1", b'"Max"', condition=Condition(exists=False))
     assert Code.PRECONDITION == await refusal(again)
-    said = room.engine.write(event("open/1", MESSAGE), ANN, Condition(exists=True))
+    said = room.kernel.write(event("open/1", MESSAGE), ANN, Condition(exists=True))
     assert Code.PRECONDITION == await refusal(said)
 
 
@@ -285,25 +285,25 @@ async def test_a_resource_that_is_at_work_when_the_server_stops_is_answered():
     room = careful()
     writing = [asyncio.ensure_future(room.put("Dog/1", b'"wait"')) for _ in range(2)]
     await turns()
-    await room.engine.stop()
+    await room.kernel.stop()
     assert [Code.BUSY, Code.BUSY] == [await refusal(each) for each in writing]
-    await room.engine.stop()
+    await room.kernel.stop()
 
 
 async def test_an_instance_knows_what_it_is_about():
     room = careful()
-    resource = room.engine.resource("Dog/1", ANN)
+    resource = room.kernel.resource("Dog/1", ANN)
     assert ("Dog/1", "1", ANN) == (resource.topic, resource.id, resource.caller)
-    assert None is room.engine.resource("Note/1", ANN) is room.engine.resource("u/1", ANN)
+    assert None is room.kernel.resource("Note/1", ANN) is room.kernel.resource("u/1", ANN)
 
 
 async def test_a_plain_value_is_written_past_the_resource():
     room = careful()
-    receipt = await room.engine.write_value("Dog/1", PUT, {"name": "Rex"}, ANN)
+    receipt = await room.kernel.write_value("Dog/1", PUT, {"name": "Rex"}, ANN)
     assert (JSON, 1, True) == (receipt.event.content_type, receipt.event.qos, receipt.event.retain)
-    gone = await room.engine.write_value("Dog/1", DELETE, None, ANN)
+    gone = await room.kernel.write_value("Dog/1", DELETE, None, ANN)
     assert (b"", None) == (gone.event.payload, gone.event.content_type)
-    assert Code.DENIED == await refusal(room.engine.write_value("u/1", PUT, 1, STRANGER))
+    assert Code.DENIED == await refusal(room.kernel.write_value("u/1", PUT, 1, STRANGER))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -312,27 +312,27 @@ async def test_a_plain_value_is_written_past_the_resource():
 async def test_reading_needs_the_right_and_a_record():
     room = Server()
     await room.put("u/1", b'{"a":1}')
-    assert {"a": 1} == await room.engine.read_value("u/1", READER, None)
-    assert None is await room.engine.read_value("u/2", READER, None)
-    for work in (room.engine.read("u/1", STRANGER), room.engine.read_value("u/1", STRANGER, None)):
+    assert {"a": 1} == await room.kernel.read_value("u/1", READER, None)
+    assert None is await room.kernel.read_value("u/2", READER, None)
+    for work in (room.kernel.read("u/1", STRANGER), room.kernel.read_value("u/1", STRANGER, None)):
         assert Code.DENIED == await refusal(work)
-    assert Code.DENIED == code_of(room.engine.peek, "u/1", STRANGER)
+    assert Code.DENIED == code_of(room.kernel.peek, "u/1", STRANGER)
 
 
 async def test_peeking_asks_memory_only():
     room = Server()
     room.readers.held = True
-    assert UNKNOWN is room.engine.peek("u/1", ANN)
+    assert UNKNOWN is room.kernel.peek("u/1", ANN)
     receipt = await room.put("u/1")
-    assert receipt.event is room.engine.peek("u/1", ANN)
+    assert receipt.event is room.kernel.peek("u/1", ANN)
 
 
 async def test_a_record_whose_time_is_over_is_not_there():
     room = Server()
-    await room.engine.write(event("u/1", message_expiry_interval=5), ANN)
-    await room.engine.read("u/1", ANN)
+    await room.kernel.write(event("u/1", message_expiry_interval=5), ANN)
+    await room.kernel.read("u/1", ANN)
     room.time += 5
-    assert Code.NOT_FOUND == await refusal(room.engine.read("u/1", ANN))
+    assert Code.NOT_FOUND == await refusal(room.kernel.read("u/1", ANN))
 
 
 async def test_a_collection_is_searched_and_counted():
@@ -340,11 +340,11 @@ async def test_a_collection_is_searched_and_counted():
     for number in range(3):
         await room.put(f"Dog/{number}", b'{"age":%d}' % number)
     older = Query(where=Comparison(("age",), Operator.GE, 1))
-    assert 3 == len(await room.engine.read_value("Dog", ANN, None))
-    assert [1, 2] == [item["age"] for item in await room.engine.read_value("Dog", ANN, older)]
-    assert 3 == await room.engine.count(DOG, Query(), ANN)
-    assert 2 == await room.engine.count(DOG, older, ANN)
-    for work in (room.engine.search(DOG, older, STRANGER), room.engine.count(DOG, older, STRANGER)):
+    assert 3 == len(await room.kernel.read_value("Dog", ANN, None))
+    assert [1, 2] == [item["age"] for item in await room.kernel.read_value("Dog", ANN, older)]
+    assert 3 == await room.kernel.count(DOG, Query(), ANN)
+    assert 2 == await room.kernel.count(DOG, older, ANN)
+    for work in (room.kernel.search(DOG, older, STRANGER), room.kernel.count(DOG, older, STRANGER)):
         assert Code.DENIED == await refusal(work)
 
 
@@ -353,7 +353,9 @@ async def test_a_collection_is_searched_and_counted():
 
 def watch(room, text="u/#", since=None, current=True, subscription=None, caller=ANN):
     subscription = subscription or Subscription(room.reader, "me")
-    room.engine.watch(subscription, Interest(TopicFilter(text)), caller, since, current=current)
+    room.kernel.watch(
+        subscription, SubscribedFilter(TopicFilter(text)), caller, since, current=current
+    )
     return subscription
 
 
@@ -406,7 +408,7 @@ async def test_c11_a_cursor_of_what_is_stored_but_not_yet_announced_is_good():
     """A reader that was behind has read it from the log."""
     room = Server()
     room.writer.held = True
-    room.engine.submit(event("u/1"), ANN)
+    room.kernel.submit(event("u/1"), ANN)
     await turns()
     room.writer.step()
     subscription = watch(room, since="0badcafe:1", current=False)
@@ -432,8 +434,8 @@ async def test_a_watch_that_is_refused_leaves_nothing_on_the_bus(text, since, ca
 async def test_the_same_filter_again_changes_it():
     room = Server()
     subscription = watch(room)
-    again = Interest(TopicFilter("u/#"), 1)
-    assert not room.engine.watch(subscription, again, ANN)
+    again = SubscribedFilter(TopicFilter("u/#"), 1)
+    assert not room.kernel.watch(subscription, again, ANN)
     assert (again, 1) == (subscription.interests["u/#"], room.bus.subscriptions)
 
 
@@ -441,10 +443,10 @@ async def test_the_end_of_a_watch_leaves_nothing_on_the_bus():
     room = Server()
     subscription = watch(room)
     watch(room, "v/#", subscription=subscription)
-    assert room.engine.unwatch(subscription, TopicFilter("u/#"))
-    assert not room.engine.unwatch(subscription, TopicFilter("u/#"))
+    assert room.kernel.unwatch(subscription, TopicFilter("u/#"))
+    assert not room.kernel.unwatch(subscription, TopicFilter("u/#"))
     assert 1 == room.bus.subscriptions
-    room.engine.close(subscription)
+    room.kernel.close(subscription)
     assert (0, True, []) == (
         room.bus.subscriptions, subscription.closed, await subscription.batch(1)
     )  # fmt: skip
@@ -455,16 +457,16 @@ async def test_the_end_of_a_watch_leaves_nothing_on_the_bus():
 )
 async def test_a_stream_is_of_a_record_or_of_a_whole_collection(topic, expected):
     room = Server()
-    stream = room.engine.open_stream(topic, ANN)
+    stream = room.kernel.open_stream(topic, ANN)
     assert [expected] == [interest.topics.text for interest in stream.interests]
-    room.engine.close(stream)
+    room.kernel.close(stream)
 
 
 async def test_a_resource_answers_who_connects():
     room = careful()
-    stream = await room.engine.connect(room.engine.resource("Dog/1", ANN))
+    stream = await room.kernel.connect(room.kernel.resource("Dog/1", ANN))
     assert ["Dog/1"] == [interest.topics.text for interest in stream.subscription.interests]
     stream.close()
     assert 0 == room.bus.subscriptions
-    refused = room.engine.resource("Dog/1", STRANGER)
-    assert Code.DENIED == await refusal(room.engine.connect(refused))
+    refused = room.kernel.resource("Dog/1", STRANGER)
+    assert Code.DENIED == await refusal(room.kernel.connect(refused))

@@ -81,7 +81,7 @@ async def timers(room):
 
 
 def watch(room, timers, *endings):
-    endings = endings or (EndOfRecords(room.engine, room.now),)
+    endings = endings or (EndOfRecords(room.kernel, room.now),)
     expiries = Expiries(endings, room.now, timers.later)
     room.committer.after_append.append(expiries.appended)
     expiries.start()
@@ -140,7 +140,7 @@ async def test_the_nearest_of_many_goes_first(room, timers):
 
 async def test_a_message_that_is_not_retained_moves_no_timer(room, timers):
     expiries = watch(room, timers)
-    room.engine.durable.add(TopicFilter("#"))
+    room.kernel.durable.add(TopicFilter("#"))
     await room.say("t/1", qos=1, properties=MINUTE)
     await timers.pass_time(100)
     assert 1 == expiries.looks
@@ -225,7 +225,7 @@ async def test_a_short_leap_of_the_clock_ends_nothing(room, timers):
     """P6: what a clock says for two seconds is not believed; after a minute it is."""
     leap = [0.0]
     now = LeapGuard(lambda: room.time + leap[0], room.now)
-    expiries = Expiries([EndOfRecords(room.engine, now)], now, timers.later)
+    expiries = Expiries([EndOfRecords(room.kernel, now)], now, timers.later)
     room.committer.after_append.append(expiries.appended)
     expiries.start()
     heard = Listener(room)

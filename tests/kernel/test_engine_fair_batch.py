@@ -11,7 +11,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.fair_batch import FairBatches, level_of
-from rowcast.kernel.write import Group, Keeping, Write
+from rowcast.kernel.write import FactsWrite, Group, Write
 from rowcast.store.store import Change
 
 CAL = Caller("cal", ALL)
@@ -24,7 +24,7 @@ def write(topic, caller, size=1, changes=()):
 
 
 def facts(name="x"):
-    return Keeping((Change("s", name, b"1"),), None)
+    return FactsWrite((Change("s", name, b"1"),), None)
 
 
 def grouped(*writes):
@@ -127,9 +127,9 @@ def test_all_is_taken_once_and_in_order_of_callers_and_topics(seed):
 
 
 def _must_follow(item, later):
-    if isinstance(later, Keeping):
+    if isinstance(later, FactsWrite):
         return True
-    if isinstance(item, Keeping):
+    if isinstance(item, FactsWrite):
         return bool(later.changes)
     return item.caller is later.caller or item.event.topic == later.event.topic
 

@@ -3,8 +3,8 @@
 from rowcast.core.events import MESSAGE, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.gaps import Gap, Gaps, LossCounter, Why, mark_for, together
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.gaps import Gap, GapCause, Gaps, LossCounter, mark_for, together
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
 def event(seq=0, kind=MESSAGE):
@@ -18,19 +18,19 @@ def facts(gaps):
 
 
 def test_what_follows_one_another_is_one_gap():
-    gaps, one, two = Gaps(), Interest(TopicFilter("a")), Interest(TopicFilter("+"))
+    gaps, one, two = Gaps(), SubscribedFilter(TopicFilter("a")), SubscribedFilter(TopicFilter("+"))
     for seq in (3, 4, 9):
-        gaps.miss(event(seq), one, Why.EXPIRED)
-    gaps.miss(event(10), two, Why.EXPIRED)
-    gaps.miss(event(11), two, Why.TOO_LARGE)
-    gaps.miss(event(), two, Why.TOO_LARGE)
-    gaps.miss(event(), two, Why.TOO_LARGE)
-    gaps.miss(event(5, SNAPSHOT), two, Why.TOO_LARGE)
+        gaps.miss(event(seq), one, GapCause.EXPIRED)
+    gaps.miss(event(10), two, GapCause.EXPIRED)
+    gaps.miss(event(11), two, GapCause.TOO_LARGE)
+    gaps.miss(event(), two, GapCause.TOO_LARGE)
+    gaps.miss(event(), two, GapCause.TOO_LARGE)
+    gaps.miss(event(5, SNAPSHOT), two, GapCause.TOO_LARGE)
     wanted = [
-        (Why.EXPIRED, 3, 2, 9),
-        (Why.EXPIRED, 1, 9, 10),
-        (Why.TOO_LARGE, 1, 10, 11),
-        (Why.TOO_LARGE, 3, 0, 0),
+        (GapCause.EXPIRED, 3, 2, 9),
+        (GapCause.EXPIRED, 1, 9, 10),
+        (GapCause.TOO_LARGE, 1, 10, 11),
+        (GapCause.TOO_LARGE, 3, 0, 0),
     ]
     assert wanted == facts(gaps.told())
     assert [] == gaps.told()
@@ -40,19 +40,19 @@ def test_what_follows_one_another_is_one_gap():
 def test_an_account_is_part_of_another():
     whole = LossCounter()
     part = LossCounter(whole)
-    part.add(Why.SLOW, 3)
-    LossCounter(whole).add(Why.AWAY)
-    assert (3, {Why.SLOW: 3, Why.AWAY: 1}) == (part.total, whole.counts)
+    part.add(GapCause.SLOW, 3)
+    LossCounter(whole).add(GapCause.AWAY)
+    assert (3, {GapCause.SLOW: 3, GapCause.AWAY: 1}) == (part.total, whole.counts)
 
 
 def test_a_queue_holds_few_marks():
     """Beyond a number of them one counts for everybody: memory is bounded, the sum exact."""
     queue = [event()]
     for number in range(3 * GAP_MARKS_TOGETHER_MAX):
-        interest = Interest(TopicFilter(f"a/{number}"))
+        interest = SubscribedFilter(TopicFilter(f"a/{number}"))
         mark = mark_for(reversed(queue), interest)
         if mark is None:
-            mark = Gap(Why.SLOW, 0, interest)
+            mark = Gap(GapCause.SLOW, 0, interest)
             queue.append(mark)
         mark.count += 1
     marks = queue[1:]
@@ -62,23 +62,27 @@ def test_a_queue_holds_few_marks():
 
 
 def test_what_has_no_place_in_the_log_is_told_together():
-    one = Interest(TopicFilter("a"))
+    one = SubscribedFilter(TopicFilter("a"))
     few = together(
         [
-            Gap(Why.SLOW, 1, one),
-            Gap(Why.AWAY, 2),
-            Gap(Why.SLOW, 3, one),
-            Gap(Why.EXPIRED, 4, None, 7, 9),
-            Gap(Why.AWAY, 5),
+            Gap(GapCause.SLOW, 1, one),
+            Gap(GapCause.AWAY, 2),
+            Gap(GapCause.SLOW, 3, one),
+            Gap(GapCause.EXPIRED, 4, None, 7, 9),
+            Gap(GapCause.AWAY, 5),
         ]
     )
-    assert [(Why.SLOW, 4, 0, 0), (Why.AWAY, 7, 0, 0), (Why.EXPIRED, 4, 7, 9)] == facts(few)
+    assert [
+        (GapCause.SLOW, 4, 0, 0),
+        (GapCause.AWAY, 7, 0, 0),
+        (GapCause.EXPIRED, 4, 7, 9),
+    ] == facts(few)
     assert [one, None, None] == [gap.interest for gap in few]
 
 
 def test_a_range_is_told_by_cursors():
-    gap = Gap(Why.TRIMMED, None, None, 3, 9)
+    gap = Gap(GapCause.TRIMMED, None, None, 3, 9)
     told = {"from": "log:3", "to": "log:9", "count": None, "reason": "trimmed"}
     assert told == gap.facts(lambda seq: f"log:{seq}")
     assert gap.facts(str)["from"] == "3"
-    assert {None} == {Gap(Why.SLOW, 1).facts(str)[name] for name in ("from", "to")}
+    assert {None} == {Gap(GapCause.SLOW, 1).facts(str)[name] for name in ("from", "to")}

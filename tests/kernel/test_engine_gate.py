@@ -9,7 +9,7 @@ from rowcast.core.queries import Operator, Query
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.reads.record_cache import Unknown
 
@@ -50,8 +50,8 @@ def hooked(*hooks, **options):
 
 def watch(room, caller, text="#", qos=1, **options):
     subscription = Subscription(room.reader, caller.client_id)
-    interest = Interest(TopicFilter(text), qos, marks=False)
-    room.engine.watch(subscription, interest, caller, **({"current": False} | options))
+    interest = SubscribedFilter(TopicFilter(text), qos, marks=False)
+    room.kernel.watch(subscription, interest, caller, **({"current": False} | options))
     return subscription
 
 
@@ -93,8 +93,8 @@ async def test_g8_a_changed_copy_is_for_one_reader_only():
     ((own, _),) = ben.take(9)
     assert (b'"original"', b'"for ben"') == (shared.payload, own.payload)
     assert (None, 1) == (own.encodings, own.seq)
-    assert "for ben" == room.engine.contents.value(own)
-    assert "original" == room.engine.contents.value(shared)
+    assert "for ben" == room.kernel.transcoder.value(own)
+    assert "original" == room.kernel.transcoder.value(shared)
 
 
 async def test_g8_an_unchanged_event_stays_the_shared_one():
@@ -158,7 +158,7 @@ async def test_marks_always_pass():
     room = hooked(Nothing())
     await room.put("u/1")
     subscription = Subscription(room.reader)
-    room.engine.watch(subscription, Interest(TopicFilter("u/#")), BEN)
+    room.kernel.watch(subscription, SubscribedFilter(TopicFilter("u/#")), BEN)
     assert [CURRENT] == [event.kind for event, _ in await subscription.batch(9)]
 
 
@@ -196,7 +196,7 @@ async def test_g4_a_changed_filter_is_watched_in_place_of_the_one_asked_for():
     await room.say("mine/1")
     ((event, interest),) = subscription.take(9)
     assert ("ann/1", 0) == (event.topic, interest.qos)
-    assert room.engine.unwatch(subscription, interest.topics)
+    assert room.kernel.unwatch(subscription, interest.topics)
     assert 0 == room.bus.subscriptions
 
 
@@ -207,12 +207,12 @@ async def test_g18_subscribe_and_unsubscribe_are_told_whatever_ends_it():
     hooks.on("unsubscribe", lambda given, who: heard.append((*given, who.user)))
     room = Server(hooks=hooks)
     one = watch(room, ANN, "mine/#")
-    room.engine.watch(one, Interest(TopicFilter("b")), ANN)
-    code_of(room.engine.watch, one, Interest(TopicFilter("secret")), ANN)
-    room.engine.unwatch(one, TopicFilter("b"))
-    room.engine.unwatch(one, TopicFilter("never"))
-    room.engine.close(one)
-    room.engine.close(one)
+    room.kernel.watch(one, SubscribedFilter(TopicFilter("b")), ANN)
+    code_of(room.kernel.watch, one, SubscribedFilter(TopicFilter("secret")), ANN)
+    room.kernel.unwatch(one, TopicFilter("b"))
+    room.kernel.unwatch(one, TopicFilter("never"))
+    room.kernel.close(one)
+    room.kernel.close(one)
     assert [("ann/#", "ann"), ("b", "ann"), ("b", "ann"), ("ann/#", "ann")] == heard
 
 
@@ -227,12 +227,12 @@ async def dogs(room, *names):
 async def test_g6_a_record_is_read_by_those_who_may():
     room = hooked(Blinds())
     await dogs(room, "secret", "rex")
-    assert "Dog/secret" == (await room.engine.read("Dog/secret", ANN)).topic
-    assert Code.DENIED == await refusal(room.engine.read("Dog/secret", BEN))
-    assert isinstance(room.engine.peek("Dog/secret", BEN), Unknown)
-    assert not isinstance(room.engine.peek("Dog/rex", BEN), Unknown)
-    assert Code.DENIED == await refusal(room.engine.read_value("Dog/secret", BEN, None))
-    assert await room.engine.read("Dog/secret", SERVER)
+    assert "Dog/secret" == (await room.kernel.read("Dog/secret", ANN)).topic
+    assert Code.DENIED == await refusal(room.kernel.read("Dog/secret", BEN))
+    assert isinstance(room.kernel.peek("Dog/secret", BEN), Unknown)
+    assert not isinstance(room.kernel.peek("Dog/rex", BEN), Unknown)
+    assert Code.DENIED == await refusal(room.kernel.read_value("Dog/secret", BEN, None))
+    assert await room.kernel.read("Dog/secret", SERVER)
 
 
 async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monkeypatch):
@@ -240,15 +240,15 @@ async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monk
     room = hooked(Blinds())
     await dogs(room, "a", "secret1", "b", "secret2", "c")
     older = Query(where=Comparison(("age",), Operator.GE, 1))
-    assert (5, 3) == tuple([await room.engine.count(DOG, Query(), who) for who in (ANN, BEN)])
-    assert (4, 2) == tuple([await room.engine.count(DOG, older, who) for who in (ANN, BEN)])
-    page = await room.engine.search(DOG, Query(), BEN)
+    assert (5, 3) == tuple([await room.kernel.count(DOG, Query(), who) for who in (ANN, BEN)])
+    assert (4, 2) == tuple([await room.kernel.count(DOG, older, who) for who in (ANN, BEN)])
+    page = await room.kernel.search(DOG, Query(), BEN)
     assert ["Dog/a", "Dog/b", "Dog/c"] == [record.topic for record in page.records]
-    assert 2 == len(await room.engine.read_value("Dog", BEN, older))
+    assert 2 == len(await room.kernel.read_value("Dog", BEN, older))
 
 
 async def test_g6_an_unlogged_message_is_asked_about_too():
     room = hooked(Blinds())
     ben = watch(room, BEN)
-    room.engine.submit(Event("u/secret", MESSAGE, b""), ANN)
+    room.kernel.submit(Event("u/secret", MESSAGE, b""), ANN)
     assert [] == ben.take(9)

@@ -8,8 +8,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions import groups
-from rowcast.kernel.watch.gaps import Why
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.gaps import GapCause
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ async def test_the_same_name_with_another_filter_is_another_group(yard):
     topics, worker = TopicFilter("Dog/1"), Worker(yard, "b")
     first = yard.worker("a")
     other = yard.groups.group("g", topics)
-    other.join(worker, Interest(topics, 1))
+    other.join(worker, SubscribedFilter(topics, 1))
     yard.put(b"1")
     await yard.rounds()
     assert ([b"1"], [b"1"]) == (first.heard, worker.heard)
@@ -382,7 +382,7 @@ async def test_unlogged_events_that_nobody_has_room_for_are_counted(yard):
     await yard.rounds()
     group = one.group
     one.end()
-    assert {Why.SLOW: 2} == group.losses.counts
+    assert {GapCause.SLOW: 2} == group.losses.counts
 
 
 # -- what is no mistake ----------------------------------------------------------------------------

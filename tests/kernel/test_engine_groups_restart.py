@@ -6,7 +6,7 @@ from subscription_world import limits
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.shared_subscriptions import groups
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +190,7 @@ async def test_a_group_whose_members_are_gone_when_the_server_is_back_is_forgott
 async def test_a_group_without_a_name_is_written_too(yard):
     """D55: $queue is the group without a name."""
     queue = yard.groups.group("", yard.topics)
-    queue.join(Worker(yard, "a", durable=True), Interest(yard.topics, 1))
+    queue.join(Worker(yard, "a", durable=True), SubscribedFilter(yard.topics, 1))
     yard.groups.stop()
     again = yard.restart()
     assert [("", "Dog/#")] == [(group.name, group.topics.text) for group in again.groups]

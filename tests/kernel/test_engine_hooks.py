@@ -14,7 +14,7 @@ from rowcast.features.hooks import hook_calls
 from rowcast.features.hooks import hooks as hooks_module
 from rowcast.features.hooks.hook import DROP, POINTS, Hook, Refusal
 from rowcast.features.hooks.hooks import HAPPENINGS, Hooks
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 ANN = Caller("ann", ALL, "mqtt", "ann-1", "10.0.0.1")
 
@@ -175,11 +175,11 @@ def test_g12_g4_a_filter_is_changed_or_refused():
         interest.qos = 0
 
     def rename(_self, caller, interest):
-        return Interest(TopicFilter(f"{caller.user}/{interest.topics.text}"), interest.qos)
+        return SubscribedFilter(TopicFilter(f"{caller.user}/{interest.topics.text}"), interest.qos)
 
     hooks = added(make("lower", on_subscribe=lower), make("rename", on_subscribe=rename))
     form = object()
-    interest = Interest(TopicFilter("a/#"), 1, form=form)
+    interest = SubscribedFilter(TopicFilter("a/#"), 1, form=form)
     hooks.subscribe(ANN, interest)
     assert ("ann/a/#", 0, form) == (interest.topics.text, interest.qos, interest.form)
 
@@ -192,7 +192,7 @@ def test_g12_an_answer_of_another_type_is_a_mistake(answer):
         hooks.publish(ANN, event())
     assert Code.INTERNAL == raised.value.code
     with pytest.raises(Error):
-        hooks.subscribe(ANN, Interest(TopicFilter("a")))
+        hooks.subscribe(ANN, SubscribedFilter(TopicFilter("a")))
     assert hooks.deliver(ANN, event()) is None
     assert 3 == hooks.figures()[0].failures
 
@@ -286,7 +286,7 @@ def test_g15_g6_any_hook_denies_reading_and_a_mistake_denies_too():
 def test_the_server_itself_asks_nobody():
     hooks = added(make("none", can_read=lambda *_: False, on_subscribe=lambda *_: 1 / 0))
     assert hooks.may_read(SERVER, "a")
-    hooks.subscribe(SERVER, Interest(TopicFilter("a")))
+    hooks.subscribe(SERVER, SubscribedFilter(TopicFilter("a")))
 
 
 # -- G16: nobody listens -------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_g17_g18_x2_the_seven_events_and_their_arguments():
     hooks, heard = Hooks(), []
     for name in HAPPENINGS:
         hooks.on(name, lambda *given, name=name: heard.append((name, *given)))
-    interest, given = Interest(TopicFilter("a")), event()
+    interest, given = SubscribedFilter(TopicFilter("a")), event()
     hooks.connection(ANN)
     hooks.connected(ANN)
     hooks.auth_failed(ANN, "wrong password")

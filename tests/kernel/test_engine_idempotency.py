@@ -27,7 +27,7 @@ def digest(text):
 
 
 def keys_of(room):
-    return room.engine.producers.keys
+    return room.kernel.idempotent_writes.keys
 
 
 async def send(room, key, text="x", caller=ANN, count=1):
@@ -36,7 +36,7 @@ async def send(room, key, text="x", caller=ANN, count=1):
     with keys_of(room).claim(caller, key, digest(text)) as claim:
         for index, event in enumerate(events):
             claim.mark(event, index)
-        return await room.engine.write_all(events, caller, atomic=False)
+        return await room.kernel.write_all(events, caller, atomic=False)
 
 
 def known(room):
@@ -62,7 +62,7 @@ async def test_a_kill_amid_a_request_leaves_what_was_committed(room):
     events = [Event(f"u/{n}", PUT, b"x", qos=1, retain=True) for n in range(2)]
     with keys_of(room).claim(ANN, "k", digest("x")) as claim:
         claim.mark(events[0], 0)
-        await room.engine.write(events[0], ANN)
+        await room.kernel.write(events[0], ANN)
     after = Server(store=room.store)
     keys_of(after).restore(known(room))
     outcomes = await send(after, "k", count=2)
@@ -134,7 +134,7 @@ async def test_the_timer_is_told_of_the_first_end(room):
 @pytest.mark.parametrize("whose", ["user_receipts_max", "receipts_max"])
 async def test_the_oldest_keys_are_forgotten_when_there_are_too_many(room, whose):
     """B17: in receipts, because a batch has one for each record; of one user, and of all."""
-    room.engine.producers.keys = keys = Keys(room.engine, room.now, **{whose: 10})
+    room.kernel.idempotent_writes.keys = keys = Keys(room.kernel, room.now, **{whose: 10})
     for number in range(5):
         await send(room, str(number), count=2)
     assert all(item.repeat for item in await send(room, "0", count=2))
@@ -146,7 +146,7 @@ async def test_the_oldest_keys_are_forgotten_when_there_are_too_many(room, whose
 
 
 async def test_one_user_does_not_use_up_what_is_there_for_others(room):
-    room.engine.producers.keys = Keys(room.engine, room.now, user_receipts_max=10)
+    room.kernel.idempotent_writes.keys = Keys(room.kernel, room.now, user_receipts_max=10)
     await send(room, "ben's", caller=BEN)
     for number in range(40):
         await send(room, str(number))
@@ -158,7 +158,7 @@ async def test_nothing_is_kept_of_a_request_that_was_refused(room):
     with keys_of(room).claim(ANN, "k", digest("x")) as claim:
         claim.mark(event, 0)
         with pytest.raises(Error):
-            await room.engine.write(event, ANN)
+            await room.kernel.write(event, ANN)
     assert ([], {}) == (known(room), keys_of(room)._entries)
 
 

@@ -24,7 +24,7 @@ async def device(room, topic, at, payload=b'{"name":"device"}', kind=PUT):
     """Write as a device does that says when its value was."""
     event = Event(topic, kind, payload, qos=1, retain=True)
     put_stamp(event, str(version_of(int(at * 1000))), "device")
-    return await room.engine.write(event, ANN)
+    return await room.kernel.write(event, ANN)
 
 
 async def leap(room, *writes):

@@ -47,13 +47,13 @@ async def test_watch(collected):
                     await room.say("open/other", b"other")
                 if event.topic == "open/other":
                     break
-        said = [room.engine.contents.value(item) for item in heard if item.topic[:4] == "open"]
+        said = [room.kernel.transcoder.value(item) for item in heard if item.topic[:4] == "open"]
         assert (["own", "other"] if echo else ["other"]) == said
         assert "Rex" == local.value(heard[0])["name"]
     assert 0 == room.bus.subscriptions
 
 
 async def test_not_before_the_start(collected):
-    """D59: at the top of a file there is no engine yet; the sentence says what to do."""
+    """D59: at the top of a file there is no kernel yet; the sentence says what to do."""
     local = server.client("job")
     assert Code.BUSY is await refusal(local.publish("a", 1))

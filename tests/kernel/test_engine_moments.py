@@ -57,11 +57,11 @@ def test_a_refusal_says_what_and_how():
 async def test_a_cursor_on_the_disk_that_is_not_announced_is_a_moment():
     """M1: a listing may tell it a moment before the bus does."""
     room = Server()
-    room.engine.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', JSON, 1, True), ANN)
+    room.kernel.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', JSON, 1, True), ANN)
     await asyncio.sleep(0)
     assert (1, 0) == (room.store.head(), room.committer.announced)
-    assert 1 == await position_of(room.reader, None, moment_of(room.engine.cursor(1), "from", NOW))
+    assert 1 == await position_of(room.reader, None, moment_of(room.kernel.cursor(1), "from", NOW))
     await room.committer.settle()
     with pytest.raises(Error) as refused:
-        await position_of(room.reader, None, moment_of(room.engine.cursor(2), "from", NOW))
+        await position_of(room.reader, None, moment_of(room.kernel.cursor(2), "from", NOW))
     assert Code.GONE is refused.value.code

@@ -59,19 +59,19 @@ BOTH = pytest.mark.parametrize("guard", [Guard, Slow])
 
 
 async def attempt(room, topic, way, payload=b"1"):
-    """Write in one of the engine's ways."""
+    """Write in one of the kernel's ways."""
     event = Event(topic, MESSAGE if way == "say" else PUT, payload, qos=1, retain=way != "say")
     if way == "value":
-        return await room.engine.write_value(topic, PUT, int(payload), ANN)
+        return await room.kernel.write_value(topic, PUT, int(payload), ANN)
     if way == "atomic":
-        (outcome,) = await room.engine.write_all([event], ANN, atomic=True)
+        (outcome,) = await room.kernel.write_all([event], ANN, atomic=True)
         return outcome
     if way == "each":
-        (outcome,) = await room.engine.write_all([event], ANN, atomic=False)
+        (outcome,) = await room.kernel.write_all([event], ANN, atomic=False)
         if isinstance(outcome, Error):
             raise outcome
         return outcome
-    return await room.engine.write(event, ANN)
+    return await room.kernel.write(event, ANN)
 
 
 WAYS = pytest.mark.parametrize("way", ["say", "put", "value", "atomic", "each"])
@@ -107,7 +107,7 @@ async def test_g7_what_a_hook_made_of_it_is_stored_and_announced(guard, way):
     expected = [("u/twice", b"11"), ("u/new", b"2")]
     assert expected == [(event.topic, event.payload) for event in heard.events]
     if way != "say":
-        assert b"11" == (await room.engine.read("u/twice", ANN)).payload
+        assert b"11" == (await room.kernel.read("u/twice", ANN)).payload
 
 
 @BOTH
@@ -141,10 +141,10 @@ async def test_the_server_itself_asks_nobody():
 async def test_b11_one_refusal_refuses_a_whole_group(guard):
     room = hooked(guard())
     events = [Event(f"u/{name}", PUT, b"1", retain=True) for name in ("a", "secret", "b")]
-    assert Code.DENIED == await refusal(room.engine.write_all(events, ANN, atomic=True))
+    assert Code.DENIED == await refusal(room.kernel.write_all(events, ANN, atomic=True))
     assert 0 == room.store.head()
     events[1].topic = "u/noise"
-    outcomes = await room.engine.write_all(events, ANN, atomic=True)
+    outcomes = await room.kernel.write_all(events, ANN, atomic=True)
     assert [1, 0, 2] == [outcome.event.seq for outcome in outcomes]
 
 
@@ -168,20 +168,20 @@ async def test_g22_an_asynchronous_hook_keeps_the_order_of_a_callers_writes():
     heard, answers = Listener(room), []
     for name, turns_taken in (("a", b"9"), ("b", b"0"), ("c", b"3")):
         kind = DELETE if name == "b" else PUT
-        room.engine.submit(Event(f"u/{name}", kind, turns_taken), ANN, answers.append)
-    room.engine.submit(Event("u/ben", PUT, b"0"), BEN)
+        room.kernel.submit(Event(f"u/{name}", kind, turns_taken), ANN, answers.append)
+    room.kernel.submit(Event("u/ben", PUT, b"0"), BEN)
     together = [Event("u/d", PUT, b"0"), Event("u/e", PUT, b"1")]
-    await room.engine.write_all(together, ANN, atomic=True)
+    await room.kernel.write_all(together, ANN, atomic=True)
     assert ["u/ben", "u/a", "u/b", "u/c", "u/d", "u/e"] == heard.topics
     assert 3 == len(answers)
-    assert not room.engine._passage._lanes
+    assert not room.kernel._hook_pipeline._lanes
 
 
 async def test_g22_a_refusal_in_a_lane_holds_up_nobody():
     room = hooked(Slow())
     heard, answers = Listener(room), []
     for name in ("secret", "a"):
-        room.engine.submit(Event(f"u/{name}", MESSAGE, b"2"), ANN, answers.append)
+        room.kernel.submit(Event(f"u/{name}", MESSAGE, b"2"), ANN, answers.append)
     await turns(20)
     assert ["u/a"] == heard.topics
     assert ["Error", "Receipt"] == [type(answer).__name__ for answer in answers]
@@ -191,7 +191,7 @@ async def test_g22_a_lane_has_a_bound(monkeypatch):
     monkeypatch.setattr(passage, "HOOK_WRITES_MAX", 2)
     room, answers = hooked(Slow()), []
     for _ in range(4):
-        room.engine.submit(Event("u/a", MESSAGE, b"1"), ANN, answers.append)
+        room.kernel.submit(Event("u/a", MESSAGE, b"1"), ANN, answers.append)
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]
     await turns(20)
     assert 4 == len(answers)
@@ -202,10 +202,10 @@ async def test_a_lane_has_a_bound_in_bytes(monkeypatch):
     monkeypatch.setattr(passage, "HOOK_WRITES_BYTES_MAX", 10)
     room, answers = hooked(Slow()), []
     for _ in range(4):
-        room.engine.submit(Event("u/a", MESSAGE, b"00001"), ANN, answers.append)
+        room.kernel.submit(Event("u/a", MESSAGE, b"00001"), ANN, answers.append)
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]
     await turns(20)
-    room.engine.submit(Event("u/a", MESSAGE, b"00000000001"), ANN, answers.append)
+    room.kernel.submit(Event("u/a", MESSAGE, b"00000000001"), ANN, answers.append)
     await turns(20)
     assert ["Error"] * 2 + ["Receipt"] * 3 == [type(answer).__name__ for answer in answers]
 
@@ -218,12 +218,12 @@ async def test_a_stop_answers_what_waits_in_a_lane(started):
 
     room, answers = hooked(Endless()), []
     for _ in range(2):
-        room.engine.submit(Event("u/a", MESSAGE, b""), ANN, answers.append)
+        room.kernel.submit(Event("u/a", MESSAGE, b""), ANN, answers.append)
     group = asyncio.create_task(
-        room.engine.write_all([Event("u/b", PUT, b"1")], ANN, atomic=True)
+        room.kernel.write_all([Event("u/b", PUT, b"1")], ANN, atomic=True)
     )  # fmt: skip
     await turns(started + 1)
-    await room.engine.stop()
+    await room.kernel.stop()
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]
     assert Code.BUSY == await refusal(group)
 
@@ -234,8 +234,8 @@ async def test_a_writer_that_fails_to_take_its_answer_costs_the_next_nothing():
     def broken(_outcome):
         raise ZeroDivisionError
 
-    room.engine.submit(Event("u/secret", MESSAGE, b"1"), ANN, broken)
-    room.engine.submit(Event("u/a", MESSAGE, b"1"), ANN, answers.append)
+    room.kernel.submit(Event("u/secret", MESSAGE, b"1"), ANN, broken)
+    room.kernel.submit(Event("u/a", MESSAGE, b"1"), ANN, answers.append)
     await turns(10)
     assert 1 == len(answers)
 
@@ -247,10 +247,10 @@ async def test_a_writer_that_fails_to_take_its_answer_costs_the_next_nothing():
 async def test_facts_come_true_with_a_dropped_write_and_not_with_a_refused_one(guard):
     room, answers = hooked(guard()), []
     facts = (Change("s/1", "taken", b"7"),)
-    room.engine.submit(Event("u/secret", MESSAGE, b"0"), ANN, answers.append, None, facts)
+    room.kernel.submit(Event("u/secret", MESSAGE, b"0"), ANN, answers.append, None, facts)
     await turns()
     assert [] == room.store.states("s/1")
-    room.engine.submit(Event("u/noise", MESSAGE, b"0"), ANN, answers.append, None, facts)
+    room.kernel.submit(Event("u/noise", MESSAGE, b"0"), ANN, answers.append, None, facts)
     await turns()
     assert [("s/1", "taken", b"7")] == room.store.states("s/1")
     assert [Error, Receipt] == [type(answer) for answer in answers]
@@ -269,14 +269,14 @@ async def test_a_resource_class_gets_what_the_hooks_left_and_they_are_asked_once
     room = hooked(hook, resources=[("Kennel", Kennel)])
     await room.put("Kennel/twice", b"1")
     assert ([11], [("ann", "Kennel/twice")]) == (given, hook.seen)
-    assert b"11" == (await room.engine.read("Kennel/twice", ANN)).payload
+    assert b"11" == (await room.kernel.read("Kennel/twice", ANN)).payload
 
 
 @BOTH
 async def test_a_resource_that_writes_elsewhere_is_asked_for_that(guard):
     class Kennel(Resource):
         async def put(self, value):
-            await self.engine.write_value("u/secret", PUT, value, self.caller, self.sent)
+            await self.kernel.write_value("u/secret", PUT, value, self.caller, self.sent)
 
     room = hooked(guard(), resources=[("Kennel", Kennel)])
     assert Code.DENIED == await refusal(room.put("Kennel/1", b"1"))

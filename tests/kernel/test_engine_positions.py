@@ -27,7 +27,7 @@ async def test_the_last_matches_are_found(small, seed, text, count):
     seqs = []
     for _ in range(chance.choice([0, 1, 7, 60])):
         topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
-        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
         seqs.append((room.committer.announced, topic))
     sources = room.reader.sources(topics)
     found = await positions.before_last(room.reader, [topics], sources, count)
@@ -39,14 +39,14 @@ async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
     monkeypatch.setattr(positions, "STREAM_LAST_NUMBERS_MAX", 10)
     room, topics = Server(), TopicFilter("Dog/+")
     for topic in ["Dog/1", *["Note/1"] * 20]:
-        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     assert 21 == await positions.before_last(room.reader, [topics], [DOG], 1)
 
 
 async def test_the_first_is_what_is_still_there():
     room = Server()
     for _ in range(9):
-        await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     room.store.trim(DOG, Keep(events=4), room.time, 100)
     assert 5 == positions.before_first(room.reader, [DOG])
 
@@ -55,7 +55,7 @@ async def test_the_last_events_of_several_filters_are_those_of_any(small):
     """C24."""
     room = Server()
     for topic in ("Dog/1", "Note/1", "Dog/2", "Note/2", "Note/3", "Dog/3"):
-        await room.engine.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     filters = [TopicFilter("Dog/#"), TopicFilter("Note/1")]
     sources = room.reader.sources(TopicFilter("#"))
     found = [await positions.before_last(room.reader, filters, sources, n) for n in (1, 2, 3, 9)]
@@ -67,7 +67,7 @@ async def test_a_time_is_a_position(seconds, expected):
     """C10: as far back as all of it is kept."""
     room = Server()
     for _ in range(5):
-        await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
         room.time += 10
     room.store.trim(DOG, Keep(events=3), room.time, 100)
     version = version_of(int((room.time - 50 + seconds) * 1000))

@@ -25,7 +25,7 @@ def marked(mark, topic="u/1", payload=b"x", kind=MESSAGE, low=None):
 
 
 async def write(room, mark, *facts, caller=ANN, **more):
-    return await room.engine.write(marked(mark, *facts, **more), caller)
+    return await room.kernel.write(marked(mark, *facts, **more), caller)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -51,7 +51,7 @@ async def test_a_repeat_waits_for_the_first(room):
     outcomes = []
     room.writer.held = True
     for _ in range(3):
-        room.engine.submit(marked("meter:1:7"), ANN, outcomes.append)
+        room.kernel.submit(marked("meter:1:7"), ANN, outcomes.append)
     assert [] == outcomes
     room.writer.release()
     await room.committer.settle()
@@ -69,7 +69,7 @@ async def test_numbers_may_come_in_any_order(room):
 async def test_what_was_refused_may_be_sent_again(room):
     """A refusal is no effect."""
     bad = marked("meter:1:1", "Dog/1", b"[1]", PUT)
-    assert Code.UNPROCESSABLE == await refusal(room.engine.write(bad, ANN))
+    assert Code.UNPROCESSABLE == await refusal(room.kernel.write(bad, ANN))
     good = await write(room, "meter:1:1", "Dog/1", b'{"name":"Rex"}', PUT)
     assert not good.repeat
 
@@ -87,7 +87,7 @@ async def test_a_restart_forgets_nothing(room):
     first = await write(room, "meter:3:7")
     await write(room, "meter:3:9")
     after = Server(store=room.store)
-    after.engine.producers.restore(room.store.states(OWNER))
+    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
     again = await write(after, "meter:3:7")
     assert (True, first.event.seq) == (again.repeat, again.event.seq)
     assert Code.PRECONDITION == await refusal(write(after, "meter:2:1"))
@@ -128,7 +128,7 @@ async def test_numbers_are_bounded(monkeypatch):
     kept = {f"1:{number}" for number in range(5, 22)} | {"1:forgotten"}
     assert kept == {name for _, name, _ in room.store.states(OWNER)} - {"1:low"}
     for seen in (room, Server(store=room.store)):
-        seen.engine.producers.restore(room.store.states(OWNER))
+        seen.kernel.idempotent_writes.restore(room.store.states(OWNER))
         assert Code.GONE == await refusal(write(seen, "meter:1:4"))
         assert (await write(seen, "meter:1:5")).repeat
     assert PRODUCER_NUMBERS_FORGOTTEN < PRODUCER_NUMBERS_MAX
@@ -157,13 +157,13 @@ async def test_a_newer_epoch_does_not_wait_for_the_older_one(room):
     outcomes = []
     room.writer.held = True
     for mark in ("meter:1:7", "meter:2:7"):
-        room.engine.submit(marked(mark), ANN, outcomes.append)
+        room.kernel.submit(marked(mark), ANN, outcomes.append)
     room.writer.release()
     await room.committer.settle()
     assert [False, False] == [outcome.repeat for outcome in outcomes]
     assert 2 == len(room.store.read(0, 10))
     after = Server(store=room.store)
-    after.engine.producers.restore(room.store.states(OWNER))
+    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:1:8"))
     assert (await write(after, "meter:2:7")).repeat
 
@@ -174,7 +174,7 @@ async def test_an_epoch_is_known_after_a_restart_though_it_wrote_nothing(room):
     assert Code.UNPROCESSABLE == await refusal(write(room, "meter:10:1", "Dog/1", b"[1]", PUT))
     await room.committer.settle()
     after = Server(store=room.store)
-    after.engine.producers.restore(room.store.states(OWNER))
+    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:9:1"))
 
 
@@ -196,7 +196,7 @@ async def test_producers_are_bounded():
     room = Server()
     await write(room, "first:1:1")
     for number in range(PRODUCERS_MAX):
-        room.engine.producers._producer(f"{OWNER}ann/{number}")
+        room.kernel.idempotent_writes._producer(f"{OWNER}ann/{number}")
     await room.committer.settle()
     assert [] == room.store.states(f"{OWNER}ann/first")
     assert not (await write(room, "first:1:1")).repeat
@@ -225,7 +225,7 @@ async def test_chaos_has_each_effect_once(seed):
         store.fault = failing if dice.random() < 0.2 else None
         outcomes = []
         for _ in range(dice.randint(1, 3)):
-            room.engine.submit(marked(f"m:1:{number}"), Caller("ann", ALL, "mqtt"), outcomes.append)
+            room.kernel.submit(marked(f"m:1:{number}"), Caller("ann", ALL, "mqtt"), outcomes.append)
         await room.committer.settle()
         store.fault = None
         for outcome in outcomes:
@@ -236,7 +236,7 @@ async def test_chaos_has_each_effect_once(seed):
                 open_numbers.discard(number)
         if dice.random() < 0.1:
             room = Server(store=store)
-            room.engine.producers.restore(store.states(OWNER))
+            room.kernel.idempotent_writes.restore(store.states(OWNER))
     assert 39 == len(store.read(0, 100))
     assert 39 == len(set(positions.values()))
 

@@ -11,7 +11,7 @@ from rowcast.core.clock import version_of
 from rowcast.core.events import PATCH, Event
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, owner_of
+from rowcast.core.topic_tables import TopicRoot, owner_of
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.record_cache import UNKNOWN
 
@@ -65,9 +65,9 @@ async def test_a_slow_read_does_not_hide_what_was_written_meanwhile():
 )
 async def test_b2_a_record_is_the_same_before_and_after_a_restart(topic, payload, said, kind):
     room = Server()
-    await room.engine.write(Event(topic, kind, payload, said, 1, True), ANN)
-    warm = await room.engine.read(topic, ANN)
-    cold = await Server(store=room.store).engine.read(topic, ANN)
+    await room.kernel.write(Event(topic, kind, payload, said, 1, True), ANN)
+    warm = await room.kernel.read(topic, ANN)
+    cold = await Server(store=room.store).kernel.read(topic, ANN)
     assert cold.fields == warm.fields
     assert warm is room.reader.peek(topic)
 
@@ -108,7 +108,7 @@ async def test_the_tables_that_a_filter_can_reach(text, expected):
     """Never one too few; one too many costs a read that finds nothing."""
     room = Server((DOG, NESTED, NOTE, UNSEEN))
     found = [
-        str(item) if isinstance(item, Branch) else item and item.name
+        str(item) if isinstance(item, TopicRoot) else item and item.name
         for item in room.reader.sources(TopicFilter(text))
     ]
     assert expected == found

@@ -11,18 +11,18 @@ from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.audit.refusals import TABLE, Refusals
+from rowcast.features.audit.refusals import TABLE, RefusalLog
 from rowcast.kernel.write import Unheard
 
 
 class World(Rightful):
-    """An engine that writes refusals down."""
+    """A kernel that writes refusals down."""
 
     def __init__(self):
         super().__init__()
-        self.refusals = Refusals(self.engine, self.now)
-        self.engine.listeners.refusals.append(self.refusals)
-        self.engine.committer.on_denied.append(self.engine.listeners.refused)
+        self.refusals = RefusalLog(self.kernel, self.now)
+        self.kernel.listeners.refusals.append(self.refusals)
+        self.kernel.committer.on_denied.append(self.kernel.listeners.refused)
         self.store.define(TABLE)
 
     async def told(self, what="+"):
@@ -35,7 +35,7 @@ class World(Rightful):
     def refuse(self, caller, count=1):
         for _ in range(count):
             with pytest.raises(Error):
-                self.engine.authorise_read("$SYS/users/", caller)
+                self.kernel.authorise_read("$SYS/users/", caller)
 
 
 def stranger(number):
@@ -54,7 +54,7 @@ async def test_l9_what_is_refused_by_rights_rules_and_auth_is_told():
         await world.write("$SYS/users/ben", {"roles": ["admin"]}, BEN)
     with pytest.raises(Error):
         world.watch("$AUDIT/#", BEN)
-    world.engine.hooks.auth_failed(Caller("eve", NONE, "mqtt", "c1", "192.0.2.9"), "wrong password")
+    world.kernel.hooks.auth_failed(Caller("eve", NONE, "mqtt", "c1", "192.0.2.9"), "wrong password")
     keys = ("user", "door", "action", "topic", "outcome")
     assert [
         ("ann", "http", "write", "home/lamp", "denied"),
@@ -97,7 +97,7 @@ async def test_l15_all_strangers_together_are_bounded():
 async def test_l15_a_stranger_cannot_write_what_is_no_text():
     world = World()
     odd = Caller("\ud800" * 1_000, NONE, "http", peer="192.0.2.1")
-    world.engine.hooks.auth_failed(odd, "no\ud800" * 1_000)
+    world.kernel.hooks.auth_failed(odd, "no\ud800" * 1_000)
     (told,) = await world.told()
     assert len(told["user"]) == len(told["reason"]) == 500
 
@@ -110,7 +110,7 @@ async def test_p5_a_value_that_does_not_fit_is_told_with_client_topic_and_reason
     world = World()
     sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
     event = Event("Dog/1", PUT, b"hello", None, 0, True, None, "sensor-7")
-    world.engine.submit(event, sensor, Unheard(lambda _error: None))
+    world.kernel.submit(event, sensor, Unheard(lambda _error: None))
     (told,) = await world.told("write")
     assert ("sensor-7", "Dog/1", "invalid") == tuple(
         told[name] for name in ("client_id", "topic", "outcome")
@@ -124,7 +124,7 @@ async def test_p5_a_write_below_dollar_is_told(caplog):
     world = World()
     sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
     event = Event("$delay/5/Dog/1", PUT, b"{}", None, 1, True, None, "sensor-7")
-    world.engine.submit(event, sensor, Unheard(lambda _error: None))
+    world.kernel.submit(event, sensor, Unheard(lambda _error: None))
     (told,) = await world.told("write")
     assert ("sensor-7", "$delay/5/Dog/1", "denied") == tuple(
         told[name] for name in ("client_id", "topic", "outcome")
@@ -137,7 +137,7 @@ async def test_p5_many_of_them_are_few_lines_and_hide_no_attempt(caplog):
     world = World()
     for _ in range(1_000):
         with pytest.raises(Error):
-            await world.engine.write(Event("Dog/1", PUT, b"hello\n"), BEN)
+            await world.kernel.write(Event("Dog/1", PUT, b"hello\n"), BEN)
     world.refuse(BEN)
     lines = [item for item in caplog.records if item.name == "rowcast.refused"]
     assert REFUSALS_OF_ONE_BURST == len(lines)

@@ -12,7 +12,7 @@ from rowcast.kernel.resource import Emitter, Incoming, Stream
 
 
 def dog(room, topic="Dog/1"):
-    return module.Resource(room.engine, topic, topic.partition("/")[2], ANN)
+    return module.Resource(room.kernel, topic, topic.partition("/")[2], ANN)
 
 
 async def test_the_verbs_are_those_of_the_table():

@@ -13,15 +13,15 @@ from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.meta import meta_of
 from rowcast.features.results import staged_rows as uploads
-from rowcast.features.results.results import Order, Results
+from rowcast.features.results.results import BulkCommit, Order
 
 
 class World:
-    """An engine that takes results."""
+    """A kernel that takes results."""
 
     def __init__(self, room=None):
         self.room = room or Server()
-        self.results = Results(self.room.engine, self._facts, self.room.now)
+        self.results = BulkCommit(self.room.kernel, self._facts, self.room.now)
         self.heard = Listener(self.room, "Dog/#")
         self.count = 0
 

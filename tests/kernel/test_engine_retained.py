@@ -8,7 +8,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks import hooks as module
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Condition
 from rowcast.reads.record_cache import Unknown
@@ -68,18 +68,18 @@ def stocked(*hooks):
 
 
 async def read(room, topic):
-    return (await room.engine.read(topic, ANN)).payload
+    return (await room.kernel.read(topic, ANN)).payload
 
 
 async def current(room, text, until=CURRENT):
     subscription = Subscription(room.reader)
-    room.engine.watch(subscription, Interest(TopicFilter(text), 1), ANN)
+    room.kernel.watch(subscription, SubscribedFilter(TopicFilter(text), 1), ANN)
     found = []
     while not found or found[-1][0] != until:
         found += [
             (event.kind, event.topic, event.payload) for event, _ in await subscription.batch(9)
         ]
-    room.engine.close(subscription)
+    room.kernel.close(subscription)
     return [(topic, payload) for kind, topic, payload in found if kind == SNAPSHOT]
 
 
@@ -111,7 +111,7 @@ async def test_g10_the_hook_supplies_what_a_subscription_begins_with(cellar):
 async def test_x20_what_was_in_the_table_before_is_hidden_by_the_hook(cellar):
     room = Server()
     await room.put("ext/1", b"old")
-    room.engine.hooks.add(cellar)
+    room.kernel.hooks.add(cellar)
     await room.put("ext/1", b"new")
     assert b"new" == await read(room, "ext/1")
     assert [("ext/1", b"new")] == await current(room, "ext/+")
@@ -125,7 +125,7 @@ async def test_g10_a_deletion_reaches_the_hook(cellar):
     exists = Condition(exists=True, strict=True)
     await room.delete("ext/1", exists)
     assert ({}, b"") == (cellar.values, heard.events[-1].payload)
-    assert Code.NOT_FOUND == await refusal(room.engine.read("ext/1", ANN))
+    assert Code.NOT_FOUND == await refusal(room.kernel.read("ext/1", ANN))
     assert Code.NOT_FOUND == await refusal(room.delete("ext/1", exists))
 
 
@@ -138,9 +138,9 @@ async def test_x20_conditions_and_patches_need_a_record(cellar):
     await room.put("ext/2", b"2", condition=not_there)
     assert {"ext/1": b"1", "ext/2": b"2"} == cellar.values
     patch = Event("ext/1", PATCH, b'{"a": 1}', qos=1)
-    assert Code.NOT_ALLOWED == await refusal(room.engine.write(patch, ANN))
+    assert Code.NOT_ALLOWED == await refusal(room.kernel.write(patch, ANN))
     own = Event("own/1", PATCH, b'{"a": 1}', qos=1)
-    assert 1 == (await room.engine.write(own, ANN)).event.seq
+    assert 1 == (await room.kernel.write(own, ANN)).event.seq
 
 
 async def test_x20_a_declared_table_and_a_message_are_not_for_hooks():
@@ -149,7 +149,7 @@ async def test_x20_a_declared_table_and_a_message_are_not_for_hooks():
     await room.put("Dog/1", b'{"name": "Rex"}')
     await room.say("u/1", b"x")
     assert ([], 1) == (cellar.asked, room.store.head())
-    assert await room.engine.read("Dog/1", ANN)
+    assert await room.kernel.read("Dog/1", ANN)
 
 
 @BOTH
@@ -176,7 +176,7 @@ async def test_g22_the_order_of_a_callers_writes_is_kept(cellar):
     room = stocked(cellar)
     heard = Listener(room)
     for number, topic in enumerate(("ext/1", "own/1", "ext/1", "own/2")):
-        room.engine.submit(Event(topic, PUT, b"%d" % number, retain=True), ANN)
+        room.kernel.submit(Event(topic, PUT, b"%d" % number, retain=True), ANN)
     await room.put("ben/1", caller=BEN)
     await turns(40)
     mine = [event.topic for event in heard.events if event.topic != "ben/1"]
@@ -188,7 +188,7 @@ async def test_g22_the_order_of_a_callers_writes_is_kept(cellar):
 async def test_memory_never_answers_for_a_hook(cellar):
     room = stocked(cellar)
     await room.put("own/1", b"1")
-    assert isinstance(room.engine.peek("own/1", ANN), Unknown)
+    assert isinstance(room.kernel.peek("own/1", ANN), Unknown)
 
 
 # -- mistakes --------------------------------------------------------------------------------------
@@ -221,5 +221,5 @@ async def test_g22_a_hook_that_fails_to_supply_fails_reads_and_leaves_snapshots(
     monkeypatch.setattr(module, "HOOK_RECORDS_MAX", 2)
     room = stocked(Broken())
     await room.put("ext/1", b"1")
-    assert Code.INTERNAL == await refusal(room.engine.read("ext/1", ANN))
+    assert Code.INTERNAL == await refusal(room.kernel.read("ext/1", ANN))
     assert [("ext/1", b"1")] == await current(room, "ext/1")

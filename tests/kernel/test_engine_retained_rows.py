@@ -30,7 +30,7 @@ async def room_with(*topics, **options):
 
 
 def rows(room, name="", caller=ANN):
-    return room.engine.resource(f"{PATH}/{name}", caller)
+    return room.kernel.resource(f"{PATH}/{name}", caller)
 
 
 async def listed(room, query="", caller=ANN):
@@ -94,7 +94,7 @@ async def test_e30_a_table_has_no_row_here():
     await room.put("Dog/1", b'{"name":"a"}')
     assert (None, ["a/1"]) == (await rows(room, "Dog/1").get(), await listed(room))
     assert Code.NOT_FOUND == await refusal(rows(room, "Dog/1").delete())
-    assert "Dog/1" == (await room.engine.read("Dog/1", ANN)).topic
+    assert "Dog/1" == (await room.kernel.read("Dog/1", ANN)).topic
 
 
 async def test_e30_one_is_forgotten():

@@ -21,7 +21,7 @@ class Keeper:
             self.store.close()
         self.store = self._make()
         room = Server(TABLES, store=self.store, **options)
-        room.retainer = Retained(room.engine, room.now)
+        room.retainer = Retained(room.kernel, room.now)
         return room
 
 

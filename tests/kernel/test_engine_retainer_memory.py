@@ -31,7 +31,7 @@ async def test_e9_many_matches_take_no_memory(tmp_path):
                 for n in numbers
             ]
         )
-    retainer = Retained(room.engine, room.now)
+    retainer = Retained(room.kernel, room.now)
     assert COUNT == await retainer.size()
     await retainer.match_messages("#")
     before, most, seen = resident_bytes(), 0, 0

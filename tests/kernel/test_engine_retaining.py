@@ -12,14 +12,14 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.retained.retainer import Retained, clear_regularly
 from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.kernel.watch import delivery_rate as pacing
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 
 
 def room_with(**rules):
     room = Server()
     retaining = Retaining(RetainRules(**rules), room.now, room.store)
-    room.engine.steps.add("retained", retaining.step)
+    room.kernel.steps.add("retained", retaining.step)
     room.reader.retains = retaining.rules.enabled
     return room
 
@@ -61,7 +61,7 @@ async def test_e17_when_a_message_is_over(rules, own, expected):
 async def test_e17_a_patch_lives_as_long_as_what_it_makes():
     room = room_with(expiry_seconds=60)
     event = Event("a/b", PATCH, b'{"n":1}', "application/json", 1, True)
-    assert NOW + 60 == (await room.engine.write(event, ANN)).event.expires_at
+    assert NOW + 60 == (await room.kernel.write(event, ANN)).event.expires_at
 
 
 async def test_e17_tables_and_plain_messages_follow_no_rule():
@@ -69,19 +69,19 @@ async def test_e17_tables_and_plain_messages_follow_no_rule():
     assert 0 == (await room.put("Dog/1", b'{"name":"a"}')).event.expires_at
     assert 0 == (await room.say("a/b")).event.expires_at
     event = Event("$SYS/broker/uptime", PUT, b"1", None, 0, True)
-    assert 0 == (await room.engine.write(event, SERVER)).event.expires_at
+    assert 0 == (await room.kernel.write(event, SERVER)).event.expires_at
 
 
 async def test_e17_what_is_over_is_cleared_at_intervals():
     """msg_clear_interval; a failure does not end it."""
     room = room_with()
-    retained, listener = Retained(room.engine, room.now), Listener(room)
+    retained, listener = Retained(room.kernel, room.now), Listener(room)
     await room.put("a/b", b"x", properties={"message_expiry_interval": 1})
     room.time += 2
-    retained._engine = None
+    retained._kernel = None
     clearing = asyncio.create_task(clear_regularly(retained, 0))
     await turns(20)
-    retained._engine = room.engine
+    retained._kernel = room.kernel
     while len(listener.events) < 2:
         await turns()
     clearing.cancel()
@@ -126,7 +126,7 @@ async def test_e18_the_limit_holds_within_one_transaction():
     room.writer.held = True
     kinds = ((1, PUT), (2, PUT), (3, PUT), (1, DELETE), (4, PUT), (5, PUT), (4, PUT))
     writes = [
-        asyncio.ensure_future(room.engine.write(Event(f"a/{n}", kind, b"x", retain=True), ANN))
+        asyncio.ensure_future(room.kernel.write(Event(f"a/{n}", kind, b"x", retain=True), ANN))
         for n, kind in kinds
     ]
     await turns()
@@ -152,19 +152,19 @@ async def test_a_retainer_that_is_off_refuses_and_shows_nothing():
     room = Server()
     await room.put("a/1")
     off = Retaining(RetainRules(enabled=False), room.now, room.store)
-    room.engine.steps.add("retained", off.step)
+    room.kernel.steps.add("retained", off.step)
     room.reader.retains = False
     room.cache.__init__()
     assert Code.NOT_ALLOWED == await refusal(room.put("a/2"))
-    assert Code.NOT_FOUND == await refusal(room.engine.read("a/1", ANN))
-    assert () == tuple((await Retained(room.engine, room.now).match_messages("#")).messages)
+    assert Code.NOT_FOUND == await refusal(room.kernel.read("a/1", ANN))
+    assert () == tuple((await Retained(room.kernel, room.now).match_messages("#")).messages)
     wanted = Subscription(room.reader)
-    room.engine.watch(wanted, Interest(TopicFilter("#")), ANN)
+    room.kernel.watch(wanted, SubscribedFilter(TopicFilter("#")), ANN)
     assert [CURRENT] == [event.kind for event, _ in await wanted.batch(9)]
     await room.put("Dog/1", b'{"name":"a"}')
     assert [PUT] == [event.kind for event, _ in await wanted.batch(9)]
     room.reader.retains = True
-    assert b"{}" == (await room.engine.read("a/1", ANN)).payload
+    assert b"{}" == (await room.kernel.read("a/1", ANN)).payload
 
 
 # -- how fast they are delivered -------------------------------------------------------------------
@@ -187,7 +187,7 @@ async def test_e19_a_reader_is_given_no_more_than_the_delivery_rate(monkeypatch)
     monkeypatch.setattr(pacing.asyncio, "sleep", sleep)
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time)
     wanted = Subscription(room.reader)
-    room.engine.watch(wanted, Interest(TopicFilter("#")), ANN)
+    room.kernel.watch(wanted, SubscribedFilter(TopicFilter("#")), ANN)
     pairs = []
     while len(pairs) < 21:
         pairs += await wanted.batch(99)

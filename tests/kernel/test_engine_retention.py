@@ -16,7 +16,7 @@ from rowcast.store.store import Keep
 
 
 def sweeper(room, tables=TABLES, **keep):
-    return Retention(room.engine, tables, RetentionSettings(Keep(**keep), 0), room.now)
+    return Retention(room.kernel, tables, RetentionSettings(Keep(**keep), 0), room.now)
 
 
 async def test_each_table_is_trimmed_by_itself():
@@ -30,7 +30,7 @@ async def test_each_table_is_trimmed_by_itself():
 async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
     """D27: also on undeclared topics, whose part of the log has no records then."""
     room = Server()
-    room.engine.durable.add(TopicFilter("#"))
+    room.kernel.durable.add(TopicFilter("#"))
     for _ in range(3):
         await room.say("u/1", qos=1)
     assert (2, 0) == await sweeper(room, events=1).sweep()

@@ -10,9 +10,9 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
-RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Contents({}), None, None)
+RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Transcoder({}), None, None)
 """Of a server at which nothing is said but grants."""
 
 ANYBODY = Caller()

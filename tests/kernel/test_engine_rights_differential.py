@@ -1,4 +1,4 @@
-"""M9: the engine and the reference evaluator agree, for random policies, users, records and acts.
+"""M9: the kernel and the reference evaluator agree, for random policies, users, records and acts.
 
 What is compared here is what every door asks; the doors themselves are in `tests/e2e`.
 """
@@ -16,7 +16,7 @@ from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.topic_rules import rule_of
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.schema import parse_schema
 
 STATUS = {Code.DENIED: 403, Code.NOT_FOUND: 404}
@@ -37,9 +37,9 @@ class World:
         schema = parse_schema(self.policy.schema)
         self.room = Server(schema.tables)
         self.table = schema.tables[0]
-        self.engine = self.room.engine
+        self.kernel = self.room.kernel
         rules = [rule_of(name, row) for name, row in self.policy.rules.items()]
-        self.engine.rights.replace(rules)
+        self.kernel.rights.replace(rules)
         self.people = [random_person(self.dice) for _ in range(4)]
         self.callers = {id(person): caller_of(person) for person in self.people}
         self.values = {}
@@ -52,8 +52,8 @@ class World:
         for person in self.people:
             reader = Subscription(self.room.reader)
             try:
-                interest = Interest(TopicFilter("Doc/#"))
-                self.engine.watch(reader, interest, self.caller(person), current=False)
+                interest = SubscribedFilter(TopicFilter("Doc/#"))
+                self.kernel.watch(reader, interest, self.caller(person), current=False)
             except Error as error:
                 assert STATUS[error.code] == 403
                 continue
@@ -71,7 +71,7 @@ class World:
         caller = SERVER if person is None else self.caller(person)
         condition = None
         try:
-            receipt = await self.engine.write(event, caller, condition)
+            receipt = await self.kernel.write(event, caller, condition)
         except Error as error:
             return STATUS[error.code]
         return 204 if kind == DELETE or receipt.existed else 201
@@ -118,14 +118,14 @@ async def act(world):
 
 async def look(world):
     """Ask for one record, all, some, and how many, and compare."""
-    dice, policy, engine = world.dice, world.policy, world.engine
+    dice, policy, kernel = world.dice, world.policy, world.kernel
     person = dice.choice(world.people)
     caller = world.caller(person)
     known = (policy.schema, policy.rules, person, world.values)
     record_id = dice.choice(IDS)
     topic, value = f"Doc/{record_id}", world.values.get(record_id)
     try:
-        found = value_in(await engine.read(topic, caller))
+        found = value_in(await kernel.read(topic, caller))
     except Error as error:
         found = STATUS[error.code]
     if not policy.may(person, "read", topic) or not policy.opens(person):
@@ -138,15 +138,15 @@ async def look(world):
 
 
 async def look_at_all(world, person, known):
-    policy, engine, caller = world.policy, world.engine, world.caller(person)
+    policy, kernel, caller = world.policy, world.kernel, world.caller(person)
     visible = {
         name: policy.shown(person, value)
         for name, value in world.values.items()
         if policy.may(person, "read", f"Doc/{name}") and policy.sees(person, value)
     }
     try:
-        found = await engine.search(world.table, Query(), caller)
-        count = await engine.count(world.table, Query(), caller)
+        found = await kernel.search(world.table, Query(), caller)
+        count = await kernel.count(world.table, Query(), caller)
     except Error as error:
         assert error.code is Code.DENIED
         assert not visible, known
@@ -157,7 +157,7 @@ async def look_at_all(world, person, known):
         query = parse_query(text, world.table)
         compared = {"sort(-level)&limit(2)": "level"}.get(text, text[: text.find("=")])
         try:
-            page = await engine.search(world.table, query, caller)
+            page = await kernel.search(world.table, query, caller)
         except Error as error:
             assert error.code is Code.INVALID, known
             assert compared in policy.unsure(person), known
@@ -176,8 +176,8 @@ async def hear(world):
     """Compare what everybody heard, live and again from the log."""
     for person, reader, expected in world.readers:
         again = Subscription(world.room.reader)
-        interest = Interest(TopicFilter("Doc/#"), marks=False)
-        world.engine.watch(again, interest, world.caller(person), since=0)
+        interest = SubscribedFilter(TopicFilter("Doc/#"), marks=False)
+        world.kernel.watch(again, interest, world.caller(person), since=0)
         for cursor in (reader, again):
             heard = []
             for _ in range(10):

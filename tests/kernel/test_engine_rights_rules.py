@@ -42,7 +42,7 @@ async def test_the_first_rule_counts_from_the_next_question_and_its_end_too():
         return [
             await refusal(world.write("home/a", {}, ANN, MESSAGE)),
             await refusal(world.write("Cat/1", {"name": "b"}, ANN)),
-            code_of(world.engine.peek, "Cat/1", ANN),
+            code_of(world.kernel.peek, "Cat/1", ANN),
             code_of(world.rights.check_writer, "Cat/1", ANN),
         ]
 
@@ -88,14 +88,14 @@ async def test_rules_about_single_records_keep_lists_and_counts_right(world):
     for hidden in ("2", "6"):
         await world.rule(f"not{hidden}", filter=f"Cat/{hidden}", effect="deny", actions=["read"])
     table = world.registry.route("Cat").table
-    first = await world.engine.search(table, Query(limit=3), ANN)
-    second = await world.engine.search(table, Query(limit=3, after=first.after), ANN)
+    first = await world.kernel.search(table, Query(limit=3), ANN)
+    second = await world.kernel.search(table, Query(limit=3, after=first.after), ANN)
     assert ["1", "3", "4"] == [item.topic[4:] for item in first.records]
     assert (["5"], "") == ([item.topic[4:] for item in second.records], second.after)
-    skipping = await world.engine.search(table, Query(limit=2, offset=1), ANN)
+    skipping = await world.kernel.search(table, Query(limit=2, offset=1), ANN)
     assert ["3", "4"] == [item.topic[4:] for item in skipping.records]
-    assert 4 == await world.engine.count(table, Query(), ANN)
-    assert 6 == await world.engine.count(table, Query(), ROOT)
+    assert 4 == await world.kernel.count(table, Query(), ANN)
+    assert 6 == await world.kernel.count(table, Query(), ROOT)
 
 
 async def test_attributes_are_rights_of_their_own(world):
@@ -118,23 +118,23 @@ async def test_what_the_server_tells_of_itself_is_for_administrators(world):
     """L17."""
     await world.rule("any", filter="x", actions=["read"])
     for topic in ("$SYS/brokers/", "$SYS/sessions/c", PATH):
-        assert Code.DENIED == code_of(world.engine.authorise_read, topic, ANN)
-        world.engine.authorise_read(topic, ROOT)
-    assert Code.DENIED == code_of(world.engine.authorise_read, "$SYS/broker/version", ANN)
+        assert Code.DENIED == code_of(world.kernel.authorise_read, topic, ANN)
+        world.kernel.authorise_read(topic, ROOT)
+    assert Code.DENIED == code_of(world.kernel.authorise_read, "$SYS/broker/version", ANN)
     await world.rule("mon", filter="$SYS/broker/#", actions=["read"], users=["ann"])
-    world.engine.authorise_read("$SYS/broker/version", ANN)
+    world.kernel.authorise_read("$SYS/broker/version", ANN)
     assert Code.DENIED == await refusal(world.rule("mine", ANN, filter="#", actions=["all"]))
     assert Code.DENIED == await refusal(world.write("$SYS/brokers/b", {}, ANN))
 
 
 async def test_a_rule_lasts_and_can_be_changed_and_removed(world):
     """L10: rows of the log; they count from the turn in which they are written."""
-    revision = world.engine.access.revision
+    revision = world.kernel.access.revision
     await world.rule("no", filter="a/#", effect="deny", actions=["write"])
-    assert revision < world.engine.access.revision
+    assert revision < world.kernel.access.revision
     await world.write(f"{PATH}/no", {"users": ["ben"]}, ROOT, PATCH)
     await world.write("a/b", {}, ANN)
-    again = RuleTable(world.engine)
+    again = RuleTable(world.kernel)
     await again.load()
     assert {"filter": "a/#", "effect": "deny", "actions": ["write"], "users": ["ben"]} == dict(
         again.rows["no"]
@@ -152,21 +152,21 @@ async def test_l10_rules_of_before_are_seen_by_administrators_only():
 
     def judge():
         with suppress(Error):  # once there are rules, it is ended
-            stay(world.engine, reader)
+            stay(world.kernel, reader)
 
-    world.engine.access.listen(judge)
+    world.kernel.access.listen(judge)
     await world.rule("one", filter="secret/#", actions=["read"], roles=["vet"])
     await world.write(f"{PATH}/one", None, ROOT, DELETE)
     assert [] == await world.heard(reader)
     facts = world.store.states(OWNER)
     later = Rightful("type Cat @table @export { id: ID @primaryKey }", store=world.store)
     await later.rules.load(facts)
-    for engine in (world.engine, later.engine):
+    for kernel in (world.kernel, later.kernel):
         for caller, seen in ((BEN, []), (ROOT, [f"{PATH}/one"] * 2)):
-            window = await engine.past.window(TopicFilter("$SYS/#"), None, caller)
-            events = await engine.past.last(window, caller, 9)
+            window = await kernel.past.window(TopicFilter("$SYS/#"), None, caller)
+            events = await kernel.past.last(window, caller, 9)
             assert seen == [event.topic for event in events]
-        engine.authorise_read("$SYS/broker/version", BEN)  # no rule says anything of it now
+        kernel.authorise_read("$SYS/broker/version", BEN)  # no rule says anything of it now
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_live_readers_are_judged_by_the_newest_rules(world):
     reader = world.watch("home/#", ANN)
     await world.write("home/1", {})
     await world.rule("no", filter="home/2", effect="deny", actions=["read"])
-    world.engine.serve(reader, ANN)  # as the doors do when Access calls
+    world.kernel.attach_caller(reader, ANN)  # as the doors do when Access calls
     await world.write("home/2", {})
     await world.write("home/3", {})
     assert ["home/1", "home/3"] == [topic for _, topic, _ in await world.heard(reader)]
@@ -214,7 +214,7 @@ async def test_the_policy_explains_itself(world):
 
     async def ask(question, text="", caller=ROOT):
         where = Condition(("filter",), Operator.EQ, text) if text else None
-        return await world.engine.resource(f"{POLICY}/{question}", caller).get(Query(where))
+        return await world.kernel.resource(f"{POLICY}/{question}", caller).get(Query(where))
 
     answers = {
         "ann/read/Dog/1": (True, '@auth(read: "owner == $user") of Dog'),
@@ -254,10 +254,10 @@ async def test_without_rules_nothing_stands_between():
     """The one look: no gate, no sight, and messages go straight to the bus."""
     plain = Rightful("type Cat @table @export { id: ID @primaryKey }")
     assert not plain.rights.active
-    assert plain.engine.stage(ANN) is None
+    assert plain.kernel.stage(ANN) is None
     world = Rightful()
-    assert world.engine.stage(ROOT) is None
-    assert world.engine.stage(person("a", grants=BOTH)) is not None
+    assert world.kernel.stage(ROOT) is None
+    assert world.kernel.stage(person("a", grants=BOTH)) is not None
 
 
 async def test_who_may_read_what_the_server_tells_is_not_told_the_rules(world):
@@ -268,4 +268,4 @@ async def test_who_may_read_what_the_server_tells_is_not_told_the_rules(world):
     await world.write("$SYS/broker/x", 1)
     assert ["$SYS/broker/x"] == [topic for _, topic, _ in await world.heard(reader)]
     assert not world.rights.decide(ANN, "read", f"{PATH}/mon").allowed
-    world.engine.authorise_read(f"{PATH}/mon", ROOT)
+    world.kernel.authorise_read(f"{PATH}/mon", ROOT)

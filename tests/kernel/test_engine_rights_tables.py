@@ -1,4 +1,4 @@
-"""What `@auth` keeps from whom, on all that an engine tells (L7, L12, L13, M9)."""
+"""What `@auth` keeps from whom, on all that a kernel tells (L7, L12, L13, M9)."""
 
 import json
 
@@ -38,9 +38,9 @@ async def test_a_hidden_record_is_refused_in_the_words_of_an_absent_one(world):
     words = []
     for topic in ("Dog/1", "Dog/2"):
         with pytest.raises(Error) as refused:
-            await world.engine.read(topic, BEN)
+            await world.kernel.read(topic, BEN)
         words.append((refused.value.code, refused.value.message.replace(topic, "x")))
-        assert world.engine.peek(topic, BEN) is None or topic == "Dog/2"
+        assert world.kernel.peek(topic, BEN) is None or topic == "Dog/2"
     assert words[0] == words[1] == (Code.NOT_FOUND, "there is no record at 'x'")
 
 
@@ -50,13 +50,13 @@ async def test_lists_counts_and_pages_are_as_if_the_hidden_were_not_there(world)
         owner = "ann" if number % 2 else "ben"
         await world.write(f"Dog/{number}", {"owner": owner, "name": str(number)})
     table = world.registry.route("Dog").table
-    page = await world.engine.search(table, Query(limit=3), ANN)
-    rest = await world.engine.search(table, Query(limit=3, after=page.after), ANN)
+    page = await world.kernel.search(table, Query(limit=3), ANN)
+    rest = await world.kernel.search(table, Query(limit=3, after=page.after), ANN)
     assert ["Dog/1", "Dog/3", "Dog/5"] == [item.topic for item in page.records]
     assert (["Dog/7"], "") == ([item.topic for item in rest.records], rest.after)
-    assert 4 == await world.engine.count(table, Query(), ANN)
+    assert 4 == await world.kernel.count(table, Query(), ANN)
     nobody = person("anonymous")  # no rule about $user is about who has no name
-    assert Code.UNAUTHENTICATED == await refusal(world.engine.search(table, Query(), nobody))
+    assert Code.UNAUTHENTICATED == await refusal(world.kernel.search(table, Query(), nobody))
 
 
 @pytest.mark.parametrize("text", ["weight=gt=3", "sort(-weight)", "owner==ann&weight==30"])
@@ -64,19 +64,19 @@ async def test_what_one_may_not_see_finds_nothing_out(world, text):
     """L13: not by a condition, not by an order; a select of it is empty."""
     table = world.registry.route("Dog").table
     query = parse_query(text, table)
-    assert Code.INVALID == await refusal(world.engine.search(table, query, ANN))
-    assert Code.INVALID == await refusal(world.engine.count(table, query, ANN))
-    assert 1 == len((await world.engine.search(table, query, VET)).records)
+    assert Code.INVALID == await refusal(world.kernel.search(table, query, ANN))
+    assert Code.INVALID == await refusal(world.kernel.count(table, query, ANN))
+    assert 1 == len((await world.kernel.search(table, query, VET)).records)
     chosen = Query(select=Select((("weight",),)))
-    (record,) = (await world.engine.search(table, chosen, ANN)).records
-    assert "weight" not in world.engine.contents.value(record)
+    (record,) = (await world.kernel.search(table, chosen, ANN)).records
+    assert "weight" not in world.kernel.transcoder.value(record)
 
 
 async def test_what_is_masked_finds_nothing_out(world):
     table = world.registry.route("Dog").table
     query = parse_query("phone=sw=0123", table)
-    assert Code.INVALID == await refusal(world.engine.search(table, query, VET))
-    assert 1 == await world.engine.count(table, query, ANN)
+    assert Code.INVALID == await refusal(world.kernel.search(table, query, VET))
+    assert 1 == await world.kernel.count(table, query, ANN)
 
 
 async def test_who_watches_hears_what_a_change_means_to_it(world):
@@ -96,7 +96,7 @@ async def test_who_watches_hears_what_a_change_means_to_it(world):
 async def test_history_and_what_was_are_seen_by_the_same_rule(world):
     world.time += 10
     await world.write("Dog/1", {"owner": "ben"}, kind=PATCH)
-    past, topics = world.engine.past, TopicFilter("Dog/1")
+    past, topics = world.kernel.past, TopicFilter("Dog/1")
     table = world.registry.route("Dog").table
     window = await past.window(topics, table, ANN)
     found = await past.last(window, ANN, 10)
@@ -187,9 +187,9 @@ async def test_a_batch_is_judged_write_by_write_and_falls_together(world):
         return Event(topic, PUT, json.dumps({"owner": owner}).encode(), None, 1, True)
 
     events = [put("Dog/5", "ben"), put("Dog/1", "ben")]
-    outcomes = await world.engine.write_all(events, BEN, atomic=True)
+    outcomes = await world.kernel.write_all(events, BEN, atomic=True)
     assert [Code.DENIED] * 2 == [item.code for item in outcomes]
-    assert Code.NOT_FOUND == await refusal(world.engine.read("Dog/5", SERVER))
+    assert Code.NOT_FOUND == await refusal(world.kernel.read("Dog/5", SERVER))
 
 
 async def test_silence_is_told_to_those_who_see_the_record():
@@ -213,11 +213,11 @@ async def test_a_table_of_roles_is_closed_to_all_others():
     await world.write("Case/1", {}, VET)
     await world.write("News/1", {}, VET)
     case, news = (world.registry.route(name).table for name in ("Case", "News"))
-    for work in (world.engine.read("Case/1", ANN), world.engine.search(case, Query(), ANN)):
+    for work in (world.kernel.read("Case/1", ANN), world.kernel.search(case, Query(), ANN)):
         assert Code.DENIED == await refusal(work)
     assert Code.DENIED == code_of(world.watch, "Case/1", ANN)
     assert Code.DENIED == await refusal(world.write("News/1", {}, ANN))
-    assert 1 == await world.engine.count(news, Query(), ANN)
+    assert 1 == await world.kernel.count(news, Query(), ANN)
 
 
 async def test_a_delayed_write_is_judged_when_it_is_due(world):
@@ -225,7 +225,7 @@ async def test_a_delayed_write_is_judged_when_it_is_due(world):
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "later"}, BEN)
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "soon"}, ANN)
     world.time += 6
-    world.engine.delayed._publish_due()
+    world.kernel.delayed._publish_due()
     await turns()
     assert "soon" == (await world.value("Dog/1", ROOT))["name"]
 
@@ -241,15 +241,15 @@ async def test_two_worlds_that_differ_in_hidden_rows_give_equal_answers():
             await world.write(topic, {"owner": "ann"} if mine else hidden | {"owner": "ben"})
         await world.write(f"Dog/x{len(hidden)}", None, kind=DELETE)
         table = world.registry.route("Dog").table
-        page = await world.engine.search(table, Query(limit=1), ANN)
-        window = await world.engine.past.window(TopicFilter("Dog/#"), table, ANN)
-        past = await world.engine.past.last(window, ANN, 10)
+        page = await world.kernel.search(table, Query(limit=1), ANN)
+        window = await world.kernel.past.window(TopicFilter("Dog/#"), table, ANN)
+        past = await world.kernel.past.last(window, ANN, 10)
         told.append(
             (
                 [item.fields for item in page.records],
                 page.after,
                 page.position,
-                await world.engine.count(table, Query(), ANN),
+                await world.kernel.count(table, Query(), ANN),
                 [item.fields for item in past],
                 await world.heard(reader),
                 await refusal(world.write("Dog/9", {"weight": 3}, ANN)),

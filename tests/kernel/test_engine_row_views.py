@@ -13,7 +13,7 @@ from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.watch import catch_up, event_queue
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Keep
@@ -31,8 +31,8 @@ def watch(room, *filters, since=None, caller=ANN, current=True, client_id=""):
     """Subscribe; return the subscription."""
     found = Subscription(room.reader, client_id)
     for text in filters:
-        interest = Interest(TopicFilter(text))
-        room.engine.watch(found, interest, caller, since, current=current)
+        interest = SubscribedFilter(TopicFilter(text))
+        room.kernel.watch(found, interest, caller, since, current=current)
     return found
 
 
@@ -76,13 +76,13 @@ async def test_a_table_that_comes_again_is_watched_again(room):
     """F14: the subscription outlives the table."""
     live = watch(room, "mqtt_home/#", "mqtt_home/x/#")
     await room.say("home/t", b"1")
-    room.engine.views.drop("mqtt_home")
+    room.kernel.views.drop("mqtt_home")
     await room.say("home/t", b"2")
-    room.engine.views.define(room.topic_tables.named("mqtt_home").table)
+    room.kernel.views.define(room.topic_tables.named("mqtt_home").table)
     await room.say("home/t", b"3")
     payloads = [event.decoded["payload"] for event, _ in await taken(live)]
     assert payloads == [1, 3]
-    room.engine.close(live)
+    room.kernel.close(live)
     assert not room.bus.subscriptions
 
 
@@ -103,7 +103,7 @@ async def test_a_cursor_is_continued_with_rows(room):
     for n in range(5):
         await room.say("home/t", b"%d" % n)
     second = room.store.read(0, 9)[1].seq
-    live = watch(room, "mqtt_home/#", since=room.engine.cursor(second))
+    live = watch(room, "mqtt_home/#", since=room.kernel.cursor(second))
     await room.say("home/t", b"5")
     assert [event.decoded["payload"] for event, _ in await taken(live)] == [2, 3, 4, 5]
 
@@ -114,7 +114,7 @@ async def test_a_cursor_that_is_trimmed_is_told(room):
         await room.say("home/t", b"%d" % n)
     branch = room.topic_tables.named("mqtt_home").table.branch
     await room.committer.trim(branch, Keep(events=1), room.now(), 99)
-    live = watch(room, "mqtt_home/#", since=room.engine.cursor(1))
+    live = watch(room, "mqtt_home/#", since=room.kernel.cursor(1))
     assert [event.kind for event, _ in await taken(live, marks=True)] == [RESET, CURRENT]
 
 
@@ -143,9 +143,9 @@ async def test_a_reader_that_rests_between_the_two_has_each_once(room):
     await room.say("home/t", b"1")
     await turns()
     assert shown(live.take(1)) == ["home/t'"]
-    position, interests = room.engine.suspend(live)
+    position, interests = room.kernel.suspend(live)
     again = Subscription(room.reader)
-    room.engine.resume(again, position, interests, ANN)
+    room.kernel.resume(again, position, interests, ANN)
     await room.say("home/u", b"2")
     assert shown(await taken(again)) == ["home/t", "home/u'", "home/u"]
 
@@ -157,21 +157,21 @@ async def test_ending_one_of_two_leaves_the_other(room, ended):
     await taken(live)
     await room.say("home/t", b"1")
     await turns()
-    assert room.engine.unwatch(live, TopicFilter(ended))
+    assert room.kernel.unwatch(live, TopicFilter(ended))
     await room.say("home/u", b"2")
     prime = "'" if ended == "home/#" else ""
     assert shown(await taken(live)) == [f"home/t{prime}", f"home/u{prime}"]
-    room.engine.close(live)
+    room.kernel.close(live)
     assert not room.bus.subscriptions
 
 
 async def test_every_filter_that_ends_is_told(room):
     """G18: also one of which rows had a part."""
     ended = []
-    room.engine.hooks.unsubscribed = lambda _caller, text: ended.append(text)
+    room.kernel.hooks.unsubscribed = lambda _caller, text: ended.append(text)
     for filters in (("mqtt_home/#", "home/#"), ("home/#", "mqtt_home/#")):
         await room.say("home/t", b"1")
-        room.engine.close(watch(room, *filters))
+        room.kernel.close(watch(room, *filters))
         assert ended == list(filters)
         ended.clear()
 
@@ -198,7 +198,7 @@ async def test_a_filter_with_a_wildcard_first_selects_no_rows(room):
 async def test_no_local_is_of_rows_too(room):
     """MQTT-3.8.3-3."""
     live = Subscription(room.reader, "c")
-    room.engine.watch(live, Interest(TopicFilter("mqtt_home/#"), no_local=True), ANN)
+    room.kernel.watch(live, SubscribedFilter(TopicFilter("mqtt_home/#"), no_local=True), ANN)
     await room.say("home/t", b"1", client="c")
     await room.say("home/t", b"2", client="d")
     assert [event.decoded["payload"] for event, _ in await taken(live)] == [2]
@@ -252,7 +252,7 @@ async def test_a_hidden_topic_is_no_row(room):
 
 async def measure(room, name, text, kind=PUT):
     event = Event(f"$SYS/broker/{name}", kind, text, None, 0, retain=True)
-    await room.engine.write(event, SERVER)
+    await room.kernel.write(event, SERVER)
 
 
 async def test_metrics_are_current_and_live(room):
@@ -328,15 +328,15 @@ async def test_rows_live_and_after_any_cut_are_the_log(monkeypatch, seed):
             await turns(dice.randrange(3))
             got += live.take(dice.randrange(1, 6))
         elif act < 0.97:  # the reader goes and comes: at once, or with the cursor it was told
-            position, interests = room.engine.suspend(live)
+            position, interests = room.kernel.suspend(live)
             live = Subscription(room.reader)
-            room.engine.resume(live, position, interests, ANN)
+            room.kernel.resume(live, position, interests, ANN)
         else:
             told = [event.seq for event, _ in got if event.seq and not _leads(event)]
             after = max(told, default=start)
-            room.engine.close(live)
+            room.kernel.close(live)
             got = [pair for pair in got if pair[0].seq <= after]  # the row before is given again
-            live = watch(room, *filters, since=room.engine.cursor(after))
+            live = watch(room, *filters, since=room.kernel.cursor(after))
     got += await taken(live, dice.randrange(4, 9))
     seen = [
         f"{event.seq}{chr(39) if isinstance(event, Row) else ''}"
@@ -344,7 +344,7 @@ async def test_rows_live_and_after_any_cut_are_the_log(monkeypatch, seed):
         if event.kind not in MARKS
     ]
     assert seen == due(room, filters, start)
-    room.engine.close(live)
+    room.kernel.close(live)
     assert not room.bus.subscriptions
 
 

@@ -30,9 +30,9 @@ class Clock:
         self.hooks = hooks
         self.room = Server(hooks=hooks, store=store or MemoryStore("0badcafe"))
         self.room.time = now
-        self.schedules = Schedules(self.room.engine, hooks.schedules, self.room.now)
+        self.schedules = Schedules(self.room.kernel, hooks.schedules, self.room.now)
         self.schedules.restore(self.room.store.states(OWNER))
-        self.room.engine.producers.restore(self.room.store.states("producer/"))
+        self.room.kernel.idempotent_writes.restore(self.room.store.states("producer/"))
 
     def again(self, seconds=0.0):
         return Clock(self.hooks, self.room.store, self.room.time + seconds)
@@ -159,7 +159,7 @@ async def test_they_go_by_the_clock_themselves(collected):
     done = asyncio.Event()
     every(1)(done.set)
     room = Server(hooks=collected)
-    schedules = Schedules(room.engine, collected.schedules, room.now)
+    schedules = Schedules(room.kernel, collected.schedules, room.now)
     schedules.restore([(OWNER, collected.schedules[0].name, b"\0")])
     task = asyncio.create_task(schedules.run())
     async with asyncio.timeout(5):

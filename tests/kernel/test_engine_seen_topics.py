@@ -18,7 +18,7 @@ async def room():
 
 
 async def rows(room, query=""):
-    resource = room.engine.resource("$SYS/topics", ANN)
+    resource = room.kernel.resource("$SYS/topics", ANN)
     return await resource.get(parse_query(query, Table("rows", None)) if query else None)
 
 
@@ -36,11 +36,11 @@ async def test_topics_are_listed_with_their_tables(room):
         {"topic": "Dog/1", "table": "Dog"},
     ] == await rows(room)
     assert ["home/b"] == await rows(room, "topic=sw=home/&select(topic)&limit(1,2)")
-    assert room.engine.resource("$SYS/topics/home/a", ANN) is not None
+    assert room.kernel.resource("$SYS/topics/home/a", ANN) is not None
 
 
 async def test_what_is_only_read_or_watched_is_not_seen(room):
-    await room.engine.read_value("home/never", ANN, None)
+    await room.kernel.read_value("home/never", ANN, None)
     assert [] == await rows(room)
 
 

@@ -25,12 +25,12 @@ def stamped(topic, kind, payload, version, origin="a"):
 
 
 async def write(room, *facts):
-    return await room.engine.write(stamped(*facts), ANN)
+    return await room.kernel.write(stamped(*facts), ANN)
 
 
 async def value(room, topic):
     try:
-        record = await room.engine.read(topic, ANN)
+        record = await room.kernel.read(topic, ANN)
     except Error:
         return None
     return record.payload
@@ -102,9 +102,9 @@ async def test_deletion_and_late_write_in_one_batch(room):
     await room.put("u/1", b"x")
     room.writer.held = True
     outcomes = []
-    room.engine.submit(Event("u/2", PUT, b"", qos=1, retain=True), ANN)  # begins a commit
-    room.engine.submit(stamped("u/1", DELETE, b"", THEN + 1_000_000), ANN, outcomes.append)
-    room.engine.submit(stamped("u/1", PUT, b"y", THEN + 999_999), ANN, outcomes.append)
+    room.kernel.submit(Event("u/2", PUT, b"", qos=1, retain=True), ANN)  # begins a commit
+    room.kernel.submit(stamped("u/1", DELETE, b"", THEN + 1_000_000), ANN, outcomes.append)
+    room.kernel.submit(stamped("u/1", PUT, b"y", THEN + 999_999), ANN, outcomes.append)
     room.writer.release()
     await room.committer.settle()
     assert [0, THEN + 1_000_000] == [outcome.late for outcome in outcomes]
@@ -121,7 +121,7 @@ async def test_a_late_one_leaves_its_group_alone(room):
     """B11: it is done, and so are the others."""
     await write(room, "u/1", PUT, b"new", THEN)
     events = [stamped("u/1", PUT, b"old", THEN - 1), Event("u/2", PUT, b"x", qos=1, retain=True)]
-    outcomes = await room.engine.write_all(events, ANN, atomic=True)
+    outcomes = await room.kernel.write_all(events, ANN, atomic=True)
     assert [THEN, 0] == [outcome.late for outcome in outcomes]
     assert (b"new", b"x") == (await value(room, "u/1"), await value(room, "u/2"))
 
@@ -162,7 +162,7 @@ async def test_a_version_from_the_future_is_refused(room):
 
 async def test_a_patch_brings_no_version(room):
     event = stamped("Dog/1", PATCH, b"{}", THEN)
-    assert Code.INVALID == await refusal(room.engine.write(event, ANN))
+    assert Code.INVALID == await refusal(room.kernel.write(event, ANN))
 
 
 async def test_without_an_origin_the_writer_is_it():
@@ -202,7 +202,7 @@ async def test_every_order_of_arrival_ends_alike(seed):
         dice.shuffle(arrivals)
         node.writer.held = dice.random() < 0.5  # in one batch, or each for itself
         for facts in arrivals:
-            node.engine.submit(stamped(*facts), ANN)
+            node.kernel.submit(stamped(*facts), ANN)
             if not node.writer.held:
                 await node.committer.settle()
         node.writer.release()

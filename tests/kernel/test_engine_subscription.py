@@ -5,7 +5,7 @@ import pytest
 from build import ANN, Server
 from rowcast.core.events import GAP, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 
 @pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
@@ -16,22 +16,22 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     room = Server()
     subscription = Subscription(room.reader, "me")
-    interest = Interest(TopicFilter("u/#"), no_local=True, marks=False)
-    room.engine.watch(subscription, interest, ANN, current=False)
+    interest = SubscribedFilter(TopicFilter("u/#"), no_local=True, marks=False)
+    room.kernel.watch(subscription, interest, ANN, current=False)
     for number in range(3):
-        room.engine.submit(Event("u/1", MESSAGE, b"%d" % number, client=client), ANN)
+        room.kernel.submit(Event("u/1", MESSAGE, b"%d" % number, client=client), ANN)
     events = [event for event, _ in subscription.take(10)]
     gaps = [event.count for event in events if event.kind == GAP]
     assert (lost, [lost] if lost else []) == (subscription.losses.total, gaps)
 
 
 async def test_what_ended_by_itself_is_taken_off_the_bus():
-    """C2: its page could not be read; the engine is told that it is over afterwards, once."""
+    """C2: its page could not be read; the kernel is told that it is over afterwards, once."""
     room, heard = Server(), []
-    room.engine.hooks.on("unsubscribe", lambda texts, _who: heard.extend(texts))
+    room.kernel.hooks.on("unsubscribe", lambda texts, _who: heard.extend(texts))
     subscription = Subscription(room.reader, "me")
-    room.engine.watch(subscription, Interest(TopicFilter("u/#")), ANN, current=False)
+    room.kernel.watch(subscription, SubscribedFilter(TopicFilter("u/#")), ANN, current=False)
     subscription.close()
     for _ in range(2):
-        room.engine.close(subscription)
-    assert (0, ["u/#"]) == (room.engine.bus.subscriptions, heard)
+        room.kernel.close(subscription)
+    assert (0, ["u/#"]) == (room.kernel.bus.subscriptions, heard)

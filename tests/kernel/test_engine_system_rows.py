@@ -36,7 +36,7 @@ class Things(SystemRows):
 
 
 def things(room, name="", caller=ANN):
-    return Things(room.engine, f"$SYS/things/{name}", name, caller)
+    return Things(room.kernel, f"$SYS/things/{name}", name, caller)
 
 
 async def listed(query="", **options):
@@ -125,7 +125,7 @@ async def test_hooks_may_keep_rows_back():
 
 async def test_durable_waits_for_what_was_changed():
     room = Server()
-    room.engine.committer.keep((Change("a", "b", b"c"),))
+    room.kernel.committer.keep((Change("a", "b", b"c"),))
     await things(room).durable()
     assert [("a", "b", b"c")] == room.store.states("a")
 
@@ -137,7 +137,7 @@ async def test_durable_tells_what_kept_it_off():
         raise Error(Code.BUSY, "the disk is full")
 
     room.store.commit = full
-    room.engine.committer.keep((Change("a", "b", b"c"),))
+    room.kernel.committer.keep((Change("a", "b", b"c"),))
     with pytest.raises(Error) as refused:
         await things(room).durable()
     assert Code.BUSY == refused.value.code
@@ -152,7 +152,7 @@ async def test_durable_may_be_given_up():
     task.cancel()
     await asyncio.wait((task,))
     room.writer.release()
-    await room.engine.committer.settle()
+    await room.kernel.committer.settle()
     assert task.cancelled()
 
 

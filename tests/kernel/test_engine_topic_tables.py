@@ -8,13 +8,13 @@ from topic_watch import AT_ONCE, count, names, on_disk, watch
 from build import ANN, NOW, TABLES, Listener, Server, turns
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
 
-HOME = TopicTable("mqtt_home", Branch("home"))
+HOME = TopicTable("mqtt_home", TopicRoot("home"))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ async def room():
 
 
 async def rows(room, query=""):
-    resource = room.engine.resource("$SYS/topic_tables", ANN)
+    resource = room.kernel.resource("$SYS/topic_tables", ANN)
     return await resource.get(parse_query(query, Table("rows", None)) if query else None)
 
 
@@ -50,8 +50,8 @@ async def test_a_message_makes_the_table_and_is_in_it(room):
     receipt = await room.say("home/temperature", b'{"temp": 22.5}')
     assert receipt.event.seq
     assert ["mqtt_home"] == on_disk(room)
-    assert 1 == room.store.figures(Branch("home")).events
-    assert [b'{"temp": 22.5}'] == [e.payload for e in room.store.read(0, 9, [Branch("home")])]
+    assert 1 == room.store.figures(TopicRoot("home")).events
+    assert [b'{"temp": 22.5}'] == [e.payload for e in room.store.read(0, 9, [TopicRoot("home")])]
 
 
 async def test_topics_of_one_level_share_a_table(room):
@@ -80,7 +80,7 @@ async def test_a_hundred_first_subscribers_make_one_table(room):
     room.writer.release()
     assert (["define"], 100) == (made, count(room))
     for subscription in subscriptions:
-        room.engine.close(subscription)
+        room.kernel.close(subscription)
     assert 0 == count(room)
 
 
@@ -158,10 +158,10 @@ async def test_a_client_counts_once_for_each_filter(room):
     subscription = watch(room, "home/a", "home/a", "home/b", "home/#")
     assert 2 == count(room)
     for text in ("home/a", "home/a", "home/never", "home/#"):
-        room.engine.unwatch(subscription, TopicFilter(text))
+        room.kernel.unwatch(subscription, TopicFilter(text))
     assert 1 == count(room)
-    room.engine.close(subscription)
-    room.engine.close(subscription)
+    room.kernel.close(subscription)
+    room.kernel.close(subscription)
     assert 0 == count(room)
 
 
@@ -169,7 +169,7 @@ async def test_who_is_away_still_counts(room):
     """X5: a session that outlives its connection."""
     session = object()
     subscription = watch(room, "home/a", owner=session)
-    room.engine.suspend(subscription)
+    room.kernel.suspend(subscription)
     assert 1 == count(room)
     room.topic_tables.gone(session)
     assert 0 == count(room)
@@ -199,7 +199,7 @@ async def test_has_retained_is_right_both_ways(room):
     await room.put("home/a")
     await room.put("home/a")
     await room.put("home/b")
-    assert 2 == room.store.figures(Branch("home")).records
+    assert 2 == room.store.figures(TopicRoot("home")).records
     await room.delete("home/a")
     assert await told_retained(room)
     await room.delete("home/b")
@@ -237,7 +237,7 @@ async def test_rows_can_be_asked_for(room):
 async def test_a_restart_knows_the_tables_again(room):
     """F6: with what is in them, and since when they are there."""
     await room.put("home/a")
-    await room.engine.stop()
+    await room.kernel.stop()
     room.time = NOW + 1000
     again = Server(store=room.store, topics=AT_ONCE)
     again.time = NOW + 1000
@@ -255,7 +255,7 @@ async def test_a_table_is_dropped_when_it_is_over(room):
     """F14, F21."""
     subscription = watch(room, "home/temperature")
     assert 0 == await room.topic_tables.clean()
-    room.engine.unwatch(subscription, TopicFilter("home/temperature"))
+    room.kernel.unwatch(subscription, TopicFilter("home/temperature"))
     assert 1 == await room.topic_tables.clean()
     assert ([], []) == (names(room), on_disk(room))
     await room.committer.durable()
@@ -264,9 +264,9 @@ async def test_a_table_is_dropped_when_it_is_over(room):
 
 async def test_one_of_several_subscribers_keeps_it(room):
     first, second = watch(room, "home/a"), watch(room, "home/a")
-    room.engine.close(first)
+    room.kernel.close(first)
     assert 0 == await room.topic_tables.clean()
-    room.engine.close(second)
+    room.kernel.close(second)
     assert 1 == await room.topic_tables.clean()
 
 
@@ -284,7 +284,7 @@ async def test_a_retained_value_keeps_it():
 async def forget_history(room):
     room.time += 100
     settings = RetentionSettings(Keep(seconds=1), 60)
-    await Retention(room.engine, (), settings, room.now).sweep()
+    await Retention(room.kernel, (), settings, room.now).sweep()
 
 
 async def test_history_keeps_it_until_that_is_over():
@@ -299,7 +299,7 @@ async def test_history_keeps_it_until_that_is_over():
 async def test_a_grace_period_that_a_subscriber_ends():
     """F25."""
     room = Server(topics=TopicSettings(grace_seconds=60))
-    room.engine.close(watch(room, "home/a"))
+    room.kernel.close(watch(room, "home/a"))
     assert 0 == await room.topic_tables.clean()
     entry = room.topic_tables.named("mqtt_home")
     entry.left_at -= 59
@@ -307,16 +307,16 @@ async def test_a_grace_period_that_a_subscriber_ends():
     again = watch(room, "home/b")
     entry.left_at -= 1
     assert 0 == await room.topic_tables.clean()
-    room.engine.close(again)
+    room.kernel.close(again)
     assert 0 == await room.topic_tables.clean(), "the period begins anew"
     entry.left_at -= 60
     assert 1 == await room.topic_tables.clean()
-    await room.engine.stop()
+    await room.kernel.stop()
 
 
 async def test_it_ends_by_itself(room):
     """F25: without a sweep, when the period is over."""
-    room.engine.close(watch(room, "home/a"))
+    room.kernel.close(watch(room, "home/a"))
     while names(room):  # noqa: ASYNC110 - the timer is the loop's
         await asyncio.sleep(0)
     assert [] == on_disk(room)
@@ -325,7 +325,7 @@ async def test_it_ends_by_itself(room):
 async def test_a_message_on_its_way_is_not_lost_with_its_table(room):
     """F14: written before the decision, or while the table is dropped."""
     for moment in ("before", "while it waits", "while it is dropped"):
-        room.engine.close(watch(room, f"{moment}/a"))
+        room.kernel.close(watch(room, f"{moment}/a"))
         entry = room.topic_tables.named(f"mqtt_{moment.replace(' ', '_')}")
         room.writer.held = True
         saying = None
@@ -346,17 +346,17 @@ async def test_a_message_on_its_way_is_not_lost_with_its_table(room):
         await saying
         await cleaning
         await turns()
-        found = [event.payload for event in room.store.read(0, 9, [Branch(moment)])]
+        found = [event.payload for event in room.store.read(0, 9, [TopicRoot(moment)])]
         assert moment.encode() in found
         assert entry.defined, moment
-        assert 1 == room.store.figures(Branch(moment)).events, moment
+        assert 1 == room.store.figures(TopicRoot(moment)).events, moment
 
 
 async def test_rapid_subscribing_and_unsubscribing_ends_with_none(room):
     """F30: an edge case."""
     for _ in range(100):
         subscription = watch(room, "home/a")
-        room.engine.unwatch(subscription, TopicFilter("home/a"))
+        room.kernel.unwatch(subscription, TopicFilter("home/a"))
         await turns(1)
     while names(room):
         await room.topic_tables.clean()

@@ -6,7 +6,7 @@ from topic_watch import AT_ONCE, count, names, on_disk, watch
 from build import Server, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
@@ -43,7 +43,7 @@ async def test_a_table_that_cannot_be_made_loses_nothing(room, caplog):
     room.store.fault = None
     await room.say("home/a", b"2")
     assert ["mqtt_home"] == on_disk(room)
-    assert [b"1", b"2"] == [e.payload for e in room.store.read(0, 9, [Branch("home")])]
+    assert [b"1", b"2"] == [e.payload for e in room.store.read(0, 9, [TopicRoot("home")])]
     assert 2 == room.topic_tables.failures
 
 
@@ -58,7 +58,7 @@ async def test_a_table_that_cannot_be_made_is_made_by_the_sweep(room):
 
 async def test_a_table_that_cannot_be_dropped_stays_and_is_tried_again(room, caplog):
     """F23: its entry is kept, with no subscriber."""
-    room.engine.close(watch(room, "home/a"))
+    room.kernel.close(watch(room, "home/a"))
     room.store.fault = Refusing("drop")
     assert 0 == await room.topic_tables.clean()
     assert "mqtt_home could not be dropped" in caplog.text
@@ -70,12 +70,12 @@ async def test_a_table_that_cannot_be_dropped_stays_and_is_tried_again(room, cap
 
 async def test_a_table_that_could_not_be_dropped_takes_messages(room):
     """F23: nothing is lost, whatever the failure left."""
-    room.engine.close(watch(room, "home/a"))
+    room.kernel.close(watch(room, "home/a"))
     room.store.fault = Refusing("drop")
     await room.topic_tables.clean()
     room.store.fault = None
     await room.say("home/a")
-    assert 1 == room.store.figures(Branch("home")).events
+    assert 1 == room.store.figures(TopicRoot("home")).events
 
 
 # -- the cap ---------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ async def test_a_subscription_beyond_the_cap_works():
     first = watch(room, "home/a")
     watch(room, "barn/a")
     assert (["mqtt_home"], 1) == (names(room), count(room, "barn"))
-    room.engine.close(first)
+    room.kernel.close(first)
     await room.topic_tables.clean()
     await room.say("barn/a")
     assert (["mqtt_barn"], 1) == (names(room), count(room, "barn"))
@@ -122,13 +122,13 @@ async def test_each_table_keeps_what_is_set_for_it():
     for number in range(10):
         await room.say("home/a", b"%d" % number)
         await room.say("barn/a", b"%d" % number)
-    await Retention(room.engine, (), RetentionSettings(Keep(), 60), room.now).sweep()
+    await Retention(room.kernel, (), RetentionSettings(Keep(), 60), room.now).sweep()
     assert [b"5", b"6", b"7", b"8", b"9"] == left(room, "home")
     assert [b"8", b"9"] == left(room, "barn")
 
 
 def left(room, level):
-    return [event.payload for event in room.store.read(0, 99, [Branch(level)])]
+    return [event.payload for event in room.store.read(0, 99, [TopicRoot(level)])]
 
 
 async def test_others_hear_of_tables_before_they_are_written_to(room):
@@ -138,6 +138,6 @@ async def test_others_hear_of_tables_before_they_are_written_to(room):
         lambda table: heard.append(("begins", table.name, on_disk(room)))
     )
     room.topic_tables.on_end.append(lambda name: heard.append(("ends", name, on_disk(room))))
-    room.engine.close(watch(room, "home/a"))
+    room.kernel.close(watch(room, "home/a"))
     await room.topic_tables.clean()
     assert [("begins", "mqtt_home", []), ("ends", "mqtt_home", [])] == heard

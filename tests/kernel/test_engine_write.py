@@ -6,7 +6,7 @@ from build import ANN, DOG, NOTE
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.kernel.write import UNHEARD, Condition, Group, Receipt, Unheard, Write
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,8 @@ from rowcast.rows.compiled_table import Shape
         (PUT, None, None, False),
         (PATCH, None, None, True),
         (PUT, Condition(exists=True), None, True),
-        (PUT, None, Shape(NOTE), False),
-        (PUT, None, Shape(DOG), True),
+        (PUT, None, CompiledTable(NOTE), False),
+        (PUT, None, CompiledTable(DOG), True),
         (DELETE, None, None, False),
     ],
 )

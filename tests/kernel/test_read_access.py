@@ -11,7 +11,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.read_access import NothingAllowed
 from rowcast.kernel.seams import Seams
 from rowcast.kernel.watch.stage import chained
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 
 
@@ -19,8 +19,8 @@ from rowcast.kernel.watch.subscription import Subscription
 async def bare():
     """A kernel into which no feature that decides was installed."""
     room = Server()
-    await room.engine.write(Event("u/1", "put", b"x", None, 1, True), ANN)
-    room.engine.reads = NothingAllowed()
+    await room.kernel.write(Event("u/1", "put", b"x", None, 1, True), ANN)
+    room.kernel.reads = NothingAllowed()
     return room
 
 
@@ -33,26 +33,26 @@ def test_a_new_kernel_allows_nothing():
 async def test_without_rights_nothing_is_read(bare, caller):
     table = next(iter(bare.registry.shapes.values())).table
     asked = [
-        bare.engine.read("u/1", caller),
-        bare.engine.search(table, Query(), caller),
-        bare.engine.count(table, Query(), caller),
+        bare.kernel.read("u/1", caller),
+        bare.kernel.search(table, Query(), caller),
+        bare.kernel.count(table, Query(), caller),
     ]
     assert [Code.DENIED] * 3 == [await refusal(item) for item in asked]
-    assert Code.DENIED == code_of(lambda: bare.engine.peek("u/1", caller))
+    assert Code.DENIED == code_of(lambda: bare.kernel.peek("u/1", caller))
 
 
 @pytest.mark.parametrize("caller", [ANN, SERVER])
 async def test_without_rights_nothing_is_watched(bare, caller):
     subscription = Subscription(bare.reader, "me")
-    interest = Interest(TopicFilter("u/#"))
-    assert Code.DENIED == code_of(lambda: bare.engine.watch(subscription, interest, caller))
+    interest = SubscribedFilter(TopicFilter("u/#"))
+    assert Code.DENIED == code_of(lambda: bare.kernel.watch(subscription, interest, caller))
     assert (0, 0) == (bare.bus.subscriptions, len(subscription.interests))
 
 
 async def test_without_rights_no_session_goes_on(bare):
     subscription = Subscription(bare.reader, "me")
     with pytest.raises(Error, match="no rights are installed"):
-        bare.engine.resume(subscription, 0, [Interest(TopicFilter("u/#"))], ANN)
+        bare.kernel.resume(subscription, 0, [SubscribedFilter(TopicFilter("u/#"))], ANN)
     assert [] == subscription.take(9)
 
 
@@ -77,7 +77,7 @@ class Marking:
 
 def test_stages_are_asked_one_behind_the_other():
     both = chained((Marking("a"), None, Marking("b", compares=True)))
-    interest = Interest(TopicFilter("#"), qos=1)
+    interest = SubscribedFilter(TopicFilter("#"), qos=1)
     events = [Event(topic, "put", b"") for topic in ("x", "xa", "xb")]
     passed = both.pass_on([(event, interest) for event in events])
     assert [("x", b"a1b1")] == [(event.topic, event.payload) for event, _ in passed]

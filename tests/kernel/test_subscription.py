@@ -10,7 +10,7 @@ from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch import catch_up, progress, subscription
 from rowcast.kernel.watch import subscribed_filters as interests
-from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.gaps import GapCause
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,7 @@ async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
         world.say("Dog/1")
     await world.settle()
     gap = world.pairs[-1][0]
-    assert (GAP, 7, Why.SLOW) == (gap.kind, gap.count, gap.why)
+    assert (GAP, 7, GapCause.SLOW) == (gap.kind, gap.count, gap.why)
     assert 10 == world.gaps
     assert 7 == world.subscription.losses.total
 

@@ -5,7 +5,7 @@ from subscription_world import CAT, World, kinds, limits
 
 from rowcast.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 
 @pytest.fixture(autouse=True)
@@ -191,7 +191,7 @@ async def test_what_was_published_before_it_was_asked_for_is_not_left_out(world)
     world.announce()
     again = Subscription(world.reader, "me")
     again.resume(0, [old])
-    new = Interest(old.topics, 1, no_local=True)
+    new = SubscribedFilter(old.topics, 1, no_local=True)
     again.replace(new, current=False)
     mine = world.commit("Dog/1")
     mine.client = "me"

@@ -6,10 +6,10 @@ import pytest
 from subscription_world import World, limits
 
 from rowcast.core.events import DELETE, MESSAGE, PUT
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 
 TOPICS = ("home/a", "home/x", "yard/x", "home", "deep/er/x", "Dog/x")
-TABLES = [TopicTable(f"mqtt_{level}", Branch(level)) for level in ("home", "yard", "deep", None)]
+TABLES = [TopicTable(f"mqtt_{level}", TopicRoot(level)) for level in ("home", "yard", "deep", None)]
 FILTERS = ("home/#", "#", "+/x", "home", "yard/+", "home/x")
 
 

@@ -56,7 +56,7 @@ def limited(**rules):
     """Return a server with topic tables and rules for what is kept at undeclared topics."""
     room = Server(topics=AT_ONCE)
     retaining = Retaining(RetainRules(**rules), room.now, room.store)
-    room.engine.steps.add("retained", retaining.step)
+    room.kernel.steps.add("retained", retaining.step)
     return room
 
 
@@ -73,7 +73,7 @@ async def test_without_the_step_of_access_every_write_is_denied(topic, kind):
     room, outcomes = Server(), []
     listener = Listener(room)
     steps = Steps(room.registry)
-    admission = Admission(room.now, 100, room.engine.durable, steps)
+    admission = Admission(room.now, 100, room.kernel.durable, steps)
     steps.add("content", admission.step)
     path = WritePath(room.registry, steps, admission, room.committer)
     for _ in range(3):
@@ -111,7 +111,7 @@ async def test_a_hook_that_comes_later_is_asked_all_the_same(counted):
     room, keeper = Server(), Doorkeeper()
     for _ in range(2):
         await room.say("u/secret")
-    room.engine.hooks.add(keeper)
+    room.kernel.hooks.add(keeper)
     assert Code.CONFLICT == await refusal(room.say("u/secret"))
     assert (["u/secret"], 2) == (keeper.asked, len(counted))
 
@@ -126,17 +126,17 @@ async def test_a_hook_that_comes_later_is_asked_all_the_same(counted):
 )
 async def test_what_may_not_be_announced_is_refused_in_words(event, caller, expected):
     room = Server()
-    room.engine.admission.payload_bytes_max = 100
+    room.kernel.admission.payload_bytes_max = 100
     await room.say("u/1")
-    assert expected == await refusal(room.engine.write(event, caller))
+    assert expected == await refusal(room.kernel.write(event, caller))
 
 
 async def test_a_message_waits_for_what_its_sender_wrote_before_it():
     room = Server()
     listener = Listener(room)
     await room.say("u/1")
-    room.engine.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
-    room.engine.submit(Event("u/1", MESSAGE, b"after"), ANN)
+    room.kernel.submit(Event("Dog/1", PUT, b'{"name":"Rex"}', None, 1, True), ANN)
+    room.kernel.submit(Event("u/1", MESSAGE, b"after"), ANN)
     await room.committer.settle()
     assert ["u/1", "Dog/1", "u/1"] == [event.topic for event in listener.events]
 
@@ -200,7 +200,7 @@ async def test_size_before_types():
 async def test_what_its_content_refuses_uses_up_no_rate():
     room = limited(publish_rate=1)
     patch = Event("home/1", PATCH, b"{", None, 1, True)
-    assert Code.INVALID == await refusal(room.engine.write(patch, ANN))
+    assert Code.INVALID == await refusal(room.kernel.write(patch, ANN))
     assert None is await refusal(room.put("home/1"))
     assert Code.BUSY == await refusal(room.put("home/2"))
 
@@ -234,7 +234,7 @@ async def test_steps_are_compiled_anew_when_a_hook_comes():
     room = Server()
     await room.say("a/b")
     keeper = Doorkeeper()
-    room.engine.hooks.add(keeper)
+    room.kernel.hooks.add(keeper)
     await room.say("a/b")
     assert ["a/b"] == keeper.asked
 
@@ -245,22 +245,22 @@ async def test_a_step_that_is_removed_is_not_asked():
     def factory(_route):
         return lambda write: asked.append(write.event.topic)
 
-    room.engine.steps.add("backlog", factory)
+    room.kernel.steps.add("backlog", factory)
     await room.say("a/1")
-    room.engine.steps.remove("backlog", factory)
-    room.engine.steps.remove("backlog", factory)
+    room.kernel.steps.remove("backlog", factory)
+    room.kernel.steps.remove("backlog", factory)
     await room.say("a/2")
     assert ["a/1"] == asked
 
 
 async def test_a_step_has_a_place_in_the_order():
     with pytest.raises(KeyError):
-        Server().engine.steps.add("sometime", lambda _route: None)
+        Server().kernel.steps.add("sometime", lambda _route: None)
 
 
 async def test_events_without_properties_ask_no_step_of_a_property():
     room, asked = Server(), []
-    room.engine.steps.on_property("colour", lambda write: asked.append(write.event.topic))
+    room.kernel.steps.on_property("colour", lambda write: asked.append(write.event.topic))
     await room.say("a/1")
     await room.say("a/2", properties={"colour": "red"})
     await room.say("a/3", properties={"size": 1})
@@ -272,15 +272,15 @@ async def test_events_without_properties_ask_no_step_of_a_property():
 
 async def test_the_servers_own_events_are_appended_without_a_step():
     room, asked = Server(), []
-    room.engine.steps.add("backlog", lambda _route: asked.append)
+    room.kernel.steps.add("backlog", lambda _route: asked.append)
     listener = Listener(room, "$AUDIT/#")
-    room.engine.writes.append((Write(Event("$AUDIT/x", MESSAGE, b"1"), ANN),))
+    room.kernel.writes.append((Write(Event("$AUDIT/x", MESSAGE, b"1"), ANN),))
     await room.committer.settle()
     assert ([], ["$AUDIT/x"]) == (asked, listener.topics)
 
 
 async def test_nothing_to_append_is_nothing():
     room = Server()
-    room.engine.writes.append(())
+    room.kernel.writes.append(())
     await room.committer.settle()
     assert 0 == room.committer.commits

@@ -1,10 +1,10 @@
 """Topic tables for tests: who subscribes, which there are, in memory and on disk."""
 
 from build import ANN
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 AT_ONCE = TopicSettings(grace_seconds=0)
 """Without a grace period."""
@@ -16,7 +16,7 @@ def watch(room, *filters, owner=None):
     if owner is not None:
         subscription.owner = owner
     for text in filters:
-        room.engine.watch(subscription, Interest(TopicFilter(text)), ANN)
+        room.kernel.watch(subscription, SubscribedFilter(TopicFilter(text)), ANN)
     return subscription
 
 
@@ -29,4 +29,4 @@ def on_disk(room):
 
 
 def count(room, level="home"):
-    return room.topic_tables.subscribers(Branch(level))
+    return room.topic_tables.subscribers(TopicRoot(level))

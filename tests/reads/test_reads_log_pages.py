@@ -72,7 +72,7 @@ def test_a_page_over_the_bound_is_not_kept(monkeypatch):
 async def filled(count=5):
     room = Server()
     for _ in range(count):
-        await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+        await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     return room
 
 
@@ -110,7 +110,7 @@ async def test_a_reader_that_goes_takes_nothing_from_the_others():
 async def test_a_short_page_is_read_again_when_more_was_announced():
     room = await filled(2)
     await room.reader.page(0, 10, [DOG])
-    await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+    await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     assert ([3], 3) == numbers(await room.reader.page(2, 10, [DOG]))
 
 
@@ -121,7 +121,7 @@ async def test_a_read_that_began_before_is_not_taken_for_one_of_now():
     early = asyncio.ensure_future(room.reader.page(1, 10, [DOG]))
     await turns()
     room.readers.step()  # it has read, and is not back yet
-    await room.engine.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+    await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     late = asyncio.ensure_future(room.reader.page(1, 10, [DOG]))
     await turns()
     room.readers.release()

@@ -11,9 +11,9 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.read_limits import READ_SLICE_SECONDS, READ_WAITING_MAX
-from rowcast.reads.read_queue import Asker, Lane, ReadQueue, asked_by, asker_now, turn_of
+from rowcast.reads.read_queue import Asker, ReadLane, ReadQueue, asked_by, asker_now, turn_of
 
-KEYED, INDEXED, SEARCH, SCAN = Lane
+KEYED, INDEXED, SEARCH, SCAN = ReadLane
 
 
 class Reads:

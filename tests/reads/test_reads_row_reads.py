@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import answer, holds
 from rowcast.core.events import PUT, Event
 from rowcast.core.query_text import parse_query
-from rowcast.core.topic_tables import METRICS, Branch
+from rowcast.core.topic_tables import METRICS, TopicRoot
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
@@ -33,7 +33,7 @@ def table(room, name="mqtt_home"):
 async def search(room, text="", name="mqtt_home", caller=ANN):
     """Return the rows of one page, and its token."""
     found = table(room, name)
-    page = await room.engine.search(found, parse_query(text, found), caller)
+    page = await room.kernel.search(found, parse_query(text, found), caller)
     return [row.decoded for row in page.records], page.after
 
 
@@ -50,7 +50,7 @@ async def listed(room, text="", name="mqtt_home", caller=ANN):
 
 async def count(room, text="", name="mqtt_home", caller=ANN):
     found = table(room, name)
-    return await room.engine.count(found, parse_query(text, found), caller)
+    return await room.kernel.count(found, parse_query(text, found), caller)
 
 
 async def fill(room, number=10, topic="home/t"):
@@ -65,13 +65,13 @@ async def test_a_row_is_read_by_its_id(room):
     """F3: and nothing else is."""
     receipt = await room.say("home/t", b"22.5")
     (row,), _ = await search(room)
-    record = await room.engine.read(f"mqtt_home/{row['id']}", ANN)
+    record = await room.kernel.read(f"mqtt_home/{row['id']}", ANN)
     assert record.decoded == row
     assert record.seq == receipt.event.seq
     await room.say("garden/t", b"1")
     (other,), _ = await search(room, name="mqtt_garden")
     for wrong in (other["id"], "x", row["id"] + "0", "0" + row["id"], row["id"][:-1] + "z"):
-        assert await refusal(room.engine.read(f"mqtt_home/{wrong}", ANN)) is Code.NOT_FOUND
+        assert await refusal(room.kernel.read(f"mqtt_home/{wrong}", ANN)) is Code.NOT_FOUND
 
 
 async def test_rows_come_in_the_order_of_the_log(room):
@@ -89,7 +89,7 @@ async def test_a_listing_ends_where_the_log_was(room):
     """M1: what comes meanwhile is for who goes on from its position, once."""
     await fill(room, 4)
     found = table(room)
-    page = await room.engine.search(found, parse_query("limit(2)", found), ANN)
+    page = await room.kernel.search(found, parse_query("limit(2)", found), ANN)
     await room.say("home/t", b'{"n":4}')
     rest, after = await search(room, f"limit(9)&after({page.after})")
     assert ([row["payload"]["n"] for row in rest], after) == ([2, 3], "")
@@ -153,9 +153,9 @@ async def test_any_other_sort_is_bounded(room, monkeypatch):
 async def test_all_rows_at_once_are_bounded(room, monkeypatch):
     """B3: a resource class cannot have a whole log in memory unawares."""
     await fill(room)
-    assert len(await room.engine.read_value("mqtt_home/", ANN, None)) == 10
+    assert len(await room.kernel.read_value("mqtt_home/", ANN, None)) == 10
     monkeypatch.setattr(row_reads, "ROW_PAGE_ROWS_MAX", 9)
-    assert await refusal(room.engine.read_value("mqtt_home/", ANN, None)) is Code.TOO_LARGE
+    assert await refusal(room.kernel.read_value("mqtt_home/", ANN, None)) is Code.TOO_LARGE
 
 
 async def test_the_whole_count_is_known_at_once(room):
@@ -187,16 +187,16 @@ async def test_rows_cannot_be_written(room):
             assert refused.value.code is Code.NOT_ALLOWED
     with pytest.raises(Error, match=r"a topic such as 'home/\.\.\.'"):
         await room.put("mqtt_home/x")
-    assert await refusal(room.engine.create_value("mqtt_home/", {}, ANN)) is Code.NOT_ALLOWED
+    assert await refusal(room.kernel.create_value("mqtt_home/", {}, ANN)) is Code.NOT_ALLOWED
 
 
 async def test_a_table_that_is_gone_is_a_topic_again(room):
     """F14: nothing of it is left on any door."""
     await room.say("home/t", b"1")
     assert room.registry.route("mqtt_home/x").view is not None
-    room.engine.views.drop("mqtt_home")
+    room.kernel.views.drop("mqtt_home")
     assert room.registry.route("mqtt_home/x").entry is None
-    assert code_of(room.engine.views.drop, "mqtt_home") is None
+    assert code_of(room.kernel.views.drop, "mqtt_home") is None
 
 
 # -- what may be read ------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ async def test_a_hidden_topic_leaks_by_nothing(secretive, monkeypatch):
     told = []
     for row_id in (secret["id"], secret["id"][:-1] + "z"):
         with pytest.raises(Error) as refused:
-            await room.engine.read(f"mqtt_home/{row_id}", ANN)
+            await room.kernel.read(f"mqtt_home/{row_id}", ANN)
         told.append((refused.value.code, refused.value.message.replace(row_id, "")))
     assert told[0] == told[1]
     assert told[0][0] is Code.NOT_FOUND
@@ -264,7 +264,7 @@ async def test_a_hidden_row_is_hidden_by_its_own_topic_too(secretive):
 
 async def measure(room, name, text):
     event = Event(f"$SYS/broker/{name}", PUT, text, "text/plain", 0, retain=True)
-    await room.engine.write(event, SERVER)
+    await room.kernel.write(event, SERVER)
 
 
 @pytest.fixture
@@ -286,10 +286,10 @@ async def test_metrics_are_rows(measured):
     assert [row["id"] for row in rows] == ["$SYS/broker/uptime"]
     assert len(await listed(measured, "sort(-timestamp)&limit(2)", METRICS)) == 3
     assert await count(measured, name=METRICS) == 3
-    record = await measured.engine.read(f"{METRICS}/$SYS/broker/uptime", ANN)
+    record = await measured.kernel.read(f"{METRICS}/$SYS/broker/uptime", ANN)
     assert record.decoded["value"] == 77
     for wrong in ("uptime", "$SYS", "home/t", "$SYS/broker/nothing"):
-        assert await refusal(measured.engine.read(f"{METRICS}/{wrong}", ANN)) is Code.NOT_FOUND
+        assert await refusal(measured.kernel.read(f"{METRICS}/{wrong}", ANN)) is Code.NOT_FOUND
 
 
 # -- the property ----------------------------------------------------------------------------------
@@ -321,9 +321,9 @@ async def test_rows_are_the_events_of_the_log(room, seed):
         room.time += dice.random()
     if "mqtt_home" not in room.registry.shapes:
         return
-    home = Branch("home")
+    home = TopicRoot("home")
     log = [event for event in room.store.read(0, 999) if event.table is None]
-    view = room.engine.views.get("mqtt_home")
+    view = room.kernel.views.get("mqtt_home")
     values = [view.value(event) for event in log if home.has(event.topic)]
     assert await listed(room) == values
     for text in QUERIES:

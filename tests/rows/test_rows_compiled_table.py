@@ -1,4 +1,4 @@
-"""A table as the engine works with it (A3, A5, A6, A15)."""
+"""A table as the kernel works with it (A3, A5, A6, A15)."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 
 SECRET = Table(
     "Secret",
@@ -23,7 +23,7 @@ def put(topic, payload, content_type=None, kind=PUT):
 
 
 def admitted(table, event):
-    Shape(table).admit(event)
+    CompiledTable(table).admit(event)
     return event
 
 
@@ -56,8 +56,8 @@ def test_an_integer_key_is_an_integer():
     ("topic", "expected"), [("7", None), ("-7", None), ("seven", Code.INVALID), ("", None)]
 )
 def test_ids_that_no_record_can_have(topic, expected):
-    assert expected == code_of(Shape(COUNTER).check_id, topic)
-    assert None is code_of(Shape(DOG).check_id, topic)
+    assert expected == code_of(CompiledTable(COUNTER).check_id, topic)
+    assert None is code_of(CompiledTable(DOG).check_id, topic)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_ids_that_no_record_can_have(topic, expected):
     ],
 )
 def test_a15_what_a_declared_table_refuses(payload, content_type, expected):
-    assert expected == code_of(Shape(DOG).admit, put("Dog/1", payload, content_type))
+    assert expected == code_of(CompiledTable(DOG).admit, put("Dog/1", payload, content_type))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_open_table_takes_any_bytes(payload, said, kept_as):
 
 
 def test_an_open_table_refuses_what_claims_to_be_a_value_and_is_none():
-    assert Code.INVALID == code_of(Shape(NOTE).admit, put("Note/1", b"{", JSON))
+    assert Code.INVALID == code_of(CompiledTable(NOTE).admit, put("Note/1", b"{", JSON))
 
 
 def test_a_message_may_be_a_part_and_gets_no_key():
@@ -98,13 +98,13 @@ def test_a_delete_has_nothing_to_check():
 
 
 def test_what_is_no_object_gets_no_key():
-    assert [1] == Shape(NOTE).with_id([1], "Note/1")
-    keyless = Shape(Table("Bag", "Bag", sealed=True))
+    assert [1] == CompiledTable(NOTE).with_id([1], "Note/1")
+    keyless = CompiledTable(Table("Bag", "Bag", sealed=True))
     assert {"a": 1} == keyless.with_id({"a": 1}, "Bag/1")
 
 
 def test_a_table_at_the_root_has_whole_topics_as_ids():
-    root = Shape(Table("Root", "", (KEY, Attribute("n", Type.INT))))
+    root = CompiledTable(Table("Root", "", (KEY, Attribute("n", Type.INT))))
     assert {"id": "a/b"} == root.with_id({}, "a/b")
 
 
@@ -112,21 +112,21 @@ def test_a_table_at_the_root_has_whole_topics_as_ids():
 
 
 def test_restored_values_have_their_types_and_are_not_refused():
-    shape = Shape(SECRET)
+    shape = CompiledTable(SECRET)
     value = shape.restore({"shown": "2030-01-31T12:00:00Z", "more": 1})
     assert {"shown": datetime(2030, 1, 31, 12, tzinfo=UTC), "more": 1} == value
 
 
 def test_typed_values_are_plain_text_in_json_only():
-    shape, moment = Shape(SECRET), datetime(2030, 1, 31, 12, tzinfo=UTC)
+    shape, moment = CompiledTable(SECRET), datetime(2030, 1, 31, 12, tzinfo=UTC)
     assert isinstance(shape.spell({"shown": moment}, JSON)["shown"], str)
     assert moment == shape.spell({"shown": moment}, CBOR)["shown"]
-    assert 5 == Shape(COUNTER).spell(5, JSON)
+    assert 5 == CompiledTable(COUNTER).spell(5, JSON)
 
 
 def test_hidden_attributes_are_left_out():
-    assert {"id": "1"} == Shape(SECRET).visible({"id": "1", "pin": 1234})
-    assert {"id": "1"} == Shape(DOG).visible({"id": "1"})
+    assert {"id": "1"} == CompiledTable(SECRET).visible({"id": "1", "pin": 1234})
+    assert {"id": "1"} == CompiledTable(DOG).visible({"id": "1"})
 
 
 # -- times -----------------------------------------------------------------------------------------
@@ -142,12 +142,12 @@ def test_hidden_attributes_are_left_out():
     ],
 )
 def test_a5_a_time_in_the_type_of_its_attribute(type_, expected):
-    assert expected == Shape.time_value(Attribute("at", type_), NOW)
+    assert expected == CompiledTable.time_value(Attribute("at", type_), NOW)
 
 
 def ending(type_, seconds=0):
     ends = Attribute("ends", type_, role=Role.EXPIRES_AT)
-    return Shape(Table("Token", "Token", (KEY, ends), expiration_seconds=seconds))
+    return CompiledTable(Table("Token", "Token", (KEY, ends), expiration_seconds=seconds))
 
 
 @pytest.mark.parametrize(
@@ -175,4 +175,4 @@ def test_a_value_that_is_no_object_ends_as_its_table_says():
 def test_a_time_that_is_none_is_refused():
     event = Event("Token/1", PUT, b"", decoded={"ends": "tomorrow"})
     assert Code.UNPROCESSABLE == code_of(ending(Type.STRING).expiry, event, NOW)
-    assert not Shape(DOG).ends
+    assert not CompiledTable(DOG).ends

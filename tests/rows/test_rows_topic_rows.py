@@ -9,7 +9,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import VALUE_DEPTH_MAX
 from rowcast.core.query_text import parse_query
-from rowcast.core.topic_tables import METRICS, Branch, TopicTable, message_id
+from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable, message_id
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.backfill import snapshot_of
 from rowcast.rows.row_ranges import (
@@ -28,11 +28,11 @@ from rowcast.rows.topic_rows import (
     row_again,
     row_of,
 )
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 VERSION = 1_700_000_000_123_456
-HOME = LogView(TopicTable("mqtt_home", Branch("home")))
-SINGLE = LogView(TopicTable("mqtt_messages", Branch(None)))
+HOME = LogView(TopicTable("mqtt_home", TopicRoot("home")))
+SINGLE = LogView(TopicTable("mqtt_messages", TopicRoot(None)))
 METRIC = MetricsView()
 ID = message_id(VERSION, 7)
 
@@ -76,9 +76,9 @@ def test_a_payload_is_its_value_text_or_bytes(payload, content_type, shown):
     """F3: and every format gives it back."""
     row = row_of(HOME, event(payload=payload, content_type=content_type))
     assert row.decoded["payload"] == shown
-    contents = Contents({})
+    transcoder = Transcoder({})
     for media_type in (JSON, CBOR):
-        assert decode(contents.payload(row, media_type), media_type)["payload"] == shown
+        assert decode(transcoder.payload(row, media_type), media_type)["payload"] == shown
 
 
 def test_the_end_of_a_retained_value_is_a_row_too():

@@ -8,13 +8,13 @@ from rowcast.core.clauses import Clause
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MISSING, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import PLAIN, TEXT, Contents, structured_type
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import PLAIN, TEXT, Transcoder, structured_type
 
 SECRET = Table(
     "Secret", "Secret", (KEY, Attribute("at", Type.DATE), Attribute("pin", Type.INT, hidden=True))
 )
-CONTENTS = Contents({table.name: Shape(table) for table in (DOG, NOTE, SECRET)})
+CONTENTS = Transcoder({table.name: CompiledTable(table) for table in (DOG, NOTE, SECRET)})
 AT = "2030-01-31T12:00:00Z"
 
 
@@ -143,8 +143,8 @@ def test_a_damaged_event_of_a_table_that_hides_is_told_without_its_content(said,
 def test_a_damaged_event_of_a_table_with_rights_is_told_without_its_content():
     """Where whoever may see all of it is asked for, its bytes are nobody's."""
     guarded = Table("Guarded", "Guarded", (KEY,), auth=(Clause(roles=frozenset({"vet"})),))
-    contents = Contents({"Guarded": Shape(guarded)})
-    assert contents.value(event(b'{"pin": 1234', JSON, guarded)) is None
+    transcoder = Transcoder({"Guarded": CompiledTable(guarded)})
+    assert transcoder.value(event(b'{"pin": 1234', JSON, guarded)) is None
 
 
 def test_bytes_of_a_table_that_shows_all_stay_what_they_are():

@@ -12,7 +12,7 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
@@ -225,5 +225,5 @@ class Device:
         require(not self.sent, f"{self.name}: never acknowledged", self.sent)
         session = self.link.client.session
         require(not len(session.window), f"{self.name}: in flight at the end")
-        dropped = 0 if self.tells else self.subscription.losses.counts.get(Why.SLOW, 0)
+        dropped = 0 if self.tells else self.subscription.losses.counts.get(GapCause.SLOW, 0)
         self.follow.finish(dropped)

@@ -1,6 +1,6 @@
 """Mistakes to plant into the server, each a monkeypatch: a simulation that misses one is blind."""
 
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
@@ -10,7 +10,7 @@ from rowcast.kernel.watch.backfill import CurrentRecords
 from rowcast.kernel.watch.catch_up import CatchUp
 from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.subscription import Subscription
-from rowcast.kernel.write import Keeping, Receipt
+from rowcast.kernel.write import FactsWrite, Receipt
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
 
@@ -224,7 +224,7 @@ def let_facts_overtake(monkeypatch):
     """Facts alone do not wait for the writes before them."""
 
     def keep(self, changes, done=None):
-        self._waiting.appendleft(Keeping(changes, done))
+        self._waiting.appendleft(FactsWrite(changes, done))
         self._keeping += 1
         self._schedule()
 
@@ -233,7 +233,7 @@ def let_facts_overtake(monkeypatch):
 
 def forward_what_a_durable_session_wants(monkeypatch):
     """A message takes the fast path although it must be in the log."""
-    monkeypatch.setattr(Durable, "wanted", lambda _self, _topic: False)
+    monkeypatch.setattr(DurableFilters, "wanted", lambda _self, _topic: False)
 
 
 def drop_topic_tables_that_hold_something(monkeypatch):

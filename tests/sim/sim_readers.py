@@ -1,4 +1,4 @@
-"""Those who watch through the engine's door, as the SSE and WebSocket edges do."""
+"""Those who watch through the kernel's door, as the SSE and WebSocket edges do."""
 
 from sim_checks import Follow, require
 from sim_store import number_of
@@ -7,7 +7,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, GAP, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 FILTERS = (
     "#", "Dog/+", "Dog/#", "Dog/1", "+/1", "Note/+", "Note/#", "u/#", "u/+/x", "+/+", "Counter/#",
@@ -39,7 +39,7 @@ class Watcher:
                 self.world.trace(f"{self.name} ended: {error.message}")
             self.connected = False
             if server.alive:
-                server.engine.close(subscription)
+                server.kernel.close(subscription)
             await self.world.loop.pause(self.rng.choice((0, 0.005, 0.05)))
 
     def _begin(self, server, subscription):
@@ -47,11 +47,13 @@ class Watcher:
         since, current = None, rng.random() < 0.7
         if follow.position is not None and follow.live and rng.random() < 0.7:
             since = follow.position
-        engine = server.engine
-        floor = engine.committer.announced
-        token = None if since is None else engine.cursor(since)
+        kernel = server.kernel
+        floor = kernel.committer.announced
+        token = None if since is None else kernel.cursor(since)
         self.world.trace(f"{self.name} watch {self.topics.text} at {floor} {since=} {current=}")
-        engine.watch(subscription, Interest(self.topics), self.caller, token, current=current)
+        kernel.watch(
+            subscription, SubscribedFilter(self.topics), self.caller, token, current=current
+        )
         follow.begin(server.tap, floor, since, current=current)
         self.connected = True
 
@@ -115,23 +117,23 @@ class Juggler:
                 self.world.trace(f"{self.name} ended: {error.message}")
             self.connected = False
             if server.alive:
-                server.engine.close(subscription)
+                server.kernel.close(subscription)
             await self.world.loop.pause(self.rng.choice((0, 0.005, 0.05)))
 
     def _add(self, server, subscription):
         text = self.rng.choice(FILTERS)
         if text in self.follows:
             return
-        engine, rng = server.engine, self.rng
-        topics, floor = TopicFilter(text), engine.committer.announced
+        kernel, rng = server.kernel, self.rng
+        topics, floor = TopicFilter(text), kernel.committer.announced
         since, token = None, None
         if rng.random() < 0.5:
             since = rng.randrange(max(0, floor - 30), floor + 1)
-            token = engine.cursor(since)
+            token = kernel.cursor(since)
             if rng.random() < 0.2:
-                since, token = None, rng.choice(("0dd0dd00:1", engine.cursor(floor + 1_000)))
+                since, token = None, rng.choice(("0dd0dd00:1", kernel.cursor(floor + 1_000)))
         current = rng.random() < 0.5
-        engine.watch(subscription, Interest(topics), self.caller, token, current=current)
+        kernel.watch(subscription, SubscribedFilter(topics), self.caller, token, current=current)
         self.world.trace(f"{self.name} adds {text} {token} {current=} at {floor}")
         follow = Follow(self.world, f"{self.name} {text}", topics, counts=False)
         follow.begin(server.tap, floor, since, current=current)
@@ -141,7 +143,7 @@ class Juggler:
     def _remove(self, server, subscription):
         text = self.rng.choice(list(self.follows))
         self.world.trace(f"{self.name} removes {text}")
-        server.engine.unwatch(subscription, TopicFilter(text))
+        server.kernel.unwatch(subscription, TopicFilter(text))
         del self.follows[text]
 
     async def _listen(self, server, subscription):

@@ -1,4 +1,4 @@
-"""A whole server without a machine: the real engine and the real MQTT edge on simulated threads."""
+"""A whole server without a machine: the real kernel and the real MQTT edge on simulated threads."""
 
 from math import inf
 
@@ -22,7 +22,7 @@ from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLE
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.read_queue import ReadQueue
@@ -140,14 +140,14 @@ class Server:
         keep = Keep(events=rng.choice((0, 5, 20)))
         topics = TopicSettings(rng.choice((0.02, 0.2, 2)), keep=keep)
         self.topic_tables = TopicTables(store, committer, registry, topics, world.now)
-        self.engine = Engine(
+        self.kernel = Kernel(
             registry, bus, committer, self.reader, world.now, topic_tables=self.topic_tables
         )
         self.topic_tables.restore(store.topic_tables(), store.states(TOPIC_TABLES))
         settings = BrokerSettings(receive_maximum=6)
-        self.broker = Broker(self.engine, settings, world.now)
-        self.retention = Retention(self.engine, TABLES, RetentionSettings(keep, 1), world.now)
-        self.expiries = Expiries([EndOfRecords(self.engine, world.now)], world.now, loop.call_later)
+        self.broker = Broker(self.kernel, settings, world.now)
+        self.retention = Retention(self.kernel, TABLES, RetentionSettings(keep, 1), world.now)
+        self.expiries = Expiries([EndOfRecords(self.kernel, world.now)], world.now, loop.call_later)
         committer.after_append.append(self.expiries.appended)
         self.broker.clients = Ordered()
         self.tap = Tap(world, self)
@@ -157,7 +157,7 @@ class Server:
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
-        self.engine.groups.restore(store.states(GROUPS))
+        self.kernel.groups.restore(store.states(GROUPS))
         self.broker.restore(store.states(OWNER), store.states(WILLS))
         self.expiries.start()
 
@@ -165,7 +165,7 @@ class Server:
         """Stop as the program does when it is asked to."""
         await self.broker.stop()
         await self.expiries.stop()
-        await self.engine.stop()
+        await self.kernel.stop()
 
     def kill(self):
         """Die as a process does."""
@@ -181,8 +181,8 @@ class Server:
             if client.opening is not None:
                 client.opening.cancel()
         mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
-        mine |= {self.expiries, self.topic_tables, self.engine.groups, *self.engine.groups}
-        for group in self.engine.groups:
+        mine |= {self.expiries, self.topic_tables, self.kernel.groups, *self.kernel.groups}
+        for group in self.kernel.groups:
             group.stop()
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)
@@ -193,7 +193,7 @@ class Server:
                 session.subscription.close()
         for end in self.ends:
             end()
-        for task in list(self.engine._handover._tasks):
+        for task in list(self.kernel._resource_dispatch._tasks):
             task.cancel()
         for task in (self.topic_tables._cleaning, self.expiries._task):
             if task is not None:
@@ -201,22 +201,22 @@ class Server:
 
     def check_empty(self):
         """Check that nothing is left when every client is gone."""
-        engine, committer = self.engine, self.engine.committer
-        engine.bus.remove(self._everything, self.tap)
+        kernel, committer = self.kernel, self.kernel.committer
+        kernel.bus.remove(self._everything, self.tap)
         if self._world.durable is not None:
-            engine.durable.remove(self._world.durable)
+            kernel.durable.remove(self._world.durable)
         left = {
             "pending": committer.pending,
             "backlog": committer.backlog,
             "relieved": committer._relieved,
-            "subscriptions": engine.bus.subscriptions,
-            "tasks": engine._handover._tasks,
+            "subscriptions": kernel.bus.subscriptions,
+            "tasks": kernel._resource_dispatch._tasks,
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
             "sessions on disk": self._world.store.states(OWNER),
             "wills on disk": self._world.store.states(WILLS),
             "groups on disk": self._world.store.states(GROUPS),
-            "durable filters": engine.durable._counts,
+            "durable filters": kernel.durable._counts,
             "filters of topic tables": self.topic_tables._filters,
             "writer": not self.writer.idle,
             "readers": not self.readers.idle,

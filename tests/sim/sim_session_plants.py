@@ -9,7 +9,7 @@ from rowcast.doors.mqtt.packets import handlers
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Sessions
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
-from rowcast.doors.mqtt.sessions.session_persistence import Keeper
+from rowcast.doors.mqtt.sessions.session_persistence import SessionPersistence
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.mqtt.window import PACKET_ID_MAX, Window
 from rowcast.store.store import Change
@@ -67,7 +67,7 @@ def send_connack_before_the_session_is_on_disk(monkeypatch):
 
 def commit_identifiers_without_their_events(monkeypatch):
     """A kill takes a publish of QoS 2 that is sent again for a new one."""
-    monkeypatch.setattr(Keeper, "taken", lambda _self, _session, _packet_id: ())
+    monkeypatch.setattr(SessionPersistence, "taken", lambda _self, _session, _packet_id: ())
 
 
 def forget_identifiers_with_the_connection(monkeypatch):
@@ -84,7 +84,7 @@ def forget_identifiers_with_the_connection(monkeypatch):
 
 def save_the_place_ahead_of_the_flights(monkeypatch):
     """A kill loses what was sent and not acknowledged."""
-    flights_of = Keeper._flights
+    flights_of = SessionPersistence._flights
 
     def late(self, session, changed):
         if len(changed) % 2:
@@ -92,12 +92,12 @@ def save_the_place_ahead_of_the_flights(monkeypatch):
             return ()
         return flights_of(self, session, changed)
 
-    monkeypatch.setattr(Keeper, "_flights", late)
+    monkeypatch.setattr(SessionPersistence, "_flights", late)
 
 
 def save_no_place(monkeypatch):
     """A kill sends everything again since the beginning."""
-    monkeypatch.setattr(Keeper, "_place", lambda _self, _session: ())
+    monkeypatch.setattr(SessionPersistence, "_place", lambda _self, _session: ())
 
 
 def send_again_without_dup(monkeypatch):
@@ -156,7 +156,7 @@ def ignore_the_receive_maximum(monkeypatch):
 
 def keep_filters_that_have_ended(monkeypatch):
     """A kill brings back a subscription that was ended."""
-    monkeypatch.setattr(Keeper, "drop_filter", lambda _self, _session, _text: None)
+    monkeypatch.setattr(SessionPersistence, "drop_filter", lambda _self, _session, _text: None)
 
 
 class _Nothing:
@@ -177,7 +177,7 @@ def forget_what_must_be_logged(monkeypatch):
 
     def forgetful(self, session):
         put_back(self, session)
-        self.engine.durable._matches = _Nothing()
+        self.kernel.durable._matches = _Nothing()
 
     monkeypatch.setattr(Broker, "_put_back", forgetful)
 
@@ -196,12 +196,12 @@ def send_qos_0_again_after_a_kill(monkeypatch):
 
 def send_current_records_again_after_a_kill(monkeypatch):
     """How far they were sent is not on disk."""
-    monkeypatch.setattr(Keeper, "_put_owing", lambda _self, _session: None)
+    monkeypatch.setattr(SessionPersistence, "_put_owing", lambda _self, _session: None)
 
 
 def leave_ended_sessions_on_the_disk(monkeypatch):
     """A kill brings back a session that is over."""
-    monkeypatch.setattr(Keeper, "_remove", lambda _self, _client_id: None)
+    monkeypatch.setattr(SessionPersistence, "_remove", lambda _self, _client_id: None)
 
 
 def do_not_try_removals_again(monkeypatch):
@@ -211,7 +211,7 @@ def do_not_try_removals_again(monkeypatch):
         change = Change(OWNER + client_id, "", None)
         self._committer.keep((change,), lambda _error: None)
 
-    monkeypatch.setattr(Keeper, "_remove", once)
+    monkeypatch.setattr(SessionPersistence, "_remove", once)
 
 
 def let_sessions_live_for_ever(monkeypatch):
@@ -231,7 +231,7 @@ def end_sessions_too_early(monkeypatch):
 
 def do_not_save_that_a_client_left(monkeypatch):
     """A restart gives a session all its time again."""
-    monkeypatch.setattr(Keeper, "leave", lambda _self, _session: None)
+    monkeypatch.setattr(SessionPersistence, "leave", lambda _self, _session: None)
 
 
 def let_two_connections_have_a_session(monkeypatch):
@@ -247,14 +247,14 @@ def let_two_connections_have_a_session(monkeypatch):
 
 def keep_wills_in_memory(monkeypatch):
     """A kill forgets a will."""
-    begin = Keeper.begin
+    begin = SessionPersistence.begin
 
     def light(self, session):
         will, session.will = session.will, None
         begin(self, session)
         session.will = will
 
-    monkeypatch.setattr(Keeper, "begin", light)
+    monkeypatch.setattr(SessionPersistence, "begin", light)
 
 
 def leave_published_wills_on_the_disk(monkeypatch):
@@ -262,7 +262,7 @@ def leave_published_wills_on_the_disk(monkeypatch):
 
     def forgetful(broker, due):
         event = wills.event_of_will(due.will, due.client_id)
-        broker.engine.submit(event, due.caller, broker.heard_of_will)
+        broker.kernel.submit(event, due.caller, broker.heard_of_will)
 
     monkeypatch.setattr(wills, "_submit", forgetful)
 
@@ -289,14 +289,14 @@ def lose_wills_that_the_disk_refuses(monkeypatch):
     def once(broker, due):
         event = wills.event_of_will(due.will, due.client_id)
         change = wills._removal(due.client_id, due.number)
-        broker.engine.submit(event, due.caller, broker.heard_of_will, None, (change,))
+        broker.kernel.submit(event, due.caller, broker.heard_of_will, None, (change,))
 
     monkeypatch.setattr(wills, "_submit", once)
 
 
 def save_flights_without_their_groups(monkeypatch):
     """A kill has a group deal again what a member has in flight."""
-    monkeypatch.setattr(Keeper, "_groups", staticmethod(lambda _session: []))
+    monkeypatch.setattr(SessionPersistence, "_groups", staticmethod(lambda _session: []))
 
 
 def forget_what_groups_have_open(monkeypatch):

@@ -36,7 +36,7 @@ from sim_writers import Looker, Writer, must_log
 
 from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.kernel.write import Receipt
@@ -242,19 +242,19 @@ class World:
     def start_server(self):
         self.server = server = Server(self)
         if self.durable is not None:
-            server.engine.durable.add(self.durable)
-        watch = server.engine.watch
+            server.kernel.durable.add(self.durable)
+        watch = server.kernel.watch
 
         def watched(subscription, interest, caller, since=None, *, current=True, **options):
-            announced = server.engine.committer.announced
+            announced = server.kernel.committer.announced
             result = watch(subscription, interest, caller, since, current=current, **options)
             listener = self.on_watch.get(subscription.client_id)
             if listener is not None:
                 listener(server, subscription, announced, since, current)
             return result
 
-        server.engine.watch = watched
-        submit = server.engine.submit
+        server.kernel.watch = watched
+        submit = server.kernel.submit
 
         def submitted(event, *arguments, **more):
             attempt = self.attempts.get(number_of(event.payload, event.properties))
@@ -265,7 +265,7 @@ class World:
                 attempt.submitted(logged)
             return submit(event, *arguments, **more)
 
-        server.engine.submit = submitted
+        server.kernel.submit = submitted
         self.trace("start")
 
     async def crash(self):
@@ -307,10 +307,10 @@ class World:
         if rng.random() < 0.5:
             await server.retention.sweep()
             return
-        branches = map(Branch, "uvw") if self.keeps_undeclared else ()
+        branches = map(TopicRoot, "uvw") if self.keeps_undeclared else ()
         table = rng.choice((*TABLES, None, *branches))
         keep = Keep(events=rng.randrange(1, 8))
-        await server.engine.committer.trim(table, keep, self.now(), 1_000)
+        await server.kernel.committer.trim(table, keep, self.now(), 1_000)
 
     async def play(self):
         """Run it all."""
@@ -335,7 +335,7 @@ class World:
         await self.misfortune(busy)
         self.quiet = True
         self.trace("quiet")
-        await self.server.engine.committer.settle()
+        await self.server.kernel.committer.settle()
         await self.loop.pause(QUIET_SECONDS)
         self.check(readers, devices)
         await self.leave(others)
@@ -363,7 +363,7 @@ class World:
             end()
         while not all(task.done() for task in others):
             await self.loop.pause(0.5)
-        await self.server.engine.stop()
+        await self.server.kernel.stop()
         await self.loop.pause(1)
         self.server.check_empty()
         left = [task.get_coro().__qualname__ for task in self.loop.tasks]

@@ -1,4 +1,4 @@
-"""Those who write through the engine's door: single writes, conditions, patches, batches, reads."""
+"""Those who write through the kernel's door: single writes, conditions, patches, batches, reads."""
 
 import json
 
@@ -104,7 +104,7 @@ class Writer:
         condition = self._condition(topic) if rng.random() < 0.25 and kind != MESSAGE else None
         attempt = self.world.attempts[n]
         attempt.condition = condition
-        attempt.since = server.engine.committer.announced
+        attempt.since = server.kernel.committer.announced
         self.world.trace(f"{self.name} {kind} {topic} n={n} {condition or ''}")
 
         def done(outcome):
@@ -117,7 +117,7 @@ class Writer:
         if rng.random() < 0.4:
             attempt.fact = True
             changes = (Change(self.name, str(n), b""), self._count())
-        server.engine.submit(event, self.caller, done, condition, changes)
+        server.kernel.submit(event, self.caller, done, condition, changes)
 
     def _count(self):
         """Return a fact that only grows, in whichever way it comes to the disk."""
@@ -135,7 +135,7 @@ class Writer:
                 require(kept or error is not None, "said to be kept", change)
                 require(error is None or error.code is Code.BUSY, "lost facts", change, error)
 
-        server.engine.committer.keep([change], self.rng.choice((done, done, None)))
+        server.kernel.committer.keep([change], self.rng.choice((done, done, None)))
 
     def _condition(self, topic):
         rng = self.rng
@@ -162,7 +162,7 @@ class Writer:
         world.trace(f"{self.name} batch {[n for n, _ in numbered]} atomic={atomic}")
         events = [event for _, event in numbered]
         try:
-            work = server.engine.write_all(events, self.caller, atomic=atomic)
+            work = server.kernel.write_all(events, self.caller, atomic=atomic)
             outcomes = await world.guard(work)
         except Error as error:
             outcomes = [error] * len(events)
@@ -191,12 +191,12 @@ class Looker:
             await self.world.loop.pause(self.rng.choice((0, 0.002, 0.005, 0.02)))
 
     async def _read(self, server, topic):
-        world, engine = self.world, server.engine
-        since = engine.committer.announced
-        known = engine.peek(topic, self.caller)
+        world, kernel = self.world, server.kernel
+        since = kernel.committer.announced
+        known = kernel.peek(topic, self.caller)
         if isinstance(known, Unknown):
             try:
-                known = await world.guard(engine.read(topic, self.caller))
+                known = await world.guard(kernel.read(topic, self.caller))
             except (Error, Planted) as error:
                 if getattr(error, "code", None) is not Code.NOT_FOUND:
                     return

@@ -5,14 +5,14 @@ from store_cases import DOG
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.store.store import Figures, Keep
 
 ALL = 10**6
-HOME = TopicTable("mqtt_home", Branch("home"))
-YARD = TopicTable("mqtt_yard", Branch("yard"))
-SINGLE = TopicTable("mqtt_messages", Branch(None))
+HOME = TopicTable("mqtt_home", TopicRoot("home"))
+YARD = TopicTable("mqtt_yard", TopicRoot("yard"))
+SINGLE = TopicTable("mqtt_messages", TopicRoot(None))
 
 
 def seqs(store, *sources, after=0, limit=ALL):
@@ -28,12 +28,12 @@ class TopicTableConformance:
         topics = ["home/a", "home", "yard/a", "home/b/c", "homes/a", "/home/a"]
         store.commit([writer.event(topic, MESSAGE, b"x") for topic in topics])
         store.commit([writer.value(DOG, "a", {}), writer.event("home/a", PUT, b"yy")])
-        assert seqs(store, Branch("home")) == [1, 4, 8]
-        assert seqs(store, Branch(None)) == [2]
-        assert seqs(store, Branch("yard")) == [3, 5, 6]  # what has no table is together
+        assert seqs(store, TopicRoot("home")) == [1, 4, 8]
+        assert seqs(store, TopicRoot(None)) == [2]
+        assert seqs(store, TopicRoot("yard")) == [3, 5, 6]  # what has no table is together
         assert seqs(store, None) == [1, 2, 3, 4, 5, 6, 8]
-        assert seqs(store, Branch("home"), Branch(None)) == [1, 2, 4, 8]
-        assert seqs(store, Branch("home"), DOG) == [1, 4, 7, 8]
+        assert seqs(store, TopicRoot("home"), TopicRoot(None)) == [1, 2, 4, 8]
+        assert seqs(store, TopicRoot("home"), DOG) == [1, 4, 7, 8]
         assert [event.seq for event in store.read(0, ALL)] == list(range(1, 9))
         assert store.figures(HOME.branch) == Figures(1, 3, 4, 0)
         assert store.topic_tables() == [HOME, SINGLE]
@@ -59,7 +59,7 @@ class TopicTableConformance:
         assert len({store.place(0, some) for some in ([HOME.branch], [YARD.branch], [None])}) == 3
 
     def test_many_sources_are_sifted_from_the_log(self, store, writer):
-        tables = [TopicTable(f"mqtt_b{n}", Branch(f"b{n}")) for n in range(20)]
+        tables = [TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(20)]
         for table in tables:
             store.define(table)
         store.commit([writer.event(f"b{n % 20}/a") for n in range(40)])
@@ -201,7 +201,7 @@ class TopicTableConformance:
 
     @pytest.mark.parametrize(
         "other",
-        [TopicTable("mqtt_other", Branch("home")), TopicTable("mqtt_home", Branch("Home"))],
+        [TopicTable("mqtt_other", TopicRoot("home")), TopicTable("mqtt_home", TopicRoot("Home"))],
         ids=["branch", "name"],
     )
     def test_x3_no_two_branches_share_a_table(self, store, other):
@@ -215,7 +215,7 @@ class TopicTableConformance:
     def test_several_are_made_together_or_none(self, place, store, writer):
         """F11: one transaction for all that a commit needs."""
         with pytest.raises(Error):
-            store.define(YARD, HOME, TopicTable("mqtt_home", Branch("Home")))
+            store.define(YARD, HOME, TopicTable("mqtt_home", TopicRoot("Home")))
         assert store.topic_tables() == []
         store.define(HOME)
         store.define(YARD, HOME, YARD, SINGLE)
@@ -226,7 +226,7 @@ class TopicTableConformance:
 
     @pytest.mark.parametrize("level", ["", "ä'\"%_", "$SYS", " ", "0"])
     def test_any_first_level_can_have_a_table(self, place, store, writer, level):
-        table = TopicTable("mqtt_x", Branch(level))
+        table = TopicTable("mqtt_x", TopicRoot(level))
         store.define(table)
         store.commit([writer.event(f"{level}/a", PUT), writer.event("a/b", PUT)])
         again = place.start()

@@ -83,7 +83,7 @@ class Writer:
         )
 
     def value(self, table, record_id, value, kind=PUT, **more):
-        """Write a structured value, with the key in it, as the engine does."""
+        """Write a structured value, with the key in it, as the kernel does."""
         topic = table.topic(str(record_id))
         key = table.primary_key
         if key is not None and not table.open and isinstance(value, dict):

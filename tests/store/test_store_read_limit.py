@@ -9,7 +9,7 @@ from store_cases import DOG
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE
 from rowcast.core.queries import Query
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store.read_limit import ReadLimit
 
 ENOUGH = Error(Code.BUSY, "enough")
@@ -79,7 +79,7 @@ def test_p1_a_read_of_several_parts_of_the_log_leaves_its_connection(place, writ
     """Its walks are statements side by side, of which none is done when it is ended."""
     store = place.start()
     for name in "ab":
-        store.define(TopicTable(f"mqtt_{name}", Branch(name)))
+        store.define(TopicTable(f"mqtt_{name}", TopicRoot(name)))
     store.commit([writer.event(f"{(n % 2 and 'a') or 'b'}/{n}", MESSAGE) for n in range(100)])
     limit, connections = ReadLimit(), []
     reader, event = store._reader, store._reader.event
@@ -91,7 +91,7 @@ def test_p1_a_read_of_several_parts_of_the_log_leaves_its_connection(place, writ
     def read():
         with store._database.reading() as cursor:
             connections.append(cursor.connection)
-        return store.read(0, 100, [Branch("a"), Branch("b")])
+        return store.read(0, 100, [TopicRoot("a"), TopicRoot("b")])
 
     reader.event = ends
     with pytest.raises(Error) as caught:
@@ -100,7 +100,7 @@ def test_p1_a_read_of_several_parts_of_the_log_leaves_its_connection(place, writ
     with store._database.reading() as cursor:
         connections.append(cursor.connection)
     assert (ENOUGH, 1) == (caught.value, len(set(connections)))
-    assert 100 == len(store.read(0, 100, [Branch("a"), Branch("b")]))
+    assert 100 == len(store.read(0, 100, [TopicRoot("a"), TopicRoot("b")]))
 
 
 def test_p1_a_read_that_was_ended_before_it_began_asks_the_disk_nothing(store):

@@ -8,18 +8,18 @@ from build import COUNTER, DOG, NOW, TABLES, Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder
 from rowcast.store.backup import copy_database, look_at
 from rowcast.store.rewind import position_of_time, rewind
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 
 ANN = Caller("ann", ALL, "http")
-CONTENTS = Contents({table.name: Shape(table) for table in TABLES})
+CONTENTS = Transcoder({table.name: CompiledTable(table) for table in TABLES})
 
 
 def records(store):
@@ -73,7 +73,7 @@ async def lived(folder, seed, events):
     chance, then = random.Random(seed), {}
     for number in range(events):
         room.time = NOW + number
-        room.engine.submit(any_event(chance), ANN)
+        room.kernel.submit(any_event(chance), ANN)
         if number % 7 == 0:
             await room.committer.settle()
             then[store.head()] = records(store), figures(store), room.time
@@ -87,7 +87,7 @@ async def test_every_position_is_as_it_was(tmp_path, seed):
     room, store, then = await lived(tmp_path, seed, 200)
     whole = log(store, store.head())
     copy_database(store.path, tmp_path / "copy.db")
-    await room.engine.stop()
+    await room.kernel.stop()
     store.close()
     for position in random.Random(seed).sample(sorted(then), 6):
         file = tmp_path / f"at-{position}.db"
@@ -107,7 +107,7 @@ async def test_every_position_is_as_it_was(tmp_path, seed):
 
 async def test_a_time_is_the_position_before_it(tmp_path):
     room, store, then = await lived(tmp_path, 9, 60)
-    await room.engine.stop()
+    await room.kernel.stop()
     store.close()
     file = store.path
     position, (_, _, seconds) = sorted(then.items())[3]
@@ -120,8 +120,8 @@ async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
     """O12: a part that was trimmed beyond the point, and a record whose past is gone."""
     room, store, then = await lived(tmp_path, 3, 100)
     store.trim(DOG, Keep(0, 3, 0), NOW, 10_000)
-    store.trim(Branch("home"), Keep(0, 3, 0), NOW, 10_000)
-    await room.engine.stop()
+    store.trim(TopicRoot("home"), Keep(0, 3, 0), NOW, 10_000)
+    await room.kernel.stop()
     store.close()
     for position in (min(then), store.trimmed(DOG) + 1):
         before = store.path.read_bytes()
@@ -135,7 +135,7 @@ async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
 
 async def test_a_table_that_the_schema_lacks(tmp_path):
     room, store, then = await lived(tmp_path, 5, 60)
-    await room.engine.stop()
+    await room.kernel.stop()
     store.close()
     with pytest.raises(Error, match="schema of that time"):
         rewind(store.path, (COUNTER,), min(then), CONTENTS.structured)

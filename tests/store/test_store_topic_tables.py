@@ -11,7 +11,7 @@ from store_cases import DOG, TABLES, Writer, all_seen
 from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store import sql_parts
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
@@ -201,7 +201,7 @@ def test_a_branch_costs_its_own_rows(place, sources):
 def test_all_of_many_parts_are_the_whole_log(place):
     """A reader of `#` shares its pages with every other, however many tables there are."""
     store, writer = place.start([]), Writer()
-    store.define(*(TopicTable(f"mqtt_b{n}", Branch(f"b{n}")) for n in range(20)))
+    store.define(*(TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(20)))
     store.commit([writer.event(f"b{n}/a") for n in range(25)])
     assert store.place(0, [None]) == store.place(0, None) == "#"
     assert seqs(store, None, after=20) == [21, 22, 23, 24, 25]
@@ -215,7 +215,7 @@ def test_what_is_known_of_dropped_tables_is_bounded(place, monkeypatch):
     """Of the oldest is known what they have in common; nobody is told less than was lost."""
     monkeypatch.setattr(sql_parts, "STORE_FORMER_BRANCHES_MAX", 2)
     store, writer = place.start(), Writer()
-    tables = [TopicTable(f"mqtt_b{n}", Branch(f"b{n}")) for n in range(4)]
+    tables = [TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(4)]
     for table in tables:
         store.define(table)
         store.commit([writer.event(f"{table.branch.level}/a", MESSAGE)])
@@ -223,7 +223,7 @@ def test_what_is_known_of_dropped_tables_is_bounded(place, monkeypatch):
     for now in (store, place.start()):
         known = [now.trimmed(table.branch) for table in tables]
         assert known == [2, 2, 3, 4]
-        assert now.trimmed(Branch("never")) == 2
+        assert now.trimmed(TopicRoot("never")) == 2
         assert (now.trimmed(None), now.head()) == (4, 4)
     assert place.sql("SELECT count(*) FROM rowcast_former") == [(2,)]
 

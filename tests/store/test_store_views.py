@@ -9,10 +9,10 @@ from store_cases import TABLES, Writer
 
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import METRICS, Branch, TopicTable, message_id, row_table
+from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable, message_id, row_table
 from rowcast.store import sql_views
 
-SYSTEM = TopicTable(METRICS, Branch("$SYS"))
+SYSTEM = TopicTable(METRICS, TopicRoot("$SYS"))
 
 
 def views(place):
@@ -83,7 +83,7 @@ def test_many_views_are_made_and_dropped_together(place, monkeypatch):
     monkeypatch.setattr(sql_views, "STORE_VIEW_CHANGES_MAX", 2)
     monkeypatch.setattr(sql_views, "STORE_VIEWS_MAX", 4)
     store = place.start()
-    tables = [TopicTable(f"mqtt_b{n}", Branch(f"b{n}")) for n in range(6)]
+    tables = [TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(6)]
     names = [table.name for table in tables]
     for table in tables:
         store.define(table)

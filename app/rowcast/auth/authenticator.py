@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from rowcast.auth.anonymous import STRANGER, Policy, anonymous_from
 from rowcast.auth.certificates import user_of
-from rowcast.auth.last_login import Sightings
+from rowcast.auth.last_login import LastLogins
 from rowcast.auth.passwords import Passwords
 from rowcast.auth.sasl import Exchange, ScramExchange
 from rowcast.auth.scram import METHOD
 from rowcast.auth.tickets import Tickets
 from rowcast.auth.tokens import Token, Tokens, is_token
-from rowcast.auth.tries import Trial, Tries
+from rowcast.auth.tries import LoginAttempt, LoginRateLimit
 from rowcast.auth.users import User, Users, exact_name, granted, tried_name
 from rowcast.auth.verifier import wrong_password
 from rowcast.core.callers import ADMIN, NONE, Caller, Grants
@@ -68,7 +68,7 @@ class Authenticator:
         tokens: Tokens | None = None,
         foreign_grants: Grants = NONE,
         now: Callable[[], float] = time.time,
-        tries: Tries | None = None,
+        tries: LoginRateLimit | None = None,
     ) -> None:
         self._anonymous = anonymous_from(anonymous)
         self._users = users
@@ -80,8 +80,8 @@ class Authenticator:
         self._foreign_grants = foreign_grants
         self._now = now
         self.tickets = Tickets(now, random)
-        self.tries = tries or Tries()
-        self.sightings = Sightings(now)
+        self.tries = tries or LoginRateLimit()
+        self.sightings = LastLogins(now)
         self.failures = 0
         """How many were refused."""
 
@@ -145,12 +145,12 @@ class Authenticator:
             attempt.succeeded()
             return user
 
-    def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> Trial:
+    def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> LoginAttempt:
         """Return what a try as a user is counted by."""
         device = f"client {shown.client_id}" if shown.client_id else f"HTTP {shown.host}".rstrip()
         tried = tried_name(name)
         is_user = self.is_user(tried)
-        return Trial(tried, shown.peer, device, shown.foreign, secret, is_user)
+        return LoginAttempt(tried, shown.peer, device, shown.foreign, secret, is_user)
 
     def is_user(self, name: str) -> bool:
         """Tell whether a name is a user's, as last looked at."""

@@ -11,7 +11,7 @@ from rowcast.core.entry_limits import SIGHTINGS_MAX
 
 
 @dataclass(slots=True)
-class Sighting:
+class LastLogin:
     """What is known of one user; times are in seconds since 1970 (UTC)."""
 
     last_seen: float | None = None
@@ -22,16 +22,16 @@ class Sighting:
     failures: int = 0
 
 
-class Sightings:
+class LastLogins:
     """What is known of users, the one longest not heard of first."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._known: dict[str, Sighting] = {}
+        self._known: dict[str, LastLogin] = {}
 
-    def of(self, name: str) -> Sighting:
+    def of(self, name: str) -> LastLogin:
         """Return what is known of a user."""
-        return self._known.get(name) or Sighting()
+        return self._known.get(name) or LastLogin()
 
     def seen(self, name: str, door: str, peer: str) -> None:
         """Note that a user has signed in."""
@@ -44,8 +44,8 @@ class Sightings:
         sighting.last_failure, sighting.failure = self._now(), message
         sighting.failures += 1
 
-    def _touched(self, name: str) -> Sighting:
-        sighting = self._known.pop(name, None) or Sighting()
+    def _touched(self, name: str) -> LastLogin:
+        sighting = self._known.pop(name, None) or LastLogin()
         if len(self._known) >= SIGHTINGS_MAX:
             del self._known[next(iter(self._known))]
         self._known[name] = sighting

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from rowcast.auth.hashes import Hash, decoy_hash, make_hash
-from rowcast.auth.turns import Turns
+from rowcast.auth.turns import HashQueue
 from rowcast.auth.users import Check, User, Users, decoy, password_text, user_name
 from rowcast.auth.verifier import Verifier, make_verifier, sign, wrong_password
 from rowcast.core.entry_limits import (
@@ -37,13 +37,13 @@ class Passwords:
         users: Users,
         key: bytes,
         run: Run = asyncio.to_thread,
-        turns: Turns | None = None,
+        turns: HashQueue | None = None,
         remembered_max: int = PASSWORD_CACHE_ENTRIES_MAX,
     ) -> None:
         self._users = users
         self._key = key
         self._run = run
-        self._turns = turns or Turns()
+        self._turns = turns or HashQueue()
         self._remembered_max = remembered_max
         self._right: dict[bytes, None] = {}
         """Digests of what was right, the oldest first."""

@@ -38,7 +38,7 @@ _START = b"eyJ"
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignIssuer:
     """Whose tokens are believed, and how their claims are read; names of claims may be dotted.
 
     ``role_names`` says which of their roles are which here; empty takes their names as they are,
@@ -89,7 +89,7 @@ def is_token(password: bytes | None) -> bool:
 class Tokens:
     """Makes and judges tokens; ``now`` is in seconds since 1970 (UTC)."""
 
-    def __init__(self, now: Callable[[], float], foreign: Foreign | None = None) -> None:
+    def __init__(self, now: Callable[[], float], foreign: ForeignIssuer | None = None) -> None:
         self._now = now
         self.foreign = foreign
         self._right: dict[bytes, Token] = {}

@@ -28,7 +28,7 @@ from typing import Final, Self
 
 from rowcast.core.budgets import Budget
 from rowcast.core.errors import Code, Error
-from rowcast.core.fading import Fading
+from rowcast.core.fading import TtlMap
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_KNOWN_SECONDS
 from rowcast.core.peers import network, short
 
@@ -40,7 +40,7 @@ _OF_ADDRESS: Final = frozenset({"peer", "page peer"})
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LoginAttempt:
     """Who tries: a user's name as it is compared, from where, and with what."""
 
     user: str
@@ -55,7 +55,7 @@ class Trial:
     """Whether there is such a user: of names that are nobody's a stranger has any number."""
 
 
-class Tries:
+class LoginRateLimit:
     """``failures`` at once and within ``seconds``; 0 is any number.
 
     A lane that belongs to a user's own devices, or to many, is ``wide`` times as large.
@@ -74,24 +74,24 @@ class Tries:
         self._seconds = seconds
         self._clock = clock
         self._wide = wide
-        self._addresses: Fading[_Lane, bool] = Fading(known_seconds, entries_max)
-        self._devices: Fading[_Lane, bool] = Fading(known_seconds, entries_max)
-        self._budgets: Fading[_Lane, Budget] = Fading(seconds, entries_max)
+        self._addresses: TtlMap[_Lane, bool] = TtlMap(known_seconds, entries_max)
+        self._devices: TtlMap[_Lane, bool] = TtlMap(known_seconds, entries_max)
+        self._budgets: TtlMap[_Lane, Budget] = TtlMap(seconds, entries_max)
         """Those that are not full: one that fades is as good as new."""
-        self._nobodys: Fading[_Lane, Budget] = Fading(seconds, entries_max)
+        self._nobodys: TtlMap[_Lane, Budget] = TtlMap(seconds, entries_max)
         """The same of names that are nobody's: apart, so that these push no user's out."""
         self._under_way: dict[_Key, _UnderWay] = {}
 
-    def knows(self, trial: Trial) -> bool:
+    def knows(self, trial: LoginAttempt) -> bool:
         """Tell whether this user has signed in from this address lately."""
         key = network(trial.peer), short(trial.user)
         return not trial.foreign and self._addresses.get(key, self._clock()) is not None
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: LoginAttempt) -> None:
         """Raise BUSY, told as 429 or 0x89, when a try has to wait; it is not counted."""
         self._check(trial, [*self._counted(trial), *self._spread(trial)])
 
-    def begin(self, trial: Trial) -> "Try":
+    def begin(self, trial: LoginAttempt) -> "OpenAttempt":
         """Count a try. Raises BUSY when it has to wait."""
         secret = trial.secret or object()
         keys = [(lane, secret) for lane in self._counted(trial)]
@@ -103,9 +103,9 @@ class Tries:
             self._take(trial, lane)
         for key in keys:
             self._under_way[key].count += 1
-        return Try(self, trial, keys)
+        return OpenAttempt(self, trial, keys)
 
-    def succeeded(self, trial: Trial) -> None:
+    def succeeded(self, trial: LoginAttempt) -> None:
         """Remember from where a user has signed in, and with what."""
         if not self._failures or trial.foreign:
             return
@@ -113,7 +113,7 @@ class Tries:
         self._addresses.put(key, True, now)
         self._devices.put((*key, short(trial.device)), True, now)
 
-    def end(self, trial: Trial, keys: list["_Key"], *, wrong: bool, is_user: bool) -> None:
+    def end(self, trial: LoginAttempt, keys: list["_Key"], *, wrong: bool, is_user: bool) -> None:
         """Forget a try that was under way; when it was not wrong, nothing was taken."""
         for number, key in enumerate(keys):
             same = self._under_way[key]
@@ -139,7 +139,7 @@ class Tries:
 
     # -- lanes -------------------------------------------------------------------------------------
 
-    def _counted(self, trial: Trial) -> list[_Lane]:
+    def _counted(self, trial: LoginAttempt) -> list[_Lane]:
         """Return the lanes in which each try is counted when it begins."""
         if not self._failures:
             return []
@@ -153,7 +153,7 @@ class Tries:
             return [("known", peer, who)]
         return [("at", peer, who), ("user", who)]
 
-    def _spread(self, trial: Trial) -> list[_Lane]:
+    def _spread(self, trial: LoginAttempt) -> list[_Lane]:
         """Return the lane of an address that tries many users: failures of these count in it.
 
         Many devices that come back together, each another user, are no failures.
@@ -162,11 +162,11 @@ class Tries:
             return []
         return [("page peer" if trial.foreign else "peer", network(trial.peer))]
 
-    def _table(self, trial: Trial, lane: _Lane) -> Fading[_Lane, Budget]:
+    def _table(self, trial: LoginAttempt, lane: _Lane) -> TtlMap[_Lane, Budget]:
         """Return where a lane's budget is: those of an address are there whoever it tries."""
         return self._budgets if trial.is_user or lane[0] in _OF_ADDRESS else self._nobodys
 
-    def _check(self, trial: Trial, lanes: list[_Lane]) -> None:
+    def _check(self, trial: LoginAttempt, lanes: list[_Lane]) -> None:
         now = self._clock()
         budgets = [self._table(trial, lane).get(lane, now) for lane in lanes]
         seconds = max((budget.wait(now) for budget in budgets if budget is not None), default=0.0)
@@ -181,7 +181,7 @@ class Tries:
             retry_after_seconds=whole,
         )
 
-    def _take(self, trial: Trial, lane: _Lane, debt: float = 0.0) -> None:
+    def _take(self, trial: LoginAttempt, lane: _Lane, debt: float = 0.0) -> None:
         now, table = self._clock(), self._table(trial, lane)
         budget = table.get(lane, now)
         if budget is None:
@@ -204,12 +204,12 @@ class _UnderWay:
         self.wrong = False
 
 
-class Try:
+class OpenAttempt:
     """One try that is under way, while its ``with`` lasts; without a word it does not count."""
 
     __slots__ = ("_is_user", "_keys", "_trial", "_tries", "_wrong")
 
-    def __init__(self, tries: Tries, trial: Trial, keys: list["_Key"]) -> None:
+    def __init__(self, tries: LoginRateLimit, trial: LoginAttempt, keys: list["_Key"]) -> None:
         self._tries = tries
         self._trial = trial
         self._keys = keys

@@ -18,7 +18,7 @@ from rowcast.core.errors import Code, Error
 _Waiter = asyncio.Future[None]
 
 
-class Turns:
+class HashQueue:
     """``at_once`` at a time, ``waiting_max`` that wait; ``draw`` gives a number below another."""
 
     def __init__(

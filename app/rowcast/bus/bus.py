@@ -10,7 +10,7 @@ import logging
 from typing import Protocol
 
 from rowcast.bus.matches import Matches
-from rowcast.bus.missed_while_offline import Absences
+from rowcast.bus.missed_while_offline import MissedWhileOffline
 from rowcast.core.events import Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX
 
@@ -31,7 +31,7 @@ class Bus(Matches[Subscriber]):
 
     def __init__(self, cached_max: int = MATCH_CACHE_TOPICS_MAX) -> None:
         super().__init__(cached_max)
-        self.absences = Absences()
+        self.absences = MissedWhileOffline()
         """Readers that are away, for whom unlogged events are counted."""
 
     @property

@@ -9,7 +9,7 @@ from rowcast.bus.matches import Matches
 from rowcast.core.topics import TopicFilter
 
 
-class Durable:
+class DurableFilters:
     """The filters of all durable readers, each counted as often as it was added."""
 
     __slots__ = ("_counts", "_matches")

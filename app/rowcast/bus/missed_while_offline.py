@@ -35,8 +35,8 @@ class Absence:
             self.missed += 1
 
 
-class Away:
-    """One reader's absence: from now until ``Absences.end``."""
+class OfflineSessions:
+    """One reader's absence: from now until ``MissedWhileOffline.end``."""
 
     __slots__ = ("_before", "absence")
 
@@ -50,7 +50,7 @@ class Away:
         return self.absence.missed - self._before
 
 
-class Absences:
+class MissedWhileOffline:
     """All readers that are away, by the set of their filters."""
 
     __slots__ = ("_absences", "_matches")
@@ -62,7 +62,9 @@ class Absences:
     def __len__(self) -> int:
         return len(self._absences)
 
-    def begin(self, filters: Iterable[TopicFilter], counts: Counts | None = None) -> Away:
+    def begin(
+        self, filters: Iterable[TopicFilter], counts: Counts | None = None
+    ) -> OfflineSessions:
         """Count what these filters select; ``counts`` says which of that, if it is not all.
 
         An absence with ``counts`` is its reader's own; the others are shared.
@@ -75,9 +77,9 @@ class Absences:
             for topics in wanted:
                 self._matches.add(topics, absence)
         absence.readers += 1
-        return Away(absence)
+        return OfflineSessions(absence)
 
-    def end(self, away: Away) -> int:
+    def end(self, away: OfflineSessions) -> int:
         """See a reader back, or gone for good; return how many events it missed."""
         absence = away.absence
         absence.readers -= 1

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import cbor2
 
 from rowcast.codecs import model
-from rowcast.codecs.model import Misfit
+from rowcast.codecs.model import ModelMismatch
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
@@ -144,37 +144,39 @@ class _Tags(Mapping[int, _Reader]):
 
 def _instant_of_text(value: object, _immutable: bool) -> object:
     if not isinstance(value, str):
-        raise Misfit("tag 0, a date, holds text.")
+        raise ModelMismatch("tag 0, a date, holds text.")
     return model.datetime_of(value)
 
 
 def _instant_of_number(value: object, _immutable: bool) -> object:
     if type(value) is not int and type(value) is not float:
-        raise Misfit("tag 1, a date, holds a number of seconds.")
+        raise ModelMismatch("tag 1, a date, holds a number of seconds.")
     return model.datetime_after(value)
 
 
 def _integer(sign: int, value: object, _immutable: bool) -> object:
     # RFC 8949, 3.4.3: the long form of an integer equals the short one, whatever its length.
     if not isinstance(value, bytes) or len(value.lstrip(b"\0")) > _MANTISSA_BYTES_MAX:
-        raise Misfit(model.TOO_WIDE)
+        raise ModelMismatch(model.TOO_WIDE)
     number = int.from_bytes(value, "big")
     return number if sign > 0 else -1 - number
 
 
 def _decimal(value: object, _immutable: bool) -> object:
     if not isinstance(value, list | tuple) or [type(part) for part in value] != [int, int]:
-        raise Misfit("tag 4, a decimal, holds two integers: an exponent and a mantissa.")
+        raise ModelMismatch("tag 4, a decimal, holds two integers: an exponent and a mantissa.")
     exponent, mantissa = value
     if abs(exponent) > limits.DECIMAL_EXPONENT_MAX:
-        raise Misfit(f"tag 4, a decimal, has an exponent over {limits.DECIMAL_EXPONENT_MAX}.")
+        raise ModelMismatch(
+            f"tag 4, a decimal, has an exponent over {limits.DECIMAL_EXPONENT_MAX}."
+        )
     number = Decimal(f"{mantissa}E{exponent}")
     model.check_decimal(number)
     return number
 
 
 def _refuse(tag: int, _value: object, _immutable: bool) -> object:
-    raise Misfit(f"tag {tag} is not taken; only 0 and 1 (dates) and 4 (decimals) are.")
+    raise ModelMismatch(f"tag {tag} is not taken; only 0 and 1 (dates) and 4 (decimals) are.")
 
 
 _READERS: Mapping[int, _Reader] = MappingProxyType(
@@ -196,7 +198,7 @@ def _refusal(fault: cbor2.CBORDecodeError, payload: bytes, start: int) -> Error:
     if "nesting depth" in str(fault):
         return Error(Code.TOO_LARGE, f"In the CBOR {model.TOO_DEEP}")
     reason = f"{fault}."
-    if isinstance(fault.__cause__, Misfit):
+    if isinstance(fault.__cause__, ModelMismatch):
         reason = fault.__cause__.reason
     elif isinstance(fault.__cause__, UnicodeDecodeError):
         reason = "a text is not UTF-8."

@@ -27,7 +27,7 @@ from types import MappingProxyType
 import orjson
 
 from rowcast.codecs import model
-from rowcast.codecs.model import Misfit
+from rowcast.codecs.model import ModelMismatch
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
@@ -151,7 +151,7 @@ def _inspected(value: object, payload: bytes, digits: bytes) -> object:
         return value
     try:
         value = _unspelled(value)
-    except Misfit as misfit:
+    except ModelMismatch as misfit:
         raise misfit.error() from None
     _count_keys(value, limits.VALUE_DEPTH_MAX)
     return value
@@ -231,7 +231,7 @@ def _unspelled_map(value: dict[str, object]) -> dict[str, object]:
 def _unspelled_part(item: object, step: str) -> object:
     try:
         return _unspelled(item)
-    except Misfit as misfit:
+    except ModelMismatch as misfit:
         misfit.path.append(step)
         raise
 
@@ -242,7 +242,7 @@ def _read_spelling(word: str, inner: object) -> object:
     reader = _READERS.get(word)
     if reader is None or not isinstance(inner, str):
         holds = "a map" if word == "$map" else "text"
-        raise Misfit(
+        raise ModelMismatch(
             f"{word} holds {holds}; a map that has this one key is written"
             f' {{"$map": {{"{word}": ...}}}}.'
         )
@@ -253,14 +253,18 @@ def _bytes_of(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:  # not ASCII, or not base64
-        raise Misfit("$bytes holds base64 of the standard alphabet, padded with =.") from None
+        raise ModelMismatch(
+            "$bytes holds base64 of the standard alphabet, padded with =."
+        ) from None
 
 
 def _float_of(text: str) -> float:
     try:
         return _FLOATS[text]
     except KeyError:
-        raise Misfit("$float holds NaN, Infinity or -Infinity; write other numbers bare.") from None
+        raise ModelMismatch(
+            "$float holds NaN, Infinity or -Infinity; write other numbers bare."
+        ) from None
 
 
 _READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import msgpack  # type: ignore[import-untyped]
 
 from rowcast.codecs import model
-from rowcast.codecs.model import Misfit
+from rowcast.codecs.model import ModelMismatch
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
@@ -70,14 +70,14 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
 
 def _extension(kind: int, data: bytes) -> object:
     if kind != DECIMAL_EXTENSION:
-        raise Misfit(f"extension {kind} is not taken; only -1 (dates) and 1 (decimals) are.")
+        raise ModelMismatch(f"extension {kind} is not taken; only -1 (dates) and 1 (decimals) are.")
     return model.decimal_of(data.decode("ascii", "replace"))
 
 
 def _map(pairs: list[tuple[object, object]]) -> dict[object, object]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise Misfit("a key occurs twice in one map; send it once.")
+        raise ModelMismatch("a key occurs twice in one map; send it once.")
     return members
 
 
@@ -110,7 +110,7 @@ class _Counter:
 _OPTIONS: Mapping[str, object] = MappingProxyType(
     {"timestamp": _TIMESTAMP_AS_DATETIME, "ext_hook": _extension, "object_pairs_hook": _map}
 )
-_FAULTS = (msgpack.UnpackException, Misfit, ValueError, OverflowError)
+_FAULTS = (msgpack.UnpackException, ModelMismatch, ValueError, OverflowError)
 """What msgpack and the hooks raise for a bad payload; a date out of range is an OverflowError."""
 
 _PROMISES = "exceeds max_"
@@ -133,7 +133,7 @@ def _refusal(fault: Exception, payload: bytes) -> Error:
 
 def _reason(fault: Exception) -> str:
     """What was wrong; msgpack's own words speak of its options, so most are said anew."""
-    if isinstance(fault, Misfit):
+    if isinstance(fault, ModelMismatch):
         return fault.reason
     words = f"{type(fault).__name__}: {fault}"
     for fragment, reason in _REASONS:

@@ -38,7 +38,7 @@ _KINDS = "null, a boolean, an integer, a float, text, bytes, a datetime, a Decim
 _DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
 
-class Misfit(Exception):  # noqa: N818 - never leaves this room; ``validate`` makes an Error of it
+class ModelMismatch(Exception):  # noqa: N818 - never leaves this room; ``validate`` makes an Error of it
     """What is wrong with one part of a value; the path to the part is gathered on the way out."""
 
     def __init__(self, reason: str, code: Code = Code.INVALID) -> None:
@@ -95,7 +95,7 @@ def validate(value: object) -> None:
         return
     try:
         _check(value, limits.VALUE_DEPTH_MAX)
-    except Misfit as misfit:
+    except ModelMismatch as misfit:
         raise misfit.error() from None
 
 
@@ -104,7 +104,9 @@ def _check(value: object, below: int) -> None:
         _check_depth(below)
         for key, item in value.items():
             if type(key) is not str:
-                raise Misfit(f"a key of a map is text, not {type(key).__name__}; write it as text.")
+                raise ModelMismatch(
+                    f"a key of a map is text, not {type(key).__name__}; write it as text."
+                )
             _check_part(item, below - 1, f".{key}")
     elif type(value) is list:
         _check_depth(below)
@@ -117,37 +119,37 @@ def _check(value: object, below: int) -> None:
 def _check_part(item: object, below: int, step: str) -> None:
     try:
         _check(item, below)
-    except Misfit as misfit:
+    except ModelMismatch as misfit:
         misfit.path.append(step)
         raise
 
 
 def _check_depth(below: int) -> None:
     if below == 0:
-        raise Misfit(TOO_DEEP, Code.TOO_LARGE)
+        raise ModelMismatch(TOO_DEEP, Code.TOO_LARGE)
 
 
 def _check_scalar(value: object) -> None:
     if type(value) is int:
         if not INT_MIN <= value <= INT_MAX:
-            raise Misfit(TOO_WIDE)
+            raise ModelMismatch(TOO_WIDE)
     elif type(value) is datetime:
         if value.utcoffset() is None:
-            raise Misfit("a datetime says no time zone; make it an aware one, in UTC.")
+            raise ModelMismatch("a datetime says no time zone; make it an aware one, in UTC.")
         in_utc(value)
     elif type(value) is Decimal:
         check_decimal(value)
     elif type(value) not in _PLAIN_SCALARS:
-        raise Misfit(f"{type(value).__name__} is not of the value model; use {_KINDS}.")
+        raise ModelMismatch(f"{type(value).__name__} is not of the value model; use {_KINDS}.")
 
 
 def check_decimal(value: Decimal) -> None:
     """Refuse a Decimal that is not finite or is out of decimal128's range."""
     if not value.is_finite():
-        raise Misfit("a Decimal is finite; use a float for NaN and the infinities.")
+        raise ModelMismatch("a Decimal is finite; use a float for NaN and the infinities.")
     _, digits, exponent = value.as_tuple()
     if len(digits) > limits.DECIMAL_DIGITS_MAX or abs(int(exponent)) > limits.DECIMAL_EXPONENT_MAX:
-        raise Misfit(
+        raise ModelMismatch(
             f"a Decimal has at most {limits.DECIMAL_DIGITS_MAX} digits and an exponent of at most"
             f" {limits.DECIMAL_EXPONENT_MAX} either way; round it or send text."
         )
@@ -170,7 +172,7 @@ def unsigned_zero(value: Decimal) -> Decimal:
 def decimal_of(text: str) -> Decimal:
     """The Decimal that a text spells, digit for digit."""
     if len(text) > limits.DECIMAL_TEXT_CHARS_MAX or not _DECIMAL_TEXT.fullmatch(text):
-        raise Misfit("a decimal is text such as 1.10 or -2E+3.")
+        raise ModelMismatch("a decimal is text such as 1.10 or -2E+3.")
     value = unsigned_zero(Decimal(text))
     check_decimal(value)
     return value
@@ -181,7 +183,7 @@ def in_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise Misfit("a date is outside the years 1 to 9999.") from None
+        raise ModelMismatch("a date is outside the years 1 to 9999.") from None
 
 
 def datetime_of(text: str) -> datetime:
@@ -189,9 +191,9 @@ def datetime_of(text: str) -> datetime:
     try:
         value = datetime.fromisoformat(text)
     except ValueError:
-        raise Misfit("a date is text such as 2026-01-02T03:04:05.678901Z.") from None
+        raise ModelMismatch("a date is text such as 2026-01-02T03:04:05.678901Z.") from None
     if value.utcoffset() is None:
-        raise Misfit("a date ends in Z or in an offset such as +02:00.")
+        raise ModelMismatch("a date ends in Z or in an offset such as +02:00.")
     return in_utc(value)
 
 
@@ -200,7 +202,9 @@ def datetime_after(seconds: float) -> datetime:
     try:
         return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
-        raise Misfit("a date is a finite number of seconds within the years 1 to 9999.") from None
+        raise ModelMismatch(
+            "a date is a finite number of seconds within the years 1 to 9999."
+        ) from None
 
 
 def name_of(value: float) -> str:

@@ -1,6 +1,6 @@
-"""Who asks: passed explicitly to every verb of the engine; there is no current user.
+"""Who asks: passed explicitly to every verb of the kernel; there is no current user.
 
-The engine, and no edge, decides from it what is allowed.
+The kernel, and no edge, decides from it what is allowed.
 """
 
 import math

@@ -22,7 +22,7 @@ from functools import total_ordering
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Condition, Group, Operator, Query, Select, Shape, Sort
+from rowcast.core.queries import Condition, Group, Operator, Projection, Query, Select, Sort
 from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, PLAIN, Mismatch, is_number
 from rowcast.core.tables import Type
 
@@ -281,11 +281,11 @@ def project(select: Select | None, value: object, record_id: object) -> object:
     """
     if select is None:
         return value
-    if select.shape is Shape.OBJECT:
+    if select.shape is Projection.OBJECT:
         return _object_of(select.paths, value, record_id)
     parts = [_at(path, value, record_id) for path in select.paths]
     bare = [None if part is _ABSENT else part for part in parts]
-    return bare if select.shape is Shape.ARRAY else bare[0]
+    return bare if select.shape is Projection.ARRAY else bare[0]
 
 
 def _object_of(paths: tuple[tuple[str, ...], ...], value: object, record_id: object) -> object:

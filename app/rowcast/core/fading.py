@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Fading(Generic[K, V]):
+class TtlMap(Generic[K, V]):
     """Values by key for ``seconds``; beyond ``most`` of them the oldest makes room."""
 
     __slots__ = ("_entries", "_most", "_seconds", "forgotten")

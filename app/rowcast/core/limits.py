@@ -69,7 +69,7 @@ ROW_PAGE_ROWS_MAX = 10_000
 ROW_SORTED_ROWS_MAX = 50_000
 """Rows of a topic table that are sorted by what the log has in no order: about two seconds."""
 MATCH_CACHE_TOPICS_MAX = 65_536
-"""Topics whose subscribers (bus) or route (engine) are remembered; cleared when full."""
+"""Topics whose subscribers (bus) or route (kernel) are remembered; cleared when full."""
 
 # Store ------------------------------------------------------------------------------------------
 COMMIT_BATCH_EVENTS_MAX = 2_000
@@ -207,7 +207,7 @@ HISTORY_BUCKETS_MAX = 50_000
 """Buckets of one answer, for each topic and attribute: some 20 MB, and more points than a chart
 has."""
 
-# Engine -------------------------------------------------------------------------------------------
+# Kernel -------------------------------------------------------------------------------------------
 STREAM_ITEMS_MAX = 256
 """Messages held for one end of a custom resource's stream: a person's or a device's pace, with
 room."""

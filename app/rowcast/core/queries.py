@@ -47,7 +47,7 @@ class Group:
     all_of: bool = True
 
 
-class Shape(StrEnum):
+class Projection(StrEnum):
     """What ``select`` makes of a record."""
 
     OBJECT = "object"
@@ -63,7 +63,7 @@ class Select:
     """Which parts of each record are returned; ``$id`` is the record's id."""
 
     paths: tuple[tuple[str, ...], ...]
-    shape: Shape = Shape.OBJECT
+    shape: Projection = Projection.OBJECT
 
 
 @dataclass(frozen=True, slots=True)

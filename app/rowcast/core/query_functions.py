@@ -12,7 +12,7 @@ from rowcast.core.limits import (
     QUERY_SELECT_PATHS_MAX,
     QUERY_SORT_KEYS_MAX,
 )
-from rowcast.core.queries import Select, Shape, Sort
+from rowcast.core.queries import Projection, Select, Sort
 from rowcast.core.query_terms import Unreadable, find
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import shown
@@ -67,8 +67,8 @@ def read_select(argument: str, table: Table) -> Select:
         raise Unreadable(f"a select has at most {QUERY_SELECT_PATHS_MAX} names, not {len(names)}")
     paths = tuple(find(table, name, stored=False).path for name in names)
     if listed:
-        return Select(paths, Shape.ARRAY)
-    return Select(paths, Shape.OBJECT if "," in text or "{" in text else Shape.VALUE)
+        return Select(paths, Projection.ARRAY)
+    return Select(paths, Projection.OBJECT if "," in text or "{" in text else Projection.VALUE)
 
 
 def _names(text: str) -> list[str]:

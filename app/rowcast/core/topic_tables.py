@@ -3,7 +3,7 @@
 All undeclared topics with the same first level are one *branch*, and those of a single level are
 one together; each branch has one table, whose rows are its part of the log. It is called ``mqtt_``
 and the first level, as long as that is free: a name is never given to two branches (X3). Who makes
-and ends such a table is for the engine, where its rows are for the store.
+and ends such a table is for the kernel, where its rows are for the store.
 """
 
 import re
@@ -46,7 +46,7 @@ _ID: Final = re.compile("([0-9]{13,16})-([0-9a-z]{9,13})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TopicRoot:
     """The undeclared topics below one first level; None: all topics that have only one level.
 
     EVENTS_LEVEL is a branch too, and not a part of that of ``$SYS``; so is REFUSALS_LEVEL.
@@ -69,35 +69,35 @@ class TopicTable:
     """A branch's table: what it is called for as long as it lives."""
 
     name: str
-    branch: Branch
+    branch: TopicRoot
 
 
-Source = Table | Branch | None
+LogSource = Table | TopicRoot | None
 """Where a part of the log is from: a declared table, a branch, or None, all undeclared topics."""
 
 
-def branch_of(topic: str) -> Branch:
+def branch_of(topic: str) -> TopicRoot:
     """Return the branch of an undeclared topic."""
     first, slash, _ = topic.partition("/")
     if first in DIVIDED and topic.startswith(f"{DIVIDED[first][1]}/"):
-        return Branch(DIVIDED[first][1])
-    return Branch(first if slash else None)
+        return TopicRoot(DIVIDED[first][1])
+    return TopicRoot(first if slash else None)
 
 
-def branches_of(topics: TopicFilter) -> tuple[Branch, ...] | None:
+def branches_of(topics: TopicFilter) -> tuple[TopicRoot, ...] | None:
     """Return the branches that a filter can reach; None: it may be any of them."""
     levels = topics.levels
     if len(levels) == 1:
-        return None if levels[0] == "#" else (Branch(None),)
+        return None if levels[0] == "#" else (TopicRoot(None),)
     if levels[0] in WILDCARDS:
         return None
-    found = [Branch(levels[0])]
+    found = [TopicRoot(levels[0])]
     second, name = DIVIDED.get(levels[0], ("", ""))
     if second and levels[1] in {second, *WILDCARDS}:
-        apart = Branch(name)
+        apart = TopicRoot(name)
         found = [apart] if len(levels) > 2 and levels[1] == second else [*found, apart]
     if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
-        found.append(Branch(None))
+        found.append(TopicRoot(None))
     return tuple(found)
 
 
@@ -113,11 +113,11 @@ def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
     return best
 
 
-def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[Source]:
+def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[LogSource]:
     """Return what a filter can reach: tables, and branches or all undeclared topics."""
     if topics.exact:
         return [owner_of(topics.text, tables) or branch_of(topics.text)]
-    found: list[Source] = [
+    found: list[LogSource] = [
         item
         for item in tables
         if item.path is not None and overlaps(topics.levels, levels_below(item.path))
@@ -128,7 +128,7 @@ def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[Source]:
     return found
 
 
-def name_of_branch(branch: Branch, taken: Container[str] = ()) -> str:
+def name_of_branch(branch: TopicRoot, taken: Container[str] = ()) -> str:
     """Return what a new table of a branch is called: ``mqtt_`` and its level, unless taken.
 
     Then four hexadecimal digits of the level's BLAKE2 tell it from the other (X3); more,

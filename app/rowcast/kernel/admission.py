@@ -6,7 +6,7 @@ topic any bytes are taken. It knows neither who writes nor through which door.
 
 from functools import partial
 
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.codecs import decode
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
@@ -15,7 +15,7 @@ from rowcast.core.tables import Logs, Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import Step, Write
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
 
 
@@ -23,7 +23,7 @@ class Admission:
     """Validates the content of events against the tables at their topics."""
 
     def __init__(
-        self, now: WallClock, payload_bytes_max: int, durable: Durable, steps: Steps
+        self, now: WallClock, payload_bytes_max: int, durable: DurableFilters, steps: Steps
     ) -> None:
         self._now = now
         self._durable = durable
@@ -43,7 +43,7 @@ class Admission:
             return partial(self._admit_undeclared, route)
         return partial(self._admit_declared, route, shape)
 
-    def _admit_declared(self, route: Route, shape: Shape, write: Write) -> None:
+    def _admit_declared(self, route: Route, shape: CompiledTable, write: Write) -> None:
         event, table = write.event, shape.table
         kind = event.kind
         if len(event.payload) > self.payload_bytes_max:
@@ -115,7 +115,7 @@ class Admission:
         return self._now() + seconds if isinstance(seconds, int) else 0.0
 
 
-def logs(event: Event, table: Table | None, durable: Durable) -> bool:
+def logs(event: Event, table: Table | None, durable: DurableFilters) -> bool:
     """Tell whether an event goes into the log: its table says so, or a durable reader wants it."""
     if event.kind in RETAINED:
         return True

@@ -15,12 +15,12 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
-from rowcast.features.hooks.hook_pipeline import Passage
+from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.idempotency.idempotent_writes import is_marked
 from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 
 BATCH: Final = "an atomic batch; write it alone"
@@ -50,12 +50,12 @@ def place_of(event: Event) -> tuple[str, int, int, int]:
     return name, number, count, span
 
 
-class Together:
-    """The atomic batches of one engine."""
+class AtomicBatch:
+    """The atomic batches of one kernel."""
 
-    def __init__(self, engine: "Engine", passage: Passage) -> None:
-        self._engine = engine
-        self._passage = passage
+    def __init__(self, kernel: "Kernel", pipeline: HookPipeline) -> None:
+        self._kernel = kernel
+        self._hook_pipeline = pipeline
 
     async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
         """Write all or none; raises what refuses one of them before the commit."""
@@ -75,7 +75,7 @@ class Together:
     async def _carry_out(
         self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
     ) -> None:
-        if self._engine.hooks.writing and caller.door != "server":
+        if self._kernel.hooks.writing and caller.door != "server":
 
             def go_on(became: Sequence[Event | None]) -> None:
                 for event, left, done in zip(events, became, dones, strict=True):
@@ -83,7 +83,7 @@ class Together:
                         done(Receipt(event))
                 self._submit(became, caller, dones)
 
-            await self._passage.together(events, caller, go_on)
+            await self._hook_pipeline.together(events, caller, go_on)
         else:
             self._submit(events, caller, dones)
 
@@ -102,7 +102,7 @@ class Together:
         marked = [index for index, event in enumerate(events) if is_marked(event)]
         if not marked:
             return dones
-        heard = [self._engine.producers.hear(events[i], caller, dones[i]) for i in marked]
+        heard = [self._kernel.idempotent_writes.hear(events[i], caller, dones[i]) for i in marked]
         fresh = [done for done in heard if done is not None]
         refused = [futures[i].result() for i in marked if futures[i].done()]
         error = next((item for item in refused if isinstance(item, Error)), None)
@@ -126,18 +126,20 @@ class Together:
     ) -> None:
         """Submit a group; None is a write that a hook has dropped."""
         writes = [
-            Write(event, caller, self._passage.telling(caller, done), passed=True, part_of=BATCH)
+            Write(
+                event, caller, self._hook_pipeline.telling(caller, done), passed=True, part_of=BATCH
+            )
             for event, done in zip(events, dones, strict=True)
             if event is not None
         ]
         for write in writes:
-            self._engine.writes.admit(write)
+            self._kernel.writes.admit(write)
         _place([write.event for write in writes])
         group = Group(writes)
         for write in writes:
             write.group = group
         if writes:
-            self._engine.writes.append(writes)
+            self._kernel.writes.append(writes)
 
 
 def _partly_known() -> Error:

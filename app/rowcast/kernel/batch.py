@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rowcast.core.errors import Error
 from rowcast.core.memory_limits import COMMIT_BATCH_BYTES_MAX
-from rowcast.kernel.write import Keeping, Outcome, Receipt, Write
+from rowcast.kernel.write import FactsWrite, Outcome, Receipt, Write
 from rowcast.store.disk import size_of
 
 
@@ -19,7 +19,7 @@ class Batch:
     """Writes, and between them facts that are to be kept."""
 
     writes: list[Write] = field(default_factory=list)
-    keeps: list[tuple[int, Keeping]] = field(default_factory=list)
+    keeps: list[tuple[int, FactsWrite]] = field(default_factory=list)
     """Each with the number of writes that come before it."""
     size: int = 0
     """Bytes of the writes."""
@@ -34,7 +34,7 @@ class Batch:
         facts += [change for write in self.writes for change in write.changes]
         return size_of((write.event for write in self.writes), facts)
 
-    def stretches(self) -> Iterator[tuple[list[Write], Keeping | None]]:
+    def stretches(self) -> Iterator[tuple[list[Write], FactsWrite | None]]:
         """Return the writes up to each of the facts, and those after the last."""
         if not self.keeps:  # as nearly always
             yield self.writes, None
@@ -80,7 +80,7 @@ def units(writes: list[Write]) -> Iterator[list[Write]]:
 
 
 def take(
-    waiting: deque[Write | Keeping], size: int, bytes_max: int = COMMIT_BATCH_BYTES_MAX
+    waiting: deque[Write | FactsWrite], size: int, bytes_max: int = COMMIT_BATCH_BYTES_MAX
 ) -> Batch:
     """Take a batch of about ``size`` from what waits, in its order; a group is never split.
 

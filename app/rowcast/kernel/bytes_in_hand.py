@@ -41,7 +41,7 @@ class WriteBounds:
     """Of one transaction."""
 
 
-class InHand(dict[Caller, int]):
+class BytesInHand(dict[Caller, int]):
     """Callers and how many bytes of theirs are in hand; who has none is not in it."""
 
     __slots__ = ("_bounds", "high", "size", "slowed")

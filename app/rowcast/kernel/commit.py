@@ -37,13 +37,13 @@ from rowcast.core.limits import (
 )
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.batch import Batch, take
-from rowcast.kernel.bytes_in_hand import InHand, WriteBounds, relieve
+from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
-from rowcast.kernel.write import Current, Keeping, Kept, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Current, FactsWrite, Kept, Outcome, Receipt, Write, resolver
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.disk import Disk, size_of
 from rowcast.store.store import Change, Keep, Store
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Committer:
-    """The write side of the engine: one queue, one thread, one order."""
+    """The write side of the kernel: one queue, one thread, one order."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Committer:
         self._cache = cache
         self._clock = clock
         self._executor = executor
-        self._waiting: deque[Write | Keeping] = deque()
+        self._waiting: deque[Write | FactsWrite] = deque()
         self._keeping = self._keeping_bytes = 0
         """Changes of facts that wait or are being written, without those of writes."""
         self._running: Future[list[Outcome]] | None = None
@@ -82,7 +82,7 @@ class Committer:
         """The numbers of events: none is given twice, also if its transaction fails."""
         self._relieved: list[Callable[[], None]] = []
         self._idle: list[asyncio.Future[None]] = []
-        self.pending = InHand(self._bounds)
+        self.pending = BytesInHand(self._bounds)
         """How many bytes of each caller's writes are not answered yet."""
         self._waiting_bytes = 0
         """Of these, how many are not being written."""
@@ -179,7 +179,7 @@ class Committer:
         the loop, maybe before this returns, None or the Error that kept them off the disk; without
         it the failure is logged.
         """
-        keeping = Keeping(changes, done)
+        keeping = FactsWrite(changes, done)
         waiting = self._keeping
         self._keeping += keeping.weight
         self._keeping_bytes += keeping.size
@@ -228,7 +228,7 @@ class Committer:
             refused.set_exception(stopping())
             return refused
 
-    async def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+    async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget old events, on the writer thread; return how many."""
         return await self._loop.run_in_executor(
             self._executor, self._store.trim, source, keep, now_seconds, limit
@@ -342,7 +342,7 @@ class Committer:
         except Exception:
             log.exception("a writer failed to take the outcome of %r", write.event)
 
-    def _tell(self, keeps: Sequence[Keeping]) -> None:
+    def _tell(self, keeps: Sequence[FactsWrite]) -> None:
         """Tell who waits for facts whether they are kept; log once what nobody waits for."""
         lost: Error | None = None
         for keeping in keeps:

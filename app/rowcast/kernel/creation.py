@@ -1,7 +1,7 @@
 """New records: a collection gives them ids (A3).
 
 The id in the body counts if it has one; else it is a UUID, or the next number where the key is an
-integer. It writes through the engine like everyone else.
+integer. It writes through the kernel like everyone else.
 """
 
 from collections.abc import Awaitable, Callable

@@ -16,8 +16,8 @@ from rowcast.core.tables import Role
 from rowcast.core.values import merge_patch
 from rowcast.kernel.last_write_wins import Stamp, is_late, stamp_of, tombstone
 from rowcast.kernel.write import Current, Outcome, Receipt, Write
-from rowcast.reads.before_image import note_before
-from rowcast.rows.compiled_table import Shape
+from rowcast.reads.before_image import set_before_image
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Plain, structured_type
 from rowcast.store.store import Change
 
@@ -153,7 +153,7 @@ def _decide(write: Write, current: Current) -> int:
         if shape.managed and event.kind in {PUT, PATCH}:
             _set_times(event, shape, record)
         if shape.ruled:
-            note_before(event, record)
+            set_before_image(event, record)
     return 0
 
 
@@ -197,7 +197,7 @@ def value_of_record(record: Record) -> object:
     )
 
 
-def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
+def _set_times(event: Event, shape: CompiledTable, record: Record | None) -> None:
     """Set the attributes that are the server's; the time of creation outlives a replacement."""
     value = dict(cast("dict[str, object]", event.decoded))
     known = record.decoded if record is not None else None
@@ -210,7 +210,7 @@ def _set_times(event: Event, shape: Shape, record: Record | None) -> None:
     replace_value(event, shape, value)
 
 
-def replace_value(event: Event, shape: Shape | None, value: object) -> None:
+def replace_value(event: Event, shape: CompiledTable | None, value: object) -> None:
     """Give an event another value than it came with, in a media type that can have it."""
     media_type = structured_type(event.content_type)
     event.decoded = value

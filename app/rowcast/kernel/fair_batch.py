@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from rowcast.core.callers import Caller
 from rowcast.kernel.batch import Batch
-from rowcast.kernel.write import Keeping, Write
+from rowcast.kernel.write import FactsWrite, Write
 
 
 def level_of(held: Iterable[int], budget: int) -> int:
@@ -38,7 +38,7 @@ class FairBatches:
         self._bytes_max = bytes_max
         self._had_large = False
 
-    def take(self, waiting: deque[Write | Keeping], held: Iterable[int]) -> Batch:
+    def take(self, waiting: deque[Write | FactsWrite], held: Iterable[int]) -> Batch:
         """Take a batch; ``held`` are the bytes that each caller has in hand."""
         level = level_of(held, self._bytes_max)
         choice = _Choice(level, may_be_large=not self._had_large)
@@ -59,7 +59,7 @@ class _Choice:
         self.large = False
         """Whether it has one that is larger than the level."""
         self._batch = Batch()
-        self._left: deque[Write | Keeping] = deque()
+        self._left: deque[Write | FactsWrite] = deque()
         self._used: dict[Caller, int] = {}
         self._taken_bytes = 0
         self._callers: set[Caller] = set()
@@ -69,7 +69,7 @@ class _Choice:
         self._facts = False
         """Whether facts are left."""
 
-    def take(self, waiting: deque[Write | Keeping], bytes_max: int) -> Batch:
+    def take(self, waiting: deque[Write | FactsWrite], bytes_max: int) -> Batch:
         """Go through all that waits, until the shares add up to the whole batch."""
         batch, left = self._batch, self._left
         while waiting and self._taken_bytes < bytes_max:
@@ -102,7 +102,7 @@ class _Choice:
             self._topics.add(topic)
             self._left.append(write)
 
-    def _take_group(self, group: Sequence[Write], waiting: deque[Write | Keeping]) -> None:
+    def _take_group(self, group: Sequence[Write], waiting: deque[Write | FactsWrite]) -> None:
         """Take a group or leave it; it waits in one piece, of which the first is taken out."""
         for _ in group[1:]:
             waiting.popleft()

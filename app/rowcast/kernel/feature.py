@@ -11,13 +11,13 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 
 class Feature:
     """Extended by each feature; only ``install`` must be given."""
 
-    def install(self, kernel: "Engine") -> None:
+    def install(self, kernel: "Kernel") -> None:
         """Add the feature at the kernel's seams (``seams.py``); nothing may be written yet."""
         raise NotImplementedError
 

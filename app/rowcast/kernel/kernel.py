@@ -1,4 +1,4 @@
-"""The only door: every read, write and watch, from any protocol, passes through the Engine.
+"""The only door: every read, write and watch, from any protocol, passes through the Kernel.
 
 A write is routed, authorised, changed by hooks and resource classes, validated, committed
 (``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Sequence
 from functools import partial
 
 from rowcast.bus.bus import Bus
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
@@ -22,16 +22,16 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.delayed.delayed import Delayed
 from rowcast.features.history.asof import AsOf
-from rowcast.features.history.history import Past
-from rowcast.features.hooks.hook_pipeline import Passage
+from rowcast.features.history.history import HistoryReads
+from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.idempotency.idempotent_writes import MARKS, Producers, remember_mark
+from rowcast.features.idempotency.idempotent_writes import MARKS, IdempotentWrites, remember_mark
 from rowcast.features.late_writes.write_version import late_write_step
 from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
-from rowcast.kernel.atomic_batch import Together
+from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.last_write_wins import ORIGIN
@@ -39,7 +39,7 @@ from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
-from rowcast.kernel.resource_dispatch import Handover
+from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
@@ -47,15 +47,15 @@ from rowcast.kernel.watch.offered import check_offered
 from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.stage import Stage, chained
 from rowcast.kernel.watch.start_position import position_in
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN, Unknown
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
 
 
-class Engine(Seams):
+class Kernel(Seams):
     """Reads, writes and watches, for every door."""
 
     def __init__(
@@ -75,18 +75,20 @@ class Engine(Seams):
         self.committer = committer
         self.reader = reader
         self._epoch = reader.epoch
-        self.contents = Contents(registry.shapes)
+        self.transcoder = Transcoder(registry.shapes)
         self.hooks = hooks or Hooks()
         self.listeners = self.hooks.listeners
         self.access = Access(now)
         tables = [shape.table for shape in registry.shapes.values()]
-        self.rights = Rights(tables, self.hooks, self.contents, reader, self.access)
+        self.rights = Rights(tables, self.hooks, self.transcoder, reader, self.access)
         self.reads = self.rights
-        self.readable = Readable(reader, self.hooks, self.rights, now, self.contents)
-        self.past = Past(reader, self.rights, AsOf(reader, self.contents, registry.shapes), now)
+        self.readable = Readable(reader, self.hooks, self.rights, now, self.transcoder)
+        self.past = HistoryReads(
+            reader, self.rights, AsOf(reader, self.transcoder, registry.shapes), now
+        )
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
-        self.durable = Durable()
+        self.durable = DurableFilters()
         """Filters of sessions that outlive their connection: what they want must be in the log."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.topic_tables = topic_tables
@@ -97,11 +99,11 @@ class Engine(Seams):
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
         self.delayed = Delayed(self, now)
-        self.producers = Producers(self)
-        self._passage = self.passage = Passage(self)
-        self.view.append(self._passage.stage)
-        self._handover = Handover(self)
-        self._together = Together(self, self._passage)
+        self.idempotent_writes = IdempotentWrites(self)
+        self._hook_pipeline = self.hook_pipeline = HookPipeline(self)
+        self.view.append(self._hook_pipeline.stage)
+        self._resource_dispatch = ResourceDispatch(self)
+        self._atomic_batch = AtomicBatch(self, self._hook_pipeline)
         self._add_steps(topic_tables if registry.logged else None)
         for client in self.hooks.clients:
             client.bind(self)
@@ -111,18 +113,18 @@ class Engine(Seams):
         steps = self.steps
         self.rights.changed = self.hooks.changed = steps.changed
         self.writes.on_refused.append(self.listeners.unfit)
-        steps.add("hooks", self._passage.step)
+        steps.add("hooks", self._hook_pipeline.step)
         steps.add("access", self.rights.step)
         steps.may_announce = self.rights.may_publish
         steps.add("delay", self.delayed.step)
-        steps.add("resource", self._handover.step)
+        steps.add("resource", self._resource_dispatch.step)
         steps.add("rows", self.rights.row_step)
         steps.add("content", self.admission.step)
         if topic_tables is not None:
             steps.add("topic_table", topic_tables.step)
         steps.add("recent", self.registry.first_write_step)
         for name in MARKS:
-            steps.on_property(name, self.producers.hear_write, first=True)
+            steps.on_property(name, self.idempotent_writes.hear_write, first=True)
             steps.on_property(name, remember_mark)
         steps.on_property(ORIGIN, late_write_step(self.now))
 
@@ -144,13 +146,13 @@ class Engine(Seams):
 
     # -- write -------------------------------------------------------------------------------------
 
-    def owes(self, caller: Caller) -> bool:
+    def has_pending_writes(self, caller: Caller) -> bool:
         """Tell whether a write of the caller waits for a hook or for the disk."""
-        return caller in self.committer.pending or caller in self._passage
+        return caller in self.committer.pending or caller in self._hook_pipeline
 
     def when_stored(self, caller: Caller, done: Kept) -> None:
         """Call ``done`` when all is stored that the caller has written until now."""
-        self._passage.after(caller, lambda: self.committer.keep((), done), done)
+        self._hook_pipeline.after(caller, lambda: self.committer.keep((), done), done)
 
     async def write(
         self, event: Event, caller: Caller, condition: Condition | None = None
@@ -165,7 +167,7 @@ class Engine(Seams):
     ) -> list[Outcome]:
         """Carry out several writes in order: each for itself, or all or none (B11)."""
         if atomic:
-            return await self._together.write(events, caller)
+            return await self._atomic_batch.write(events, caller)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
         for event, future in zip(events, futures, strict=True):
@@ -245,9 +247,9 @@ class Engine(Seams):
         route = self.registry.route(topic)
         if route.shape is not None and not route.record_id:
             page = await self.search(route.shape.table, query or Query(), caller)
-            return [self.contents.value(record) for record in page.records]
+            return [self.transcoder.value(record) for record in page.records]
         try:
-            return self.contents.value(await self.read(topic, caller))
+            return self.transcoder.value(await self.read(topic, caller))
         except Error as error:
             if error.code is Code.NOT_FOUND:
                 return None
@@ -277,7 +279,7 @@ class Engine(Seams):
     def watch(
         self,
         subscription: Subscription,
-        interest: Interest,
+        interest: SubscribedFilter,
         caller: Caller,
         since: str | int | None = None,
         *,
@@ -294,7 +296,7 @@ class Engine(Seams):
         if not asked:
             self.authorise(interest, caller)
         topics = interest.topics
-        self.serve(subscription, caller)
+        self.attach_caller(subscription, caller)
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
             self.hooks.subscribed(caller, interest)
@@ -310,7 +312,7 @@ class Engine(Seams):
         self.hooks.subscribed(caller, interest)
         return True
 
-    def authorise(self, interest: Interest, caller: Caller) -> None:
+    def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Raise unless the caller may have an interest; hooks may change what it wants."""
         self.authorise_watch(interest.topics, caller)
         asked = interest.topics.text
@@ -318,7 +320,7 @@ class Engine(Seams):
             self.authorise_watch(interest.topics, caller)
             interest.asked = asked
 
-    async def authorise_waiting(self, interest: Interest, caller: Caller) -> None:
+    async def authorise_waiting(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Do likewise where a hook may have to be awaited (``Hooks.subscribe_waits``)."""
         self.authorise_watch(interest.topics, caller)
         asked = interest.topics.text
@@ -326,7 +328,7 @@ class Engine(Seams):
             self.authorise_watch(interest.topics, caller)
             interest.asked = asked
 
-    def serve(self, subscription: Subscription, caller: Caller) -> None:
+    def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
         """Note who reads a subscription, and what hooks have to say about that."""
         subscription.caller = subscription.losses.caller = caller
         subscription.stage = self.stage(caller)
@@ -358,7 +360,7 @@ class Engine(Seams):
             self.topic_tables.gone(subscription.owner)
         subscription.close()
 
-    def suspend(self, subscription: Subscription) -> tuple[int, list[Interest]]:
+    def suspend(self, subscription: Subscription) -> tuple[int, list[SubscribedFilter]]:
         """End a subscription; return position and interests, with which ``resume`` goes on."""
         self.views.leave_all(subscription)
         return subscription.suspend()
@@ -367,15 +369,15 @@ class Engine(Seams):
         self,
         subscription: Subscription,
         position: int,
-        interests: Sequence[Interest],
+        interests: Sequence[SubscribedFilter],
         caller: Caller,
-    ) -> list[Interest]:
+    ) -> list[SubscribedFilter]:
         """Go on with a new subscription where another left off.
 
         Returns the interests that the caller may no longer watch; they are left out.
         """
-        allowed: list[Interest] = []
-        refused: list[Interest] = []
+        allowed: list[SubscribedFilter] = []
+        refused: list[SubscribedFilter] = []
         for interest in interests:
             try:
                 self.authorise_watch(interest.topics, caller)
@@ -384,12 +386,12 @@ class Engine(Seams):
             else:
                 self.views.enter(subscription, interest)
                 allowed.append(interest)
-        self.serve(subscription, caller)
+        self.attach_caller(subscription, caller)
         subscription.resume(position, allowed)
         return refused
 
     def open_stream(
-        self, topic: str, caller: Caller, interest: Interest | None = None
+        self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
     ) -> Subscription:
         """Return a new subscription to one topic, or to all below a collection.
 
@@ -400,10 +402,12 @@ class Engine(Seams):
         self.watch(subscription, interest or self._interest(topic), caller, asked=asked)
         return subscription
 
-    def _interest(self, topic: str) -> Interest:
+    def _interest(self, topic: str) -> SubscribedFilter:
         route = self.registry.route(topic)
         whole = route.entry is not None and not route.record_id
-        return Interest(TopicFilter(f"{route.entry.path}/#" if whole and route.entry else topic))
+        return SubscribedFilter(
+            TopicFilter(f"{route.entry.path}/#" if whole and route.entry else topic)
+        )
 
     async def connect(
         self, resource: Resource, incoming: Incoming | None = None
@@ -422,6 +426,6 @@ class Engine(Seams):
         self.delayed.stop()
         if self.topic_tables is not None:
             await self.topic_tables.stop()
-        await self._passage.stop()
-        await self._handover.stop()
+        await self._hook_pipeline.stop()
+        await self._resource_dispatch.stop()
         await self.committer.settle()

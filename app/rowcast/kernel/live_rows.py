@@ -24,20 +24,20 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.limits import SYSTEM_ROWS_SLICE
 from rowcast.core.topics import TopicFilter, check_topic
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.resource import Kernel
+from rowcast.kernel.resource import KernelCalls
 from rowcast.kernel.rows.system_rows import SystemRows
 
 QOS: Final = 1
 
 
 class LiveRows:
-    """The system rows of one engine, as they change."""
+    """The system rows of one kernel, as they change."""
 
-    def __init__(self, engine: Kernel, bus: Bus, registry: Registry) -> None:
-        self._engine = engine
+    def __init__(self, kernel: KernelCalls, bus: Bus, registry: Registry) -> None:
+        self._kernel = kernel
         self._bus = bus
         self._registry = registry
-        engine.reader.live = self.pages
+        kernel.reader.live = self.pages
 
     def changed(self, path: str, name: str, happened: str = "") -> None:
         """Tell those who watch that a row is new, is another now, or is gone.
@@ -50,11 +50,11 @@ class LiveRows:
         entry = self._registry.route(topic).entry
         if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
             return
-        row = entry.resource(self._engine, topic, name, SERVER).row(name, whole=False)
+        row = entry.resource(self._kernel, topic, name, SERVER).row(name, whole=False)
         event = _event(topic, row)
         if happened:
             event.properties = {"user_property": (("event", happened),)}
-        self._engine.committer.show(event, path)
+        self._kernel.committer.show(event, path)
 
     async def pages(self, topics: TopicFilter) -> AsyncIterator[list[Event]]:
         """Give the rows that a filter selects, as they are, in pages that hold nobody up."""
@@ -74,7 +74,7 @@ class LiveRows:
     def _reached(self, topics: TopicFilter) -> list[tuple[str, SystemRows]]:
         """Return the rows' classes below whose paths the filter selects anything."""
         return [
-            (entry.path, entry.resource(self._engine, entry.path, "", SERVER))
+            (entry.path, entry.resource(self._kernel, entry.path, "", SERVER))
             for entry in self._registry.entries
             if entry.resource is not None
             and issubclass(entry.resource, SystemRows)

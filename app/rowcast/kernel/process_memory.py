@@ -16,7 +16,7 @@ _UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 """What the greatest resident size is counted in."""
 
 
-class Heap:
+class ProcessMemory:
     """Bytes, as they were when they were measured."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 Without such hooks it only asks the reader. What a hook keeps (G10, X20) is a retained
 value of an undeclared topic: it has no number, and no query finds it. What a caller may not be
-given (G6) is left out of lists and counts, record by record. It knows no grants: the engine has
+given (G6) is left out of lists and counts, record by record. It knows no grants: the kernel has
 asked for those before.
 """
 
@@ -26,7 +26,7 @@ from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.row_reads import Let, RowReads
 from rowcast.reads.unknown_names import Names
 from rowcast.rows.topic_rows import View
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
 
 
@@ -96,17 +96,22 @@ class RowAccess(Protocol):
 
 
 class Readable:
-    """The reads of one engine."""
+    """The reads of one kernel."""
 
     def __init__(
-        self, reader: Reader, hooks: Supply, rights: RowAccess, now: WallClock, contents: Contents
+        self,
+        reader: Reader,
+        hooks: Supply,
+        rights: RowAccess,
+        now: WallClock,
+        transcoder: Transcoder,
     ) -> None:
         self._reader = reader
         self._hooks = hooks
         self._rights = rights
         self._now = now
         self._rows = RowReads(reader)
-        self._names = Names(contents, reader.count)
+        self._names = Names(transcoder, reader.count)
         reader.supply = hooks.supply
         reader.supplies = lambda: hooks.supplying
 

@@ -14,7 +14,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import DELAYED_PREFIX, check_topic
 from rowcast.kernel.resource import OVERRIDABLE, Resource
 from rowcast.kernel.write import Step, Write
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View
 
 VERB_OF_KIND: Mapping[str, str] = {
@@ -27,7 +27,7 @@ class Entry:
     """What is at a path: a table's shape, a resource class, or both."""
 
     path: str
-    shape: Shape | None = None
+    shape: CompiledTable | None = None
     resource: type[Resource] | None = None
     overrides: frozenset[str] = frozenset()
     """The verbs that the resource class gives a behaviour of its own."""
@@ -51,7 +51,7 @@ class Route:
     """Whether nothing but the caller's right and the content was compiled to be asked here."""
 
     @property
-    def shape(self) -> Shape | None:
+    def shape(self) -> CompiledTable | None:
         """The declared table's shape; None where there is no table."""
         return self.entry.shape if self.entry is not None else None
 
@@ -76,7 +76,7 @@ class Registry:
     def __init__(
         self, tables: Sequence[Table], *, undeclared: bool = True, logged: bool = False
     ) -> None:
-        self.shapes = {table.name: Shape(table) for table in tables}
+        self.shapes = {table.name: CompiledTable(table) for table in tables}
         self.undeclared = undeclared
         """Whether what no table declares is a topic too; what is the server's own always is."""
         self.logged = logged
@@ -161,7 +161,7 @@ class Registry:
         self._routes.clear()
 
     def reserve(self, path: str, verbs: Iterable[str]) -> None:
-        """Keep a path for the engine itself, which carries out these verbs there."""
+        """Keep a path for the kernel itself, which carries out these verbs there."""
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
 

@@ -20,7 +20,7 @@ from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Receipt
 
 log = logging.getLogger("rowcast.resource")
@@ -171,7 +171,7 @@ class Judge(Protocol):
         """Raise DENIED unless the caller may administer what is at a topic."""
 
 
-class Kernel(Protocol):
+class KernelCalls(Protocol):
     """The kernel as resources know it: its verbs, and what system rows ask of it."""
 
     reader: Reader
@@ -202,7 +202,7 @@ class Kernel(Protocol):
         """Create a record from a plain value."""
 
     def open_stream(
-        self, topic: str, caller: Caller, interest: Interest | None = None
+        self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
     ) -> Subscription:
         """Return a new subscription to one topic, or to all below a collection."""
 
@@ -219,8 +219,8 @@ class Resource:
 
     path: ClassVar[str | None] = None
 
-    def __init__(self, engine: Kernel, topic: str, record_id: str, caller: Caller) -> None:
-        self.engine = engine
+    def __init__(self, kernel: KernelCalls, topic: str, record_id: str, caller: Caller) -> None:
+        self.kernel = kernel
         self.topic = topic
         self.id = record_id
         self.caller = caller
@@ -231,12 +231,12 @@ class Resource:
         self.receipt: Receipt | None = None
         self.began = ""
         """Topic of the work that a POST began and that goes on behind its answer."""
-        self.interest: Interest | None = None
+        self.interest: SubscribedFilter | None = None
         """What a connected client watches, as hooks left it; it serves one subscription."""
 
     async def get(self, query: Query | None = None) -> object:
         """Return the record's value, or a collection's values as a list; None: no record."""
-        return await self.engine.read_value(self.topic, self.caller, query)
+        return await self.kernel.read_value(self.topic, self.caller, query)
 
     async def put(self, value: object) -> object:
         """Make ``value`` the record."""
@@ -248,7 +248,7 @@ class Resource:
 
     async def post(self, value: object) -> object:
         """Create a record of the collection under a new id; return the id."""
-        self.receipt = await self.engine.create_value(self.topic, value, self.caller)
+        self.receipt = await self.kernel.create_value(self.topic, value, self.caller)
         return self.receipt.event.topic.rpartition("/")[2]
 
     async def delete(self) -> object:
@@ -262,15 +262,15 @@ class Resource:
     def subscribe(self) -> AsyncIterable[object]:
         """Return what a subscriber of this topic receives: values, or (event, interest) pairs."""
         interest, self.interest = self.interest, None
-        subscription = self.engine.open_stream(self.topic, self.caller, interest)
-        return Stream(subscription, lambda: self.engine.close(subscription))
+        subscription = self.kernel.open_stream(self.topic, self.caller, interest)
+        return Stream(subscription, lambda: self.kernel.close(subscription))
 
     def connect(self, incoming: Incoming | None = None) -> AsyncIterable[object]:  # noqa: ARG002
         """Return what a connected client receives; ``incoming`` is what it sends, None for SSE."""
         return self.subscribe()
 
     async def _write(self, kind: str, value: object) -> object:
-        self.receipt = await self.engine.write_value(
+        self.receipt = await self.kernel.write_value(
             self.topic, kind, value, self.caller, self.sent, self.condition
         )
         return self.receipt

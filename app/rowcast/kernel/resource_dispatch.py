@@ -2,7 +2,7 @@
 
 The class is user code that may wait, so each such write is a task, kept until it ends; what is
 raised but an Error is a mistake of the class and told by an incident id. It knows no protocol and
-no store: what the class writes comes back through the engine.
+no store: what the class writes comes back through the kernel.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from rowcast.kernel.write import Outcome, Receipt, Step, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.kernel")
 
 
-class Handover:
+class ResourceDispatch:
     """Writes that resource classes are carrying out."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
         self._tasks: set[asyncio.Task[Outcome]] = set()
 
     def step(self, route: Route) -> Step | None:
@@ -71,17 +71,17 @@ class Handover:
         They come after it, because the class may write much or nothing, and may fail having
         written: then they must not be true.
         """
-        engine, event, caller = self._engine, write.event, write.caller
+        kernel, event, caller = self._kernel, write.event, write.caller
         verb = VERB_OF_KIND[event.kind]
         value: object = None
         outcome: Outcome
         try:
-            resource = cast("Resource", engine.resource(route.topic, caller))
+            resource = cast("Resource", kernel.resource(route.topic, caller))
             resource.sent, resource.condition = event, write.condition
             if event.kind == DELETE:
                 await resource.delete()
             else:
-                value = engine.contents.value(event)
+                value = kernel.transcoder.value(event)
                 await getattr(resource, verb)(value)
             if write.changes:
                 await self._keep(write.changes)
@@ -93,12 +93,12 @@ class Handover:
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
             outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
         refused = outcome if isinstance(outcome, Error) else None
-        engine.listeners.administered(caller, verb, route.topic, value, refused)
+        kernel.listeners.administered(caller, verb, route.topic, value, refused)
         return outcome
 
     async def _keep(self, changes: Sequence[Change]) -> None:
         future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
-        self._engine.committer.keep(changes, resolver(future))
+        self._kernel.committer.keep(changes, resolver(future))
         error = await future
         if error is not None:
             raise error

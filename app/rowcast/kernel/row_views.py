@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus, Subscriber
-from rowcast.core.topic_tables import METRICS, PREFIX, Branch, TopicTable
+from rowcast.core.topic_tables import METRICS, PREFIX, TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.registry import Registry, Route
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter, SubscribedFilters
 from rowcast.kernel.write import Step
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
 from rowcast.store.store import Keep
@@ -26,9 +26,9 @@ _PREFIX_CHARS: Final = len(PREFIX)
 class Watcher(Subscriber, Protocol):
     """A subscription, as far as it is concerned here."""
 
-    interests: Interests
+    interests: SubscribedFilters
 
-    def changed(self, interest: Interest, rows: RowFilter | None) -> None:
+    def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
         """Hear that a filter begins to select rows, or does no more."""
 
 
@@ -41,7 +41,7 @@ class TopicTables(Protocol):
     def step(self, route: Route, /) -> Step | None:
         """Return the step that makes the tables of undeclared topics and logs what is written."""
 
-    def keeps(self) -> Iterable[tuple[Branch, Keep]]:
+    def keeps(self) -> Iterable[tuple[TopicRoot, Keep]]:
         """Return how much history each table keeps."""
 
     def subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
@@ -112,7 +112,7 @@ class Views:
 
     # -- who watches -------------------------------------------------------------------------------
 
-    def enter(self, watcher: Watcher, interest: Interest) -> None:
+    def enter(self, watcher: Watcher, interest: SubscribedFilter) -> None:
         """Put an interest on the bus, under what it selects."""
         self.bus.add(interest.topics, watcher)
         name = _named(interest.topics)
@@ -133,7 +133,7 @@ class Views:
         if not watcher.interests.rows or not self._needed(watcher, topics, interest):
             self.bus.remove(topics, watcher)
 
-    def leave_all(self, watcher: Watcher) -> list[Interest]:
+    def leave_all(self, watcher: Watcher) -> list[SubscribedFilter]:
         """Take all interests of a subscription that ends off the bus; return those that were on."""
         left = [item for item in watcher.interests if self.bus.remove(item.topics, watcher)]
         for interest in watcher.interests:
@@ -153,12 +153,12 @@ class Views:
         if not watchers:
             self._watchers.pop(name, None)
 
-    def _begin(self, watcher: Watcher, interest: Interest) -> None:
+    def _begin(self, watcher: Watcher, interest: SubscribedFilter) -> None:
         rows = interest.rows = self.rows(interest.topics)
         if rows is not None and rows.source is not None:
             self.bus.add(rows.source, watcher)
 
-    def _end(self, watcher: Watcher, interest: Interest) -> None:
+    def _end(self, watcher: Watcher, interest: SubscribedFilter) -> None:
         """Take off the bus what the rows were about, unless another filter wants that."""
         rows = interest.rows
         if rows is None or rows.source is None:
@@ -168,7 +168,7 @@ class Views:
             self.bus.remove(rows.source, watcher)
 
     @staticmethod
-    def _needed(watcher: Watcher, source: TopicFilter, without: Interest) -> bool:
+    def _needed(watcher: Watcher, source: TopicFilter, without: SubscribedFilter) -> bool:
         """Tell whether another interest in rows has the bus offer this filter."""
         known = watcher.interests
         others = (known[text] for text in known.rows if text != without.topics.text)

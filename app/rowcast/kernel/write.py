@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import PATCH, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.last_write_wins import Stamp
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.store.store import Change
 
 
@@ -148,7 +148,7 @@ class Write:
         caller: Caller,
         done: Done = UNHEARD,
         condition: Condition | None = None,
-        shape: Shape | None = None,
+        shape: CompiledTable | None = None,
         patch: object = None,
         *,
         logged: bool = True,
@@ -247,7 +247,7 @@ Kept = Callable[[Error | None], None]
 """Told on the event loop that changes are durable, or why they are not."""
 
 
-class Keeping:
+class FactsWrite:
     """Changes of facts on their way to the disk, without an event."""
 
     __slots__ = ("changes", "done", "error", "size")

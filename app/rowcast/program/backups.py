@@ -22,8 +22,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.history.moments import Moment, moment_of
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.config import Config
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import load_schema
 from rowcast.store.backup import Copied, copy_database, look_at
 from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file
@@ -169,9 +169,9 @@ def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -
 def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:
     moment = moment_of(to, "--to", time.time())
     tables = load_schema(schema).tables
-    contents = Contents({table.name: Shape(table) for table in tables})
+    transcoder = Transcoder({table.name: CompiledTable(table) for table in tables})
     position = _position(part, moment, before)
-    return rewind(part, tables, position, contents.structured), position
+    return rewind(part, tables, position, transcoder.structured), position
 
 
 def _position(part: Path, moment: Moment, before: Copied) -> int:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.delivery.sharing import filter_of
 from rowcast.doors.mqtt.sessions.rows import connection_facts
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.doors import Doors
@@ -23,9 +23,9 @@ LISTENERS: Final = "$SYS/listeners"
 SCHEMA: Final = "$SYS/schema"
 
 
-def add_figures(engine: Engine, broker: Broker, doors: Doors, schema: Schema) -> None:
+def add_figures(kernel: Kernel, broker: Broker, doors: Doors, schema: Schema) -> None:
     """Put all of them at their paths."""
-    add = engine.registry.add
+    add = kernel.registry.add
     add(
         CLIENTS,
         figure_rows(
@@ -35,8 +35,8 @@ def add_figures(engine: Engine, broker: Broker, doors: Doors, schema: Schema) ->
         ),
     )
     add(GUARD, listed_rows(GUARD, lambda: _guard(broker)))
-    add(HOOKS, listed_rows(HOOKS, lambda: _hooks(engine)))
-    add(SHARED, listed_rows(SHARED, lambda: _groups(engine)))
+    add(HOOKS, listed_rows(HOOKS, lambda: _hooks(kernel)))
+    add(SHARED, listed_rows(SHARED, lambda: _groups(kernel)))
     add(LISTENERS, listed_rows(LISTENERS, lambda: _listeners(doors)))
     declared = {str(facts["name"]): facts for facts in schema.declared}
     add(SCHEMA, listed_rows(SCHEMA, lambda: declared))
@@ -82,7 +82,7 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
         "dropped": sum(missed.values()),
         "queued": session.pending - len(session.window),
         "in_flight": len(session.window),
-        "lag": max(0, broker.engine.committer.announced - session.place),
+        "lag": max(0, broker.kernel.committer.announced - session.place),
     }
 
 
@@ -119,7 +119,7 @@ def _guard(broker: Broker) -> dict[str, Facts]:
     return rows
 
 
-def _hooks(engine: Engine) -> dict[str, Facts]:
+def _hooks(kernel: Kernel) -> dict[str, Facts]:
     """Return what each hook has cost; of several with one name each has its place in the list."""
     return {
         f"{place}-{figures.id}": {
@@ -130,27 +130,27 @@ def _hooks(engine: Engine) -> dict[str, Facts]:
             "total_seconds": round(figures.total_seconds, 6),
             "max_seconds": round(figures.max_seconds, 6),
         }
-        for place, figures in enumerate(engine.hooks.figures(), 1)
+        for place, figures in enumerate(kernel.hooks.figures(), 1)
     }
 
 
-def _groups(engine: Engine) -> dict[str, Facts]:
+def _groups(kernel: Kernel) -> dict[str, Facts]:
     """Return who shares which filter, and what is in their hands.
 
     An id is no filter but a topic: wildcards are written as in a URL.
     """
-    announced = engine.committer.announced
+    announced = kernel.committer.announced
     return {
         quote(filter_of(group), safe="$/"): {
             "name": group.name,
             "filter": group.topics.text,
             "durable": group.durable,
             **group.figures,
-            "position": engine.cursor(group.position),
+            "position": kernel.cursor(group.position),
             "lag": max(0, announced - group.position),
             "dropped": group.losses.total,
         }
-        for group in engine.groups
+        for group in kernel.groups
     }
 
 

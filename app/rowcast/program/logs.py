@@ -69,7 +69,7 @@ class Said:
         return more
 
 
-class Throttle:
+class LogThrottle:
     """Lets the same sentence pass so often in a while; told apart by its words, not by its names.
 
     The time is that of the records.
@@ -116,7 +116,7 @@ class Output(logging.StreamHandler[TextIO]):
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
-        self._throttle = Throttle()
+        self._throttle = LogThrottle()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or count it."""

@@ -1,6 +1,6 @@
 """Wiring: builds everything from a Config, starts it, stops it; alone in knowing all rooms.
 
-Starting is bottom up (store, engine, doors), stopping top down: listeners first, then connections,
+Starting is bottom up (store, kernel, doors), stopping top down: listeners first, then connections,
 then what is still on its way to the disk, then the disk.
 """
 
@@ -38,7 +38,7 @@ from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
-from rowcast.features.results.results import Results
+from rowcast.features.results.results import BulkCommit
 from rowcast.features.results.rows import PATH as RESULTS
 from rowcast.features.results.rows import result_rows
 from rowcast.features.retained.expiries import EndOfRecords, Expiries
@@ -55,7 +55,7 @@ from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLE
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.watch.backlog import Overflow
 from rowcast.kernel.watch.reader import Reader
@@ -152,7 +152,7 @@ class Application:
             self._end_in_time()
             await self.doors.prepare(self._readers)
             edge = self._make_edge()
-            make_ready(edge.settings.readiness, self.engine, self.doors)
+            make_ready(edge.settings.readiness, self.kernel, self.doors)
             await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
@@ -174,13 +174,13 @@ class Application:
         """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
         facts = await self._on_writer(self.store.states, TOPIC_TABLES)
         await self._on_writer(self._define_own_logs)
-        own = [log.table for log in self.engine.own_logs]
+        own = [log.table for log in self.kernel.own_logs]
         stored = [table for table in self.store.topic_tables() if table not in own]
         self.topic_tables.restore(stored, facts)
-        await self.engine.restore(lambda owner: self._on_writer(self.store.states, owner))
+        await self.kernel.restore(lambda owner: self._on_writer(self.store.states, owner))
 
     def _build(self) -> None:
-        """Build the engine and what works on it."""
+        """Build the kernel and what works on it."""
         store, tables = self.store, self.schema.tables
         bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
         clock = HybridClock(self._now, store.last_version())
@@ -200,7 +200,7 @@ class Application:
         keep = kept.keep
         topics = self.config.topics.settings(keep)
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
-        self.engine = Engine(
+        self.kernel = Kernel(
             self.registry,
             bus,
             committer,
@@ -210,25 +210,25 @@ class Application:
             self.hooks,
             self.topic_tables,
         )
-        changed = self.engine.rows(TABLES, topic_table_rows(self.topic_tables))
+        changed = self.kernel.rows(TABLES, topic_table_rows(self.topic_tables))
         self.topic_tables.on_begin.append(lambda table: changed(table.name, "created"))
         self.topic_tables.on_end.append(lambda name: changed(name, "dropped"))
-        facts = self.engine.topic_facts
+        facts = self.kernel.topic_facts
         self.seen_topics = SeenTopics(self.registry, self.topic_tables, facts)
         self._closing.callback(reader.queue.stop)
-        self._closing.push_async_callback(self.engine.stop)
+        self._closing.push_async_callback(self.kernel.stop)
         self._install()
         self._retain()
-        results = Results(
-            self.engine, lambda owner: self._on_writer(self.store.states, owner), self._now
+        results = BulkCommit(
+            self.kernel, lambda owner: self._on_writer(self.store.states, owner), self._now
         )
         self.registry.add(RESULTS, result_rows(results))
         self.broker = self._make_broker()
-        add_figures(self.engine, self.broker, self.doors, self.schema)
+        add_figures(self.kernel, self.broker, self.doors, self.schema)
         self._keep_facts()
-        own = [(log.table.branch, log.keep) for log in self.engine.own_logs]
+        own = [(log.table.branch, log.keep) for log in self.kernel.own_logs]
         settings = RetentionSettings(keep, kept.sweep_seconds, own)
-        self.retention = Retention(self.engine, tables, settings, self._now)
+        self.retention = Retention(self.kernel, tables, settings, self._now)
         self._run(self.retention.run())
 
     def _keep_facts(self) -> None:
@@ -237,14 +237,14 @@ class Application:
         Rules come before wills, which are judged by them; sessions before delayed messages, which
         are for them.
         """
-        engine, wills = self.engine, list[tuple[str, str, bytes]]()
-        set_policy(engine, self.identity.person)
-        engine.facts(GROUPS, engine.groups.restore)
-        engine.facts(WILLS, wills.extend)
-        engine.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
-        engine.facts(PRODUCERS, engine.producers.restore)
-        engine.facts(KEYS, engine.producers.keys.restore)
-        engine.facts(DELAYED, engine.delayed.restore)
+        kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
+        set_policy(kernel, self.identity.person)
+        kernel.facts(GROUPS, kernel.groups.restore)
+        kernel.facts(WILLS, wills.extend)
+        kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
+        kernel.facts(PRODUCERS, kernel.idempotent_writes.restore)
+        kernel.facts(KEYS, kernel.idempotent_writes.keys.restore)
+        kernel.facts(DELAYED, kernel.delayed.restore)
 
     def _install(self) -> None:
         """Make the features that are switched on, and add them to the kernel."""
@@ -253,34 +253,34 @@ class Application:
             feature = plug.make(parts)
             if feature is not None:
                 self.features[plug.name] = feature
-                feature.install(self.engine)
+                feature.install(self.kernel)
 
     def _define_own_logs(self) -> None:
         """Give the server's own their tables; without, their past is among other topics'."""
         try:
-            self.store.define(*(log.table for log in self.engine.own_logs))
+            self.store.define(*(log.table for log in self.kernel.own_logs))
         except Error as error:
             log.warning("the past of $SYS has no table until the next start: %s", error.message)
 
     def _retain(self) -> None:
         """Set the rules for retained messages."""
-        settings, engine = self.config.retainer, self.engine
+        settings, kernel = self.config.retainer, self.kernel
         rules = settings.rules
-        engine.steps.add("retained", Retaining(rules, self._now, self.store).step)
-        engine.reader.retains = rules.enabled
+        kernel.steps.add("retained", Retaining(rules, self._now, self.store).step)
+        kernel.reader.retains = rules.enabled
         self.registry.add(RETAINED, retained_rows(self._now))
-        engine.reader.scan_records = settings.batch_read_number
-        engine.reader.delivery_rate = settings.delivery_rate
+        kernel.reader.scan_records = settings.batch_read_number
+        kernel.reader.delivery_rate = settings.delivery_rate
         if settings.msg_clear_interval:
-            retained = Retained(engine, self._now)
+            retained = Retained(kernel, self._now)
             self._run(clear_regularly(retained, settings.msg_clear_interval))
 
     def _end_in_time(self) -> None:
         """End what has a time at which it is over, at that time."""
-        keys = self.engine.producers.keys
+        keys = self.kernel.idempotent_writes.keys
         keys.keep_seconds = self.config.http.idempotency_seconds
-        expiries = Expiries([EndOfRecords(self.engine, self._now), keys], self._now)
-        self.engine.committer.after_append.append(expiries.appended)
+        expiries = Expiries([EndOfRecords(self.kernel, self._now), keys], self._now)
+        self.kernel.committer.after_append.append(expiries.appended)
         keys.ends = expiries.note
         self._closing.push_async_callback(expiries.stop)
         expiries.start()
@@ -317,7 +317,7 @@ class Application:
             server_reference=mqtt.server_reference,
             clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
-        return Broker(self.engine, settings, self._now)
+        return Broker(self.kernel, settings, self._now)
 
     def _make_edge(self) -> Edge:
         config = self.config
@@ -337,8 +337,8 @@ class Application:
             ports=lambda: self.doors.ports,
         )
         mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
-        fixed = make_application(self.engine, settings)
-        return Edge(self.engine, settings, fixed, mqtt)
+        fixed = make_application(self.kernel, settings)
+        return Edge(self.kernel, settings, fixed, mqtt)
 
 
 def serve(config: Config) -> None:

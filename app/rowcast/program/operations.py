@@ -13,7 +13,7 @@ from typing import Final
 
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
 from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.program.doors import Doors
 
 log = logging.getLogger("rowcast")
@@ -22,9 +22,9 @@ EXIT_CUT: Final = 1
 """The exit code of a server that did not come to its end in time."""
 
 
-def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
+def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
     """Let readiness look at the disk and what waits for it, at reads, memory and the ports."""
-    committer, shedding = engine.committer, engine.reader.shedding
+    committer, shedding = kernel.committer, kernel.reader.shedding
 
     def backlog() -> str:
         return f"{committer.backlog} writes wait for the disk" if committer.crowded else ""
@@ -39,8 +39,8 @@ def make_ready(readiness: Readiness, engine: Engine, doors: Doors) -> None:
             return "the server is stopping"
         return f"not open yet: {', '.join(missing)}" if missing else ""
 
-    readiness.checks["store"] = StoreProbe(committer, engine.now)
-    readiness.checks["reads"] = ReadProbe(engine.reader)
+    readiness.checks["store"] = StoreProbe(committer, kernel.now)
+    readiness.checks["reads"] = ReadProbe(kernel.reader)
     readiness.add("backlog", backlog)
     readiness.add("memory", memory)
     readiness.add("ports", ports)

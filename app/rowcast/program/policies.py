@@ -5,12 +5,12 @@ Rules must count before the first caller is let in, so they are read before any 
 
 from rowcast.features.rights import explain, rule_rows
 from rowcast.features.rights.explain import Person
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 
-def set_policy(engine: Engine, person: Person) -> None:
+def set_policy(kernel: Kernel, person: Person) -> None:
     """Put the rows at their paths, and have the rules of an earlier run count again."""
-    table = rule_rows.RuleTable(engine)
-    engine.rows(rule_rows.PATH, rule_rows.rule_rows(table))
-    engine.rows(explain.PATH, explain.policy_rows(person))
-    engine.facts(rule_rows.OWNER, table.load)
+    table = rule_rows.RuleTable(kernel)
+    kernel.rows(rule_rows.PATH, rule_rows.rule_rows(table))
+    kernel.rows(explain.PATH, explain.policy_rows(person))
+    kernel.facts(rule_rows.OWNER, table.load)

@@ -25,7 +25,7 @@ def before_of(event: Event) -> object:
     return event.encodings.get(_BEFORE, UNSURE)
 
 
-def note_before(event: Event, record: Record | None) -> None:
+def set_before_image(event: Event, record: Record | None) -> None:
     """Leave what was before with an event; without its own past, which would grow for ever."""
     if event.encodings is None:
         event.encodings = {}
@@ -43,6 +43,6 @@ def find_befores(store: Log, tables: Iterable[str], events: Sequence[Event]) -> 
         before = newest.get(event.topic) or store.change(table, event.topic, event.seq - 1)
         if before is None and store.trimmed(table):
             continue
-        note_before(event, None if before is None or before.kind == DELETE else before)
+        set_before_image(event, None if before is None or before.kind == DELETE else before)
         if event.kind in RETAINED:
             newest[event.topic] = event

@@ -58,7 +58,7 @@ class Limited(Protocol):
         """Do it on this thread; raises the limit's Error."""
 
 
-class Lane(IntEnum):
+class ReadLane(IntEnum):
     """What kind of read it is; the first go first."""
 
     KEYED = 0
@@ -67,7 +67,7 @@ class Lane(IntEnum):
     SCAN = 3
 
 
-_SLICED: Final = frozenset({Lane.INDEXED, Lane.SEARCH})
+_SLICED: Final = frozenset({ReadLane.INDEXED, ReadLane.SEARCH})
 
 
 class Asker:
@@ -119,7 +119,7 @@ class _Job:
     def __init__(
         self,
         call: Callable[[], object],
-        lane: Lane,
+        lane: ReadLane,
         asker: Asker,
         answer: "asyncio.Future[object]",
     ) -> None:
@@ -207,8 +207,8 @@ class ReadQueue:
         """How long a caller's query may take; 0 is any time (``store.query_timeout``)."""
         self.timed_out = self.abandoned = 0
         """Reads that were ended: after that time, and because nobody waited any more."""
-        self._waiting = tuple(_Turns() for _ in Lane)
-        self.seconds = tuple(Histogram() for _ in Lane)
+        self._waiting = tuple(_Turns() for _ in ReadLane)
+        self.seconds = tuple(Histogram() for _ in ReadLane)
         """How long reads took, with the time that they waited, by the lane in which they ended."""
         self._running: dict[_Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -241,7 +241,7 @@ class ReadQueue:
         """Return what a caller's query is read as."""
         return Asker(turn_of(caller), self.query_seconds)
 
-    async def read(self, call: Callable[[], T], lane: Lane) -> T:
+    async def read(self, call: Callable[[], T], lane: ReadLane) -> T:
         """Carry out a read on a thread; raises BUSY when its time is over.
 
         Who is cancelled while waiting for it ends it. It may be carried out more than once.
@@ -304,20 +304,20 @@ class ReadQueue:
             self._start(self._waiting[lane].take(), loop)
         self._watch(loop)
 
-    def _next(self) -> Lane | None:
+    def _next(self) -> ReadLane | None:
         """Return the lane from which a read begins now."""
-        wanted = [lane for lane in Lane if self._waiting[lane] and self._has_room(lane)]
+        wanted = [lane for lane in ReadLane if self._waiting[lane] and self._has_room(lane)]
         absent = [lane for lane in wanted if not self._count(lane)]
         return next(iter([*absent, *wanted]), None)
 
-    def _has_room(self, lane: Lane) -> bool:
+    def _has_room(self, lane: ReadLane) -> bool:
         """Tell whether one more read of a lane leaves a thread to each lane before it."""
-        if lane is Lane.SCAN and self._count(lane) >= self._scans_max:
+        if lane is ReadLane.SCAN and self._count(lane) >= self._scans_max:
             return False
         later = sum(job.lane >= lane for job in self._running)
-        return later < max(1, self._threads - min(lane, Lane.SEARCH))
+        return later < max(1, self._threads - min(lane, ReadLane.SEARCH))
 
-    def _count(self, lane: Lane) -> int:
+    def _count(self, lane: ReadLane) -> int:
         """Return how many reads of a lane have a thread."""
         return sum(job.lane is lane for job in self._running)
 
@@ -351,8 +351,8 @@ class ReadQueue:
         elif error is None:
             job.answer.set_result(done.result())
         elif job.shelved and error is job.limit.ended:
-            job.shelved, job.limit, job.lane = False, ReadLimit(), Lane.SCAN
-            self._waiting[Lane.SCAN].add(job)
+            job.shelved, job.limit, job.lane = False, ReadLimit(), ReadLane.SCAN
+            self._waiting[ReadLane.SCAN].add(job)
         else:
             job.answer.set_exception(error)
         self._fill(loop)
@@ -393,8 +393,8 @@ class ReadQueue:
 
     def _make_scan(self, job: _Job) -> None:
         """Let a search go on as a scan if there is room for one, else interrupt it."""
-        if self._count(Lane.SCAN) < self._scans_max and not self._waiting[Lane.SCAN]:
-            job.lane = Lane.SCAN
+        if self._count(ReadLane.SCAN) < self._scans_max and not self._waiting[ReadLane.SCAN]:
+            job.lane = ReadLane.SCAN
         else:
             job.shelved = True
             job.limit.end(Error(Code.BUSY, "it goes on as a scan"))

@@ -57,7 +57,7 @@ Found = tuple[Event, dict[str, object]]
 
 
 class RowReads:
-    """Reads rows for one engine."""
+    """Reads rows for one kernel."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader

@@ -14,11 +14,11 @@ from rowcast.core.limits import SCAN_PAGE_BYTES, SERVERS_OWN_RECORDS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.query_index import is_helped
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, Source
+from rowcast.core.topic_tables import LogSource, TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.before_image import find_befores
 from rowcast.reads.log_pages import LogPage, Pages
-from rowcast.reads.read_queue import Lane, ReadQueue
+from rowcast.reads.read_queue import ReadLane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.records import Layout
 from rowcast.store.store import LogAndRecords, Page, Records, Scan
@@ -66,9 +66,9 @@ class StoreReader:
 
     async def ask(self, call: Callable[[LogAndRecords], T]) -> T:
         """Have a reader thread ask the store something that takes several steps."""
-        return await self._run(lambda: call(self._store), Lane.INDEXED)
+        return await self._run(lambda: call(self._store), ReadLane.INDEXED)
 
-    def events_of(self, branch: Branch) -> int | None:
+    def events_of(self, branch: TopicRoot) -> int | None:
         """Return how many events of a branch the log has; None if that must be counted."""
         store, sources = self._store, [branch]
         if store.place(0, sources) != store.place(self.announced(), sources):
@@ -79,12 +79,12 @@ class StoreReader:
         """Return the greatest number on the disk: what a read may tell before it is announced."""
         return self._store.head()
 
-    async def _run(self, call: Callable[[], T], lane: Lane = Lane.KEYED) -> T:
+    async def _run(self, call: Callable[[], T], lane: ReadLane = ReadLane.KEYED) -> T:
         """Read on a reader thread; without a lane, what is found by a key or a position."""
         return await self.queue.read(call, lane)
 
     async def _events(
-        self, read: Callable[[], list[Event]], lane: Lane = Lane.KEYED
+        self, read: Callable[[], list[Event]], lane: ReadLane = ReadLane.KEYED
     ) -> list[Event]:
         """Read events of the log; of tables whose rules look at records, with what was before."""
         if not self._ruled:
@@ -141,7 +141,9 @@ class StoreReader:
         if topics.exact:
             record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])
-        return await self._run(lambda: self._store.scan(table, topics, after, limit), Lane.INDEXED)
+        return await self._run(
+            lambda: self._store.scan(table, topics, after, limit), ReadLane.INDEXED
+        )
 
     async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
         """Return the first pages of several scans, in order, as far as they fit in one page.
@@ -153,7 +155,7 @@ class StoreReader:
         found: list[Page] = []
         if asked:
             evictions = self._cache.evictions
-            lane = Lane.KEYED if all(item.topics.exact for item in asked) else Lane.INDEXED
+            lane = ReadLane.KEYED if all(item.topics.exact for item in asked) else ReadLane.INDEXED
             found = await self._run(
                 lambda: self._store.scan_all(asked, limit, self.scan_bytes), lane
             )
@@ -182,16 +184,16 @@ class StoreReader:
             return None
         return Page(self.announced(), [record] if record is not None else [])
 
-    async def read(self, after: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+    async def read(self, after: int, limit: int, sources: Sequence[LogSource]) -> list[Event]:
         """Return a page of the log after a position; without sources, of the whole log."""
         return await self._events(lambda: self._store.read(after, limit, sources or None))
 
-    async def read_back(self, before: int, limit: int, sources: Sequence[Source]) -> list[Event]:
+    async def read_back(self, before: int, limit: int, sources: Sequence[LogSource]) -> list[Event]:
         """Return a page of the log before a position, newest first."""
         return await self._events(lambda: self._store.read_back(before, limit, sources))
 
     async def page(
-        self, after: int, limit: int, sources: Sequence[Source], until: int = 0
+        self, after: int, limit: int, sources: Sequence[LogSource], until: int = 0
     ) -> LogPage:
         """Return a page of the log after a position, maybe one that another reader has read.
 
@@ -234,11 +236,11 @@ class StoreReader:
 
         return {event.seq: event for event in await self._events(read)}
 
-    def trimmed(self, sources: Iterable[Source]) -> int:
+    def trimmed(self, sources: Iterable[LogSource]) -> int:
         """Return the greatest number that was trimmed from any of these sources."""
         return max(map(self._store.trimmed, sources), default=0)
 
-    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+    def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
         """Return the sources of which a part that is needed was trimmed, and up to where."""
         trimmed = {source: self._store.trimmed(source) for source in needs}
         return {source: trimmed[source] for source, need in needs.items() if trimmed[source] > need}
@@ -251,7 +253,7 @@ class StoreReader:
         """Return how many records a query selects."""
         return await self._run(lambda: self._store.matching(table, query), _lane(table, query))
 
-    async def count(self, source: Source) -> int:
+    async def count(self, source: LogSource) -> int:
         """Return how many records a source has."""
         return await self._run(lambda: self._store.count(source))
 
@@ -260,24 +262,24 @@ class StoreReader:
         return await self._run(lambda: self._store.count(None) - servers_own(self._store))
 
     async def history(
-        self, source: Source, topic: str, limit: int, before: int | None = None
+        self, source: LogSource, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last events at a topic, perhaps of those before a position."""
         return await self._events(
-            lambda: self._store.history(source, topic, limit, before), Lane.SEARCH
+            lambda: self._store.history(source, topic, limit, before), ReadLane.SEARCH
         )
 
-    async def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+    async def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return a page of the events at one topic after a position."""
         return await self._events(
-            lambda: self._store.follow(source, topic, after, limit), Lane.SEARCH
+            lambda: self._store.follow(source, topic, after, limit), ReadLane.SEARCH
         )
 
-    async def change(self, source: Source, topic: str, until: int) -> Event | None:
+    async def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
-        return await self._run(lambda: self._store.change(source, topic, until), Lane.SEARCH)
+        return await self._run(lambda: self._store.change(source, topic, until), ReadLane.SEARCH)
 
-    async def since(self, source: Source, version: int) -> int:
+    async def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
         return await self._run(lambda: self._store.since(source, version))
 
@@ -290,8 +292,8 @@ class StoreReader:
         return await self._run(self._store.next_expiry)
 
 
-def _lane(table: Table, query: Query) -> Lane:
-    return Lane.INDEXED if is_helped(table, query) else Lane.SEARCH
+def _lane(table: Table, query: Query) -> ReadLane:
+    return ReadLane.INDEXED if is_helped(table, query) else ReadLane.SEARCH
 
 
 def servers_own(store: Records) -> int:

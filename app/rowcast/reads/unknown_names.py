@@ -16,7 +16,7 @@ from rowcast.core.events import Record
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.query_names import Path, compared, undeclared, unknown_name
 from rowcast.core.tables import Table
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
 
 LOOKED_AT_RECORDS_MAX: Final = 10_000
@@ -31,9 +31,9 @@ class Names:
     """Looks for names that a query uses, in the answer and then in the table."""
 
     def __init__(
-        self, contents: Contents, count: Count, looked_at_max: int = LOOKED_AT_RECORDS_MAX
+        self, transcoder: Transcoder, count: Count, looked_at_max: int = LOOKED_AT_RECORDS_MAX
     ) -> None:
-        self._contents = contents
+        self._transcoder = transcoder
         self._count = count
         self._looked_at_max = looked_at_max
 
@@ -63,7 +63,7 @@ class Names:
         return any(self._has(record, path) for record in records[: 1 if use == "sort" else None])
 
     def _has(self, record: Record, path: Path) -> bool:
-        self._contents.structured(record)
+        self._transcoder.structured(record)
         return reach(path, record.decoded, "") is not None
 
     async def _is_unknown(self, table: Table, path: Path, search: Search, *, whole: bool) -> bool:

@@ -1,4 +1,4 @@
-"""A table as the engine works with it: its compiled checker and what the server adds to a value.
+"""A table as the kernel works with it: its compiled checker and what the server adds to a value.
 
 One shape for each declared table, made at start and shared by every door, so the same words refuse
 the same value everywhere (A15). It knows nothing of topics' routes, callers or storage.
@@ -18,7 +18,7 @@ DATE_TYPES = {Type.DATE}
 TEXT_TYPES = {Type.STRING, Type.ID}
 
 
-class Shape:
+class CompiledTable:
     """A declared table, compiled."""
 
     __slots__ = (

@@ -19,23 +19,23 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import (
     DATABASE,
     METRICS,
-    Branch,
+    TopicRoot,
     TopicTable,
     message_id,
     row_table,
 )
 from rowcast.core.topics import WILDCARDS, TopicFilter
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import Contents, text_or_bytes
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder, text_or_bytes
 
-SYSTEM: Final = Branch("$SYS")
+SYSTEM: Final = TopicRoot("$SYS")
 """Where the server tells of itself."""
 
 PAYLOAD: Final = "payload"
 """The column that holds what was said."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_CONTENTS: Final = Contents({})
+_CONTENTS: Final = Transcoder({})
 """Of undeclared topics, which have no shapes."""
 
 
@@ -65,8 +65,8 @@ class Row(Event):
 class View(Protocol):
     """The rows of one topic table."""
 
-    shape: Shape
-    branch: Branch
+    shape: CompiledTable
+    branch: TopicRoot
     """What the rows are about."""
 
     @property
@@ -97,7 +97,7 @@ class LogView:
 
     def __init__(self, table: TopicTable) -> None:
         self.branch = table.branch
-        self.shape = Shape(row_table(table))
+        self.shape = CompiledTable(row_table(table))
         self._prefix = table.name + "/"
 
     @property
@@ -152,7 +152,7 @@ class MetricsView:
             Attribute("value", Type.ANY),
             Attribute("timestamp", Type.DATE, required=True),
         )
-        self.shape = Shape(Table(METRICS, METRICS, columns, DATABASE, sealed=True))
+        self.shape = CompiledTable(Table(METRICS, METRICS, columns, DATABASE, sealed=True))
 
     @property
     def table(self) -> Table:
@@ -299,5 +299,5 @@ def row_again(event: Event, topic: str) -> Event:
     if topic in {"", event.topic} or event.table is not None:
         return event
     name = topic.partition("/")[0]
-    view: View = MetricsView() if name == METRICS else LogView(TopicTable(name, Branch(None)))
+    view: View = MetricsView() if name == METRICS else LogView(TopicTable(name, TopicRoot(None)))
     return row_of(view, event) if view.topic(event) == topic else event

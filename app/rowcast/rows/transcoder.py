@@ -11,7 +11,7 @@ from typing import Final
 from rowcast.codecs import JSON, RAW, codec_for, decode, encode, is_structured
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MISSING, Event
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 
 log = logging.getLogger("rowcast.rows")
 
@@ -32,18 +32,18 @@ def structured_type(content_type: str | None) -> str:
     return codec_for(content_type).media_type if is_structured(content_type) else JSON
 
 
-class Contents:
+class Transcoder:
     """Reads events, with the shapes of their tables."""
 
-    def __init__(self, shapes: dict[str, Shape]) -> None:
+    def __init__(self, shapes: dict[str, CompiledTable]) -> None:
         self._shapes = shapes
 
-    def _shape(self, event: Event) -> Shape | None:
+    def _shape(self, event: Event) -> CompiledTable | None:
         if event.table is None:
             return None
         shape = self._shapes.get(event.table.name)
         if shape is None:  # a topic table that is gone, while somebody still has a row of it
-            shape = Shape(event.table)
+            shape = CompiledTable(event.table)
         return shape
 
     def structured(self, event: Event) -> bool:

@@ -22,9 +22,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import STORE_BUSY_SECONDS
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store import sql_log
-from rowcast.store.read_transaction_log import CutLog, walk
+from rowcast.store.read_transaction_log import LogInTransaction, walk
 from rowcast.store.records import Layout
 from rowcast.store.sql_database import FILE_NAME, file_of, refuse
 from rowcast.store.sql_migrate import FORMAT
@@ -60,7 +60,7 @@ RETAINED_COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class CutTable:
+class TableInTransaction:
     """A declared table within a cut."""
 
     table: Table
@@ -73,7 +73,7 @@ class CutTable:
 
 
 @dataclass(frozen=True, slots=True)
-class CutBranch:
+class RootInTransaction:
     """A table of undeclared topics within a cut."""
 
     table: TopicTable
@@ -85,7 +85,7 @@ class CutBranch:
     """How many there are: to tell of progress."""
 
 
-class Cut:
+class ReadTransaction:
     """A moment of a database, as long as it is open; made by ``open_cut``."""
 
     def __init__(self, path: Path, cursor: sqlite3.Cursor) -> None:
@@ -102,7 +102,7 @@ class Cut:
         self.epoch = str(facts["epoch"])
         self.seq = sql_log.head(cursor)
 
-    def declared(self, table: Table) -> CutTable:
+    def declared(self, table: Table) -> TableInTransaction:
         """Return a table as it is here; raises INVALID when it is not as declared."""
         name = sql_name(table)
         found = self._ask(f"SELECT records,mixed,shape FROM {TABLES} WHERE name=?", name)
@@ -122,7 +122,7 @@ class Cut:
                 f"the key of {name} is {shape['key'][0]} in {self.path}, and {key_name(table)} in "
                 f"the schema; {_MEND}",
             )
-        return CutTable(table, records or 0, bool(mixed), self._rest(table))
+        return TableInTransaction(table, records or 0, bool(mixed), self._rest(table))
 
     def _rest(self, table: Table) -> bool:
         """Tell whether rows have more than what is declared; where it is allowed, without look."""
@@ -145,19 +145,19 @@ class Cut:
         for some in walk(self._cursor.connection, text):
             yield [rows.record(row) for row in some]
 
-    def topic_tables(self) -> list[CutBranch]:
+    def topic_tables(self) -> list[RootInTransaction]:
         """Return the tables of undeclared topics, in the order of their making."""
         rows = self._ask(
             f"SELECT id,name,shape,events FROM {TABLES} WHERE name>='/' AND name<'0' ORDER BY id"
         )
-        found: list[CutBranch] = []
+        found: list[RootInTransaction] = []
         for number, entry, text, events in cast("list[tuple[int, str, str, int]]", rows):
             shape = json.loads(text)
-            table = TopicTable(shape["name"], Branch(level_of(entry)))
-            found.append(CutBranch(table, number, shape["since"], events))
+            table = TopicTable(shape["name"], TopicRoot(level_of(entry)))
+            found.append(RootInTransaction(table, number, shape["since"], events))
         return found
 
-    def messages(self, branch: CutBranch) -> Iterator[list[Row]]:
+    def messages(self, branch: RootInTransaction) -> Iterator[list[Row]]:
         """Return a topic table's rows, as MESSAGE_COLUMNS, in the order of the log.
 
         The first of them may be from before it was made: they are in the general part.
@@ -187,9 +187,9 @@ class Cut:
             prefix, _after(prefix),
         )  # fmt: skip
 
-    def log(self, tables: Collection[Table]) -> CutLog:
+    def log(self, tables: Collection[Table]) -> LogInTransaction:
         """Return the log as it is here; ``tables`` are all that are declared."""
-        return CutLog(self._cursor.connection, tables)
+        return LogInTransaction(self._cursor.connection, tables)
 
     def facts(self, prefix: str) -> Iterator[list[tuple[str, str, bytes]]]:
         """Return the facts of owners that begin with ``prefix``, by owner and name.
@@ -218,7 +218,7 @@ _MEND: Final = (
 
 
 @contextmanager
-def open_cut(url: str | Path) -> Iterator[Cut]:
+def open_cut(url: str | Path) -> Iterator[ReadTransaction]:
     """Open the database at a path or URL, to be read as it is now."""
     path = file_of(url)
     if not path.is_file():
@@ -235,7 +235,7 @@ def open_cut(url: str | Path) -> Iterator[Cut]:
             connection.execute("PRAGMA query_only=ON")
             cursor = connection.cursor()
             cursor.execute("BEGIN")
-            yield Cut(path, cursor)
+            yield ReadTransaction(path, cursor)
     except sqlite3.Error as error:
         refuse(error, path)
         raise

@@ -19,7 +19,7 @@ from rowcast.core.snapshot_limits import (
     SNAPSHOT_FETCH_ROWS_MAX,
 )
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.store.records import Layout
 from rowcast.store.sql_rows import Row, TableRows, properties_of
 from rowcast.store.sql_statements import LOG_COLUMNS
@@ -48,7 +48,7 @@ class LogRow:
     """As JSON."""
 
 
-class CutLog:
+class LogInTransaction:
     """The log of one cut."""
 
     def __init__(self, connection: Connection, tables: Collection[Table]) -> None:
@@ -119,7 +119,7 @@ class CutLog:
             yield [self._row(row) for row in rows]
 
     def branch(
-        self, branch: Branch, number: int, since: int, after: int, upto: int
+        self, branch: TopicRoot, number: int, since: int, after: int, upto: int
     ) -> Iterator[list[LogRow]]:
         """Return the part of a branch's table; what is from before it was made is elsewhere."""
         if after < since:

@@ -24,7 +24,7 @@ from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.limits import STORE_WORKING_ROWS_MAX
 from rowcast.core.tables import Table
 from rowcast.store import sql_log, sql_topic_tables
-from rowcast.store.sql_commit import Part, write_fact
+from rowcast.store.sql_commit import LogPartition, write_fact
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import Parts
@@ -112,7 +112,7 @@ def _check_reach(cursor: Cursor, parts: Parts, position: int) -> None:
 
 
 def _rewind_records(
-    cursor: Cursor, parts: Parts, loaded: Sequence[Part], position: int, decode: Decode
+    cursor: Cursor, parts: Parts, loaded: Sequence[LogPartition], position: int, decode: Decode
 ) -> None:
     """Give each record that was changed after the position what it was then."""
     own = {part.table_id: part for part in loaded}
@@ -165,7 +165,7 @@ def _note_changed(cursor: Cursor, parts: Parts, position: int) -> None:
     )
 
 
-def _unsure(cursor: Cursor, loaded: Sequence[Part]) -> list[str]:
+def _unsure(cursor: Cursor, loaded: Sequence[LogPartition]) -> list[str]:
     """Return topics of which nobody knows what they were: the beginning of their log is gone."""
     trimmed = {part.table_id for part in loaded if part.trimmed}
     found: list[str] = []

@@ -18,7 +18,7 @@ from sqlite3 import Cursor
 
 from rowcast.core.limits import SCAN_BRANCH_SAMPLE_MAX, SCAN_BRANCH_SAMPLE_ROWS
 from rowcast.core.topics import TopicFilter
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
 
@@ -26,7 +26,7 @@ _AFTER_SLASH = "0"
 """The character after ``/``: what is at or beyond ``a0`` is beyond all that begins with ``a/``."""
 
 
-def is_branched(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> bool:
+def is_branched(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> bool:
     """Tell whether a filter has one free level and literal ones behind it, over a bushy tree."""
     prefix, own = topics.prefix, part.rows.layout.prefix
     return (
@@ -37,7 +37,7 @@ def is_branched(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> 
     )
 
 
-def _is_bushy(cursor: Cursor, part: Part, prefix: str, start: str) -> bool:
+def _is_bushy(cursor: Cursor, part: LogPartition, prefix: str, start: str) -> bool:
     """Tell whether the next keys are in few branches."""
     key, name = part.rows.key, quoted(part.rows.name)
     text = f"SELECT {key} FROM {name} WHERE {key}>=? ORDER BY {key} LIMIT ?"
@@ -54,7 +54,9 @@ def _literal(topics: TopicFilter) -> str:
     return "/".join(takewhile(lambda level: level != "#", behind))
 
 
-def scan_branches(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+def scan_branches(
+    cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
+) -> Iterator[Row]:
     """Return the rows of the selected records after topic ``after``, in order of key."""
     layout = part.rows.layout
     prefix = topics.prefix[len(layout.prefix) :]
@@ -83,7 +85,7 @@ def _branch(local: str, prefix: str) -> str:
 
 
 def _statement(
-    part: Part, topics: TopicFilter, prefix: str, start: str, end: str
+    part: LogPartition, topics: TopicFilter, prefix: str, start: str, end: str
 ) -> tuple[str, dict[str, object]]:
     name, key = quoted(part.rows.name), part.rows.key
     before = f"AND {key}<:end" if end else ""

@@ -23,7 +23,7 @@ from rowcast.store.sql_statements import LogStatement, RecordStatements
 from rowcast.store.sql_tables import META, TABLES
 
 
-class Part:
+class LogPartition:
     """One part of the log and the records it makes: its rows, and what is known without asking.
 
     That of a topic table has its rows in common with the general part, whose records they are in.
@@ -67,7 +67,7 @@ class Tally:
 
     __slots__ = ("added", "bytes", "events", "part", "plain", "table_id")
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: LogPartition) -> None:
         self.part = part
         self.table_id = part.table_id
         self.plain = part.topic_table is not None
@@ -79,7 +79,7 @@ class Tally:
 class Share:
     """What one batch does to one table of records, which one or more parts have in common."""
 
-    part: Part
+    part: LogPartition
     keys: list[Key] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
     """Where in the batch its events are."""
@@ -96,8 +96,8 @@ _Place = tuple[Share, Tally, int, bool]
 
 def split(
     events: Sequence[Event],
-    part_of: Callable[[Table | None], Part],
-    by_level: Mapping[str | None, Part],
+    part_of: Callable[[Table | None], LogPartition],
+    by_level: Mapping[str | None, LogPartition],
 ) -> list[Share]:
     """Divide a batch among its tables; the branches with a table of their own have ``by_level``."""
     shares: dict[int, Share] = {}

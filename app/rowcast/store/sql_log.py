@@ -18,7 +18,7 @@ from rowcast.core.clock import seconds_of, version_of
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
 from rowcast.store import sql_times
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_parts import END, Plan
 from rowcast.store.sql_rows import Row, properties_of
 from rowcast.store.sql_statements import LOG_COLUMNS
@@ -47,7 +47,7 @@ def head(cursor: Cursor) -> int:
 class LogReader:
     """Reads the log for one opening: it knows which tables the numbers stand for."""
 
-    def __init__(self, parts: Mapping[int, Part], former: Mapping[int, str]) -> None:
+    def __init__(self, parts: Mapping[int, LogPartition], former: Mapping[int, str]) -> None:
         self._parts = parts
         self._former = former
         """Number to the first levels of the topics, of tables that are no longer declared."""
@@ -158,7 +158,7 @@ def note_trimmed(cursor: Cursor, seq: int) -> None:
 
 
 def trim(
-    cursor: Cursor, part: Part, keep: Keep, now_seconds: float, limit: int
+    cursor: Cursor, part: LogPartition, keep: Keep, now_seconds: float, limit: int
 ) -> tuple[int, int, int]:
     """Delete a part's oldest events beyond ``keep``, at most ``limit``, within a transaction.
 
@@ -214,7 +214,7 @@ class _Told:
 
 
 def _beyond(
-    rows: Cursor, part: Part, keep: Keep, now_seconds: float, told: _Told
+    rows: Cursor, part: LogPartition, keep: Keep, now_seconds: float, told: _Told
 ) -> Iterator[tuple[int, int]]:
     """Return number and size of the oldest events, as long as any limit is passed."""
     events, size = part.events, part.bytes

@@ -28,7 +28,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker
 from rowcast.store import sql_views
 from rowcast.store.records import Key, Layout
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_renaming import rename_tables
 from rowcast.store.sql_retype import retype
 from rowcast.store.sql_rows import TYPED, Cell, Row, Rows, TableRows, TopicRows
@@ -66,7 +66,7 @@ _WIDER: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableColumns:
     """What is remembered of an SQL table: its key and every column it ever had."""
 
     key: str
@@ -92,18 +92,18 @@ class Shape:
         )
 
 
-def _shape(table: Table, old: Shape | None) -> Shape:
+def _shape(table: Table, old: TableColumns | None) -> TableColumns:
     now = {item.name: item.type.value for item in value_attributes(table)}
     columns = (old.columns if old else {}) | now
     key, type_ = key_name(table), key_type(table).value
-    return Shape(key, type_, columns, tuple(now), table.open, table.database)
+    return TableColumns(key, type_, columns, tuple(now), table.open, table.database)
 
 
-def _read_shape(text: str) -> Shape:
+def _read_shape(text: str) -> TableColumns:
     read = json.loads(text)
     key, type_ = read["key"]
     declared = tuple(read["declared"])
-    return Shape(key, type_, read["columns"], declared, read["open"], read.get("database"))
+    return TableColumns(key, type_, read["columns"], declared, read["open"], read.get("database"))
 
 
 def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
@@ -151,7 +151,9 @@ _INSERT_TABLE: Final = (
 )
 
 
-def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table]) -> list[Part]:
+def open_tables(
+    connection: Connection, cursor: Cursor, tables: Sequence[Table]
+) -> list[LogPartition]:
     """Bring the database to this schema; return the general part and those of the tables."""
     check_names(tables)
     rename_tables(cursor, tables)
@@ -180,7 +182,7 @@ def open_tables(connection: Connection, cursor: Cursor, tables: Sequence[Table])
     return parts
 
 
-def _rows(table: Table, shape: Shape) -> TableRows:
+def _rows(table: Table, shape: TableColumns) -> TableRows:
     return TableRows(Layout(table), sorted(set(shape.columns) - set(shape.declared)))
 
 
@@ -203,9 +205,9 @@ def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) 
     return int(table_id)
 
 
-def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> Part:
+def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> LogPartition:
     """Return a table's part with its counts; what is not known yet is counted, once."""
-    part = Part(rows, table_id)
+    part = LogPartition(rows, table_id)
     part.trimmed, part.events, part.bytes, records, mixed = cursor.execute(
         f"SELECT trimmed,events,bytes,records,mixed FROM {TABLES} WHERE id=?",
         (table_id,),
@@ -225,7 +227,7 @@ def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> Part:
 # -- changes of an existing table ------------------------------------------------------------------
 
 
-def _change(cursor: Cursor, table: Table, old: Shape) -> None:
+def _change(cursor: Cursor, table: Table, old: TableColumns) -> None:
     """Bring an existing table to its declared attributes."""
     _check_key(table, old)
     name = quoted(sql_name(table))
@@ -246,7 +248,7 @@ def _change(cursor: Cursor, table: Table, old: Shape) -> None:
         _move(cursor, table, old, new)
 
 
-def _check_key(table: Table, old: Shape) -> None:
+def _check_key(table: Table, old: TableColumns) -> None:
     name, type_ = key_name(table), key_type(table).value
     if (name, type_) != (old.key, old.key_type):
         raise Error(
@@ -267,7 +269,7 @@ def _check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None
         )
 
 
-def _move(cursor: Cursor, table: Table, old: Shape, new: Sequence[Attribute]) -> None:
+def _move(cursor: Cursor, table: Table, old: TableColumns, new: Sequence[Attribute]) -> None:
     """Move values that were undeclared into the columns that they have now, a step at a time."""
     shape = _shape(table, old)
     rows = _rows(table, shape)

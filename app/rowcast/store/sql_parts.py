@@ -13,8 +13,8 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STORE_FORMER_BRANCHES_MAX, STORE_MERGED_PARTS_MAX
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch, Source, TopicTable
-from rowcast.store.sql_commit import Part
+from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_tables import sql_name
 from rowcast.store.store import Figures
 
@@ -63,9 +63,9 @@ class Parts:
 
     def __init__(
         self,
-        general: Part,
-        tables: Iterable[Part] = (),
-        branches: Iterable[Part] = (),
+        general: LogPartition,
+        tables: Iterable[LogPartition] = (),
+        branches: Iterable[LogPartition] = (),
         former: Iterable[tuple[Level, int]] = (),
         forgotten: int = 0,
     ) -> None:
@@ -86,7 +86,7 @@ class Parts:
             forgotten, *self.former.values(), *(part.trimmed for part in undeclared)
         )
 
-    def of(self, table: Table | None) -> Part:
+    def of(self, table: Table | None) -> LogPartition:
         """Return the part that keeps the records of a table, or of all undeclared topics."""
         if table is None:
             return self.general
@@ -97,9 +97,9 @@ class Parts:
             f"the store was not opened with the table {table.name}; open it with the whole schema",
         )
 
-    def own(self, source: Source) -> Part | None:
+    def own(self, source: LogSource) -> LogPartition | None:
         """Return the one part that belongs to a source: of a Branch its table's, if it has one."""
-        if isinstance(source, Branch):
+        if isinstance(source, TopicRoot):
             return self.by_level.get(source.level)
         return self.of(source)
 
@@ -141,11 +141,11 @@ class Parts:
 
     # -- what is gone ------------------------------------------------------------------------------
 
-    def trimmed(self, source: Source) -> int:
+    def trimmed(self, source: LogSource) -> int:
         """Return the greatest number that may be gone of a source."""
         if source is None:
             return self.trimmed_undeclared
-        if not isinstance(source, Branch):
+        if not isinstance(source, TopicRoot):
             return self.of(source).trimmed
         part = self.by_level.get(source.level)
         if part is not None:
@@ -156,7 +156,7 @@ class Parts:
         """Return up to where the events of dropped tables of a branch are gone."""
         return self.former.get(level, self.forgotten)
 
-    def mark(self, part: Part, trimmed: int) -> None:
+    def mark(self, part: LogPartition, trimmed: int) -> None:
         """Note up to where a part is gone."""
         part.trimmed = trimmed
         if part.rows is self.general.rows:
@@ -164,7 +164,7 @@ class Parts:
 
     # -- tables that come and go -------------------------------------------------------------------
 
-    def add(self, level: Level, part: Part, moved: int) -> None:
+    def add(self, level: Level, part: LogPartition, moved: int) -> None:
         """Take in a new table's part, with some of the general part's records."""
         self.general.count -= moved
         part.count = moved
@@ -172,7 +172,7 @@ class Parts:
         self.former.pop(level, None)
         self.generation += 1
 
-    def remove(self, level: Level, part: Part) -> None:
+    def remove(self, level: Level, part: LogPartition) -> None:
         """Take out a table's part, and note up to where its branch's events are gone."""
         self.general.count += part.count
         if part.trimmed:
@@ -191,7 +191,7 @@ class Parts:
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def figures(self, source: Source) -> Figures:
+    def figures(self, source: LogSource) -> Figures:
         """Return what is known of a source in memory."""
         if source is None:
             parts = [self.general, *list(self.by_level.values())]
@@ -205,7 +205,7 @@ class Parts:
             self.trimmed(source),
         )
 
-    def plan(self, after: int, sources: Sequence[Source] | None) -> Plan:
+    def plan(self, after: int, sources: Sequence[LogSource] | None) -> Plan:
         """Return what is to be read of these sources after a position."""
         if sources is None:
             return Plan((), True, self.hidden)

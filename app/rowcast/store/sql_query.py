@@ -18,7 +18,7 @@ from rowcast.core.evaluation import ID_PATH
 from rowcast.core.queries import Condition, Group, Operator, Sort
 from rowcast.core.scalars import FLOAT_EXACT_MAX, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Type
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import TYPED, Cell, date_cell
 from rowcast.store.sql_tables import EXTRA, FORM, quoted, value_attributes
 
@@ -53,7 +53,7 @@ class Term:
     type: Type
 
 
-def terms(part: Part) -> dict[tuple[str, ...], Term]:
+def terms(part: LogPartition) -> dict[tuple[str, ...], Term]:
     """Return the paths of a table that are columns."""
     layout = part.rows.layout
     key = Term(part.rows.key, Type.LONG if layout.integer else Type.ID)
@@ -73,7 +73,7 @@ def terms(part: Part) -> dict[tuple[str, ...], Term]:
 class Conditions:
     """Turns the conditions of a query into SQL for one table."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: LogPartition) -> None:
         self._terms = terms(part)
         self._key_name = part.rows.layout.key_name
 
@@ -284,7 +284,7 @@ def _native_number(type_: Type, value: object) -> Cell:
 # -- order -----------------------------------------------------------------------------------------
 
 
-def sort_terms(part: Part, sort: Sequence[Sort]) -> list[tuple[Term, bool]] | None:
+def sort_terms(part: LogPartition, sort: Sequence[Sort]) -> list[tuple[Term, bool]] | None:
     """Return the columns of an order and which descend; None when SQL cannot make this order."""
     known = terms(part)
     found: list[tuple[Term, bool]] = []
@@ -296,7 +296,7 @@ def sort_terms(part: Part, sort: Sequence[Sort]) -> list[tuple[Term, bool]] | No
     return found
 
 
-def order_by(part: Part, keys: Sequence[tuple[Term, bool]]) -> str:
+def order_by(part: LogPartition, keys: Sequence[tuple[Term, bool]]) -> str:
     """Return the ORDER BY of an order: what is missing last, then the record's id."""
     parts = [
         f"{term.text} DESC NULLS LAST" if descending else f"{term.text} NULLS LAST"
@@ -306,7 +306,7 @@ def order_by(part: Part, keys: Sequence[tuple[Term, bool]]) -> str:
 
 
 def segments(
-    part: Part, keys: Sequence[tuple[Term, bool]], values: Sequence[object]
+    part: LogPartition, keys: Sequence[tuple[Term, bool]], values: Sequence[object]
 ) -> list[Filter]:
     """Return what comes after a row with these sort values and id, as ranges in order.
 

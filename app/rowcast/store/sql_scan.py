@@ -20,7 +20,7 @@ from rowcast.core.limits import SCAN_SIFT_MISSES, SCAN_SIFT_ROWS
 from rowcast.core.topics import TopicFilter
 from rowcast.store.records import Key, Layout, is_after
 from rowcast.store.sql_branches import is_branched, scan_branches
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
 
@@ -28,7 +28,7 @@ _AFTER_DOLLAR = "%"
 """The character after ``$``: no topic that begins with ``$`` is at or beyond it."""
 
 
-def scan(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+def scan(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
     """Return the rows of the selected records after topic ``after``, in order of key."""
     layout = part.rows.layout
     if layout.integer:
@@ -40,7 +40,7 @@ def scan(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterato
     return _scan_texts(cursor, part, topics, after)
 
 
-def _scan_one(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+def _scan_one(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
     """Find the one topic of a filter without wildcards."""
     layout = part.rows.layout
     key = layout.key_or_none(topics.text)
@@ -48,7 +48,9 @@ def _scan_one(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> It
         yield from part.statements.find.run(cursor, [key])
 
 
-def _scan_texts(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+def _scan_texts(
+    cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
+) -> Iterator[Row]:
     """Walk over the keys: step, skip what cannot match, and sift where skipping gains nothing."""
     layout = part.rows.layout
     comparison = ">" if after else ">="
@@ -64,7 +66,7 @@ def _scan_texts(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> 
 
 
 def _walk(
-    cursor: Cursor, part: Part, topics: TopicFilter, comparison: str, start: str
+    cursor: Cursor, part: LogPartition, topics: TopicFilter, comparison: str, start: str
 ) -> Generator[Row, None, tuple[str | None, bool]]:
     """Return matching rows from a key on; then where to go on, and whether that is beyond a gap.
 
@@ -97,7 +99,7 @@ class _Sieve:
     branch would be slower than reading all of it.
     """
 
-    def __init__(self, cursor: Cursor, part: Part, topics: TopicFilter) -> None:
+    def __init__(self, cursor: Cursor, part: LogPartition, topics: TopicFilter) -> None:
         name, key = quoted(part.rows.name), part.rows.key
         self._cursor = cursor
         self._part = part
@@ -157,7 +159,9 @@ def _local(layout: Layout, text: str) -> str | None:
     return "" if text < prefix else None
 
 
-def _scan_integers(cursor: Cursor, part: Part, topics: TopicFilter, after: str) -> Iterator[Row]:
+def _scan_integers(
+    cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
+) -> Iterator[Row]:
     """Integer keys are one level: a filter selects all of them, one, or none."""
     layout = part.rows.layout
     at = layout.prefix.count("/")

@@ -15,13 +15,13 @@ from sqlite3 import Cursor
 
 from rowcast.core.evaluation import holds, order_key, page_token, token_values
 from rowcast.core.queries import Query, Sort
-from rowcast.store.sql_commit import Part
+from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_query import Conditions, Filter, order_by, segments, sort_terms
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
 
 
-def search(cursor: Cursor, part: Part, query: Query) -> tuple[list[Row], str]:
+def search(cursor: Cursor, part: LogPartition, query: Query) -> tuple[list[Row], str]:
     """Return the rows of one page and the token of the next; an empty one when there is none."""
     found = _ordered(cursor, part, query)
     if found is None:
@@ -35,7 +35,7 @@ def search(cursor: Cursor, part: Part, query: Query) -> tuple[list[Row], str]:
     return page, page_token(query.sort, part.rows.value(page[-1]), page[-1][0])
 
 
-def matching(cursor: Cursor, part: Part, query: Query) -> int:
+def matching(cursor: Cursor, part: LogPartition, query: Query) -> int:
     """Return how many records the conditions select."""
     selected = _selection(part, query)
     if not selected.exact:
@@ -45,7 +45,7 @@ def matching(cursor: Cursor, part: Part, query: Query) -> int:
     return int(cursor.execute(text, selected.values).fetchone()[0])
 
 
-def _selection(part: Part, query: Query) -> Filter:
+def _selection(part: LogPartition, query: Query) -> Filter:
     """Return the conditions: those on values, and that on a record's time, which is exact."""
     selected = Conditions(part).filter(query.where)
     if query.stale is None:
@@ -56,7 +56,7 @@ def _selection(part: Part, query: Query) -> Filter:
 
 
 def _selected(
-    cursor: Cursor, part: Part, query: Query, order: str, beyond: Filter | None = None
+    cursor: Cursor, part: LogPartition, query: Query, order: str, beyond: Filter | None = None
 ) -> Iterator[Row]:
     """Return the rows that hold, in an order of SQL."""
     selected = _selection(part, query)
@@ -70,7 +70,7 @@ def _selected(
     return (row for row in rows if holds(query.where, value(row), row[0]))
 
 
-def _ordered(cursor: Cursor, part: Part, query: Query) -> Iterator[Row] | None:
+def _ordered(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row] | None:
     """Return what comes on and after the page, in order; None when SQL cannot make the order."""
     keys = sort_terms(part, query.sort)
     if keys is None:
@@ -83,7 +83,7 @@ def _ordered(cursor: Cursor, part: Part, query: Query) -> Iterator[Row] | None:
     return chain.from_iterable(_selected(cursor, part, query, order, item) for item in ranges)
 
 
-def _sorted(cursor: Cursor, part: Part, query: Query) -> Iterator[Row]:
+def _sorted(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row]:
     """Return what comes on and after the page, in order, made in Python."""
     value, sort = part.rows.value, query.sort
     rows = _selected(cursor, part, query, "")

@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterable
 from sqlite3 import Cursor
 
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store import sql_times
-from rowcast.store.sql_commit import Part, write_fact
+from rowcast.store.sql_commit import LogPartition, write_fact
 from rowcast.store.sql_log import note_trimmed
 from rowcast.store.sql_parts import Level, Parts
 from rowcast.store.sql_tables import FORMER, LOG, META, TABLES, TOPICS
@@ -31,17 +31,17 @@ def level_of(name: str) -> Level:
     return None if name == "//" else name[1:]
 
 
-def load(cursor: Cursor, general: Part, tables: Iterable[Part]) -> Parts:
+def load(cursor: Cursor, general: LogPartition, tables: Iterable[LogPartition]) -> Parts:
     """Return all parts: those given, and those of topic tables as the disk has them."""
-    branches: list[Part] = []
+    branches: list[LogPartition] = []
     rows = cursor.execute(
         f"SELECT id,name,shape,trimmed,events,bytes,records FROM {TABLES}"
         " WHERE name>='/' AND name<'0' ORDER BY id"
     )
     for number, name, shape, trimmed, events, size, records in rows:
-        part = Part(general.rows, number, general.statements)
+        part = LogPartition(general.rows, number, general.statements)
         known = json.loads(shape)
-        part.topic_table = TopicTable(known["name"], Branch(level_of(name)))
+        part.topic_table = TopicTable(known["name"], TopicRoot(level_of(name)))
         part.since = known["since"]
         part.trimmed, part.events, part.bytes, part.count = trimmed, events, size, records
         branches.append(part)
@@ -54,14 +54,14 @@ def load(cursor: Cursor, general: Part, tables: Iterable[Part]) -> Parts:
     return parts
 
 
-def define(cursor: Cursor, parts: Parts, table: TopicTable, head: int) -> tuple[Part, int]:
+def define(cursor: Cursor, parts: Parts, table: TopicTable, head: int) -> tuple[LogPartition, int]:
     """Make an entry within a transaction; return its part and how many records move to it.
 
     Where the general part has events, some may be of the branch: they are read there, up to the
     head of now. Without any, what was trimmed from it is all there is to know of that time.
     """
     level, general = table.branch.level, parts.general
-    part = Part(general.rows, _free_number(cursor), general.statements)
+    part = LogPartition(general.rows, _free_number(cursor), general.statements)
     part.topic_table = table
     part.since = head if general.events else 0
     part.trimmed = parts.gone(level) if general.events else parts.trimmed(table.branch)
@@ -92,12 +92,12 @@ def records_of(cursor: Cursor, level: Level) -> int:
     return int(found.fetchone()[0])
 
 
-def _move_records(cursor: Cursor, part: Part, count: int) -> None:
+def _move_records(cursor: Cursor, part: LogPartition, count: int) -> None:
     if count:
         cursor.execute(f"UPDATE {TABLES} SET records=records+? WHERE id=?", (count, part.table_id))
 
 
-def last_number(cursor: Cursor, part: Part) -> int:
+def last_number(cursor: Cursor, part: LogPartition) -> int:
     """Return the number of a part's last event, also of one that is gone."""
     (last,) = cursor.execute(
         f"SELECT max(seq) FROM {LOG} WHERE table_id=?", (part.table_id,)
@@ -105,7 +105,7 @@ def last_number(cursor: Cursor, part: Part) -> int:
     return max(part.trimmed, last or 0)
 
 
-def drop(cursor: Cursor, parts: Parts, part: Part, level: Level) -> None:
+def drop(cursor: Cursor, parts: Parts, part: LogPartition, level: Level) -> None:
     """Hide an entry within a transaction; ``part.trimmed`` says up to where its events are gone.
 
     What is known of too many branches is put together: ``Parts.remove`` does the same in memory.

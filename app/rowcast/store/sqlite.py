@@ -21,13 +21,13 @@ from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, TopicTable, branch_of
+from rowcast.core.topic_tables import LogSource, TopicTable, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Key
-from rowcast.store.sql_commit import Part, note, split, write_batch, write_fact
+from rowcast.store.sql_commit import LogPartition, note, split, write_batch, write_fact
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import END, Parts, Plan
@@ -69,7 +69,7 @@ class SqlStore:
         """Eight hexadecimal digits that name this log."""
         self._reserved = int(facts["reserved"])
         self._last_version = int(facts["last_version"])
-        self._parts = Parts(Part(TopicRows(), 0))
+        self._parts = Parts(LogPartition(TopicRows(), 0))
         self._views = Views()
         self._log = LogStatement()
         self._times = Times(self._last_version)
@@ -135,7 +135,7 @@ class SqlStore:
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
-        keys: dict[int, tuple[Part, list[Key]]] = {}
+        keys: dict[int, tuple[LogPartition, list[Key]]] = {}
         for table, topic in wanted:
             part = self._parts.of(table)
             key = part.rows.layout.key_or_none(topic)
@@ -151,7 +151,7 @@ class SqlStore:
             cursor.close()
         return found
 
-    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+    def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget a part's oldest events beyond ``keep``, at most ``limit`` of them."""
         part = self._parts.own(source)
         if part is None or not (keep.seconds or keep.events or keep.bytes):
@@ -164,7 +164,7 @@ class SqlStore:
         return count
 
     @contextmanager
-    def _known_before(self, part: Part) -> Iterator[None]:
+    def _known_before(self, part: LogPartition) -> Iterator[None]:
         """What is gone is known before it is: who reads, and then asks, must not miss it.
 
         If it stays after all, it was never said.
@@ -181,7 +181,7 @@ class SqlStore:
         missing = self._parts.missing(tables)
         if not missing:
             return
-        views, made = self._views, list[tuple[Part, int]]()
+        views, made = self._views, list[tuple[LogPartition, int]]()
         with self._database.writing() as cursor:
             for table in missing:
                 part, moved = sql_topic_tables.define(cursor, self._parts, table, self._head)
@@ -249,7 +249,7 @@ class SqlStore:
                 times = self._times.forget(cursor, version)
             self._last_version, self._times = version, times
 
-    def trimmed(self, source: Source) -> int:
+    def trimmed(self, source: LogSource) -> int:
         """Return the greatest number that may be gone of a source."""
         return self._parts.trimmed(source)
 
@@ -257,15 +257,15 @@ class SqlStore:
         """Return the tables that were defined and not dropped, in the order of their making."""
         return self._parts.topic_tables()
 
-    def figures(self, source: Source) -> Figures:
+    def figures(self, source: LogSource) -> Figures:
         """Return what is known of a source at once, without asking the disk."""
         return self._parts.figures(source)
 
-    def count(self, source: Source) -> int:
+    def count(self, source: LogSource) -> int:
         """Return how many records a source has, at once."""
         return self._parts.figures(source).records
 
-    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+    def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return the parts that ``read`` would read, as a text: equal if they are the same."""
         return self._parts.plan(after, sources).name
 
@@ -279,20 +279,22 @@ class SqlStore:
             row = next(iter(part.statements.find.run(cursor, [key])), None)
         return None if row is None else part.rows.record(row)
 
-    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+    def read(
+        self, after: int, limit: int, sources: Sequence[LogSource] | None = None
+    ) -> list[Event]:
         """Return up to ``limit`` events with ``seq > after`` of these sources, in order."""
         read = self._reader.read
         return self._read(after, sources, lambda cursor, plan: read(cursor, plan, after, limit))
 
     def read_back(
-        self, before: int, limit: int, sources: Sequence[Source] | None = None
+        self, before: int, limit: int, sources: Sequence[LogSource] | None = None
     ) -> list[Event]:
         """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
         read = self._reader.read_back
         return self._read(0, sources, lambda cursor, plan: read(cursor, plan, before, limit))
 
     def _read(
-        self, after: int, sources: Sequence[Source] | None, ask: Callable[[Cursor, Plan], T]
+        self, after: int, sources: Sequence[LogSource] | None, ask: Callable[[Cursor, Plan], T]
     ) -> T:
         """Ask the log for these sources' parts; again, if one came or went meanwhile.
 
@@ -344,7 +346,7 @@ class SqlStore:
             return sql_search.matching(cursor, self._parts.of(table), query)
 
     def history(
-        self, source: Source, topic: str, limit: int, before: int | None = None
+        self, source: LogSource, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first."""
         if limit <= 0:
@@ -353,7 +355,7 @@ class SqlStore:
         read, until = self._reader.history, END if before is None else before - 1
         return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit, until))
 
-    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+    def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return up to ``limit`` events at one topic after a position, in order."""
         source, local = self._local(source, topic)
         read = self._reader.follow
@@ -361,20 +363,20 @@ class SqlStore:
             after, [source], lambda cursor, plan: read(cursor, plan, local, after, limit)
         )
 
-    def change(self, source: Source, topic: str, until: int) -> Event | None:
+    def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
         source, local = self._local(source, topic)
         read = self._reader.change
         return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, until))
 
-    def _local(self, source: Source, topic: str) -> tuple[Source, str]:
+    def _local(self, source: LogSource, topic: str) -> tuple[LogSource, str]:
         """Return where a topic's events are, and what the topic is called there."""
         if not isinstance(source, Table):
             return branch_of(topic) if source is None else source, topic
         prefix = self._parts.of(source).rows.layout.prefix
         return source, topic[len(prefix) :] if topic.startswith(prefix) else _NOWHERE
 
-    def since(self, source: Source, version: int) -> int:
+    def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
 
         def ask(cursor: Cursor, plan: Plan) -> int:
@@ -414,7 +416,7 @@ class SqlStore:
         return min((item for item in found if item is not None), default=None)
 
 
-def _soonest(cursor: Cursor, part: Part) -> float | None:
+def _soonest(cursor: Cursor, part: LogPartition) -> float | None:
     """Return the least time at which a part's records end."""
     expires = quoted(part.rows.names.expires)
     table = quoted(part.rows.name)
@@ -424,7 +426,7 @@ def _soonest(cursor: Cursor, part: Part) -> float | None:
     return None if row is None else float(row[0])
 
 
-def _over(cursor: Cursor, part: Part, now_seconds: float, limit: int) -> list[Row]:
+def _over(cursor: Cursor, part: LogPartition, now_seconds: float, limit: int) -> list[Row]:
     """Return the rows whose time is over, the longest over first."""
     expires = quoted(part.rows.names.expires)
     return cursor.execute(

@@ -12,7 +12,7 @@ What a record looks like when it comes back is for ``records.py``: a value comes
 value, in plain JSON; bytes come back as those bytes.
 
 The log has *parts*: one for each declared table, one for each topic table, and the general one, for
-branches that have none. A ``Source`` says what is meant, and becomes parts when it is asked for,
+branches that have none. A ``LogSource`` says what is meant, and becomes parts when it is asked for,
 because topic tables come and go: a Branch is its table's part and what the general one had when
 the table was made; None is all undeclared topics. So nothing moves when a table is made, and a
 Branch may give some events of others that had no table either: who asks for one looks at topics.
@@ -27,7 +27,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from rowcast.core.events import Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, TopicTable
+from rowcast.core.topic_tables import LogSource, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.store.read_limit import ReadLimit
 
@@ -91,17 +91,17 @@ class Change:
     value: bytes | None
 
 
-class Counted(Protocol):
+class Counts(Protocol):
     """What is known of each source without asking the disk."""
 
-    def figures(self, source: Source) -> Figures:
+    def figures(self, source: LogSource) -> Figures:
         """Return what is known of a source at once, without asking the disk."""
 
-    def count(self, source: Source) -> int:
+    def count(self, source: LogSource) -> int:
         """Return how many records a source has, at once, as ``figures`` does."""
 
 
-class Log(Counted, Protocol):
+class Log(Counts, Protocol):
     """The order of events: read from any position, appended to by the writer thread alone."""
 
     @property
@@ -140,13 +140,15 @@ class Log(Counted, Protocol):
     def last_version(self) -> int:
         """Return the greatest version committed since the last return of versions, or 0."""
 
-    def trimmed(self, source: Source) -> int:
+    def trimmed(self, source: LogSource) -> int:
         """Return the greatest number that may be gone of a source; all later events are there."""
 
-    def place(self, after: int, sources: Sequence[Source] | None) -> str:
+    def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return the parts that ``read`` would read, as a text: equal if they are the same."""
 
-    def read(self, after: int, limit: int, sources: Sequence[Source] | None = None) -> list[Event]:
+    def read(
+        self, after: int, limit: int, sources: Sequence[LogSource] | None = None
+    ) -> list[Event]:
         """Return up to ``limit`` events with ``seq > after`` of these sources, in order.
 
         None means the whole log. It costs what these parts have, not what the log has, as long as
@@ -154,28 +156,28 @@ class Log(Counted, Protocol):
         """
 
     def read_back(
-        self, before: int, limit: int, sources: Sequence[Source] | None = None
+        self, before: int, limit: int, sources: Sequence[LogSource] | None = None
     ) -> list[Event]:
         """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
 
     def history(
-        self, source: Source, topic: str, limit: int, before: int | None = None
+        self, source: LogSource, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first.
 
         With ``before``, the last of those with lesser numbers.
         """
 
-    def follow(self, source: Source, topic: str, after: int, limit: int) -> list[Event]:
+    def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return up to ``limit`` events at one topic with ``seq > after``, in order."""
 
-    def change(self, source: Source, topic: str, until: int) -> Event | None:
+    def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position, if it is still there.
 
         Of undeclared topics the source is the topic's branch.
         """
 
-    def since(self, source: Source, version: int) -> int:
+    def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version.
 
         The first in the order of the log, which is that of arrival: a late event with an older
@@ -183,7 +185,7 @@ class Log(Counted, Protocol):
         """
 
 
-class Records(Counted, Protocol):
+class Records(Counts, Protocol):
     """The current record of each topic."""
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
@@ -239,7 +241,7 @@ class Facts(Protocol):
         """
 
 
-class Maintenance(Counted, Protocol):
+class Maintenance(Counts, Protocol):
     """Opening and closing, and what makes, trims and ends parts of the log."""
 
     def open(self, tables: Sequence[Table]) -> None:
@@ -251,7 +253,7 @@ class Maintenance(Counted, Protocol):
     def close(self) -> None:
         """Finish and release files; what was committed stays."""
 
-    def trim(self, source: Source, keep: Keep, now_seconds: float, limit: int) -> int:
+    def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Forget a part's oldest events beyond any limit of ``keep``; return how many.
 
         A version more than a minute ahead of ``now_seconds`` tells no age: such an event is as old

@@ -85,7 +85,7 @@ def export(
     """
     chosen = join_settings(config, {"data": data, "schema": schema}, settings)
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.export import Order  # noqa: PLC0415
     from rowcast_lake.snapshots.export import export as make  # noqa: PLC0415
 
@@ -108,7 +108,9 @@ def export(
     made = make(order, teller)
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
     if keep or keep_seconds:
-        Shelf(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
+        SnapshotDirectory(order.directory).keep(
+            keep, time.time() - keep_seconds if keep_seconds else 0
+        )
     _tell_made(made, as_json=json_lines)
 
 
@@ -246,10 +248,10 @@ def list_snapshots(
     Example: rowcast snapshots list
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
 
-    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
+    shelf = SnapshotDirectory(_directory(join_settings(config, {"data": data}), out))
     newest = shelf.newest()
     for name in shelf.names():
         found = read_manifest(shelf.directory / name)
@@ -280,10 +282,10 @@ def verify(
     Example: rowcast snapshots verify newest
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
 
-    shelf = Shelf(_directory(join_settings(config, {"data": data}), out))
+    shelf = SnapshotDirectory(_directory(join_settings(config, {"data": data}), out))
     for name in names or shelf.names():
         with shelf.pin(name) as place:
             found = check(place)
@@ -303,9 +305,9 @@ def remove(
     Example: rowcast snapshots remove 000000000000001042
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
 
-    Shelf(_directory(join_settings(config, {"data": data}), out)).remove(name)
+    SnapshotDirectory(_directory(join_settings(config, {"data": data}), out)).remove(name)
 
 
 @snapshots.command()
@@ -322,11 +324,11 @@ def prove(
     """
     need_pyarrow()
     from rowcast.features.snapshots.catalogue import Catalogue  # noqa: PLC0415
-    from rowcast.features.snapshots.snapshot_directory import Shelf  # noqa: PLC0415
+    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
 
     directory = _directory(join_settings(config, {"data": data}), out)
-    places = [Shelf(directory).place(name).name for name in (first, last)]
+    places = [SnapshotDirectory(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
             f"there is nothing to prove: {places[0]} is compared with itself; make a later "

@@ -17,11 +17,11 @@ from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.kernel.last_write_wins import ORIGIN
-from rowcast.rows.compiled_table import Shape
-from rowcast.store.read_transaction import CutBranch
-from rowcast.store.read_transaction_log import CutLog, LogRow
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.store.read_transaction import RootInTransaction
+from rowcast.store.read_transaction_log import LogInTransaction, LogRow
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.table_writer import CellRow, MessageSheet, RetainedSheet, TableSheet
 from rowcast_lake.snapshots.written import written
@@ -33,7 +33,7 @@ class ChangeSheet(Protocol):
     name: str
     schema: pa.Schema
 
-    def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
 
 
@@ -44,11 +44,11 @@ class TableChanges:
         self.name = table.name
         self._table = table
         self._sheet = TableSheet(table, epoch, mixed=True, rest=True)
-        self._restore = Shape(table).restore
+        self._restore = CompiledTable(table).restore
         self._epoch = epoch
         self.schema = self._sheet.schema
 
-    def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
         for events in log.of_table(self._table, after, upto):
             yield self.batch(events)
@@ -85,13 +85,13 @@ class TableChanges:
 class MessageChanges:
     """A topic table's new messages."""
 
-    def __init__(self, branch: CutBranch, epoch: str) -> None:
+    def __init__(self, branch: RootInTransaction, epoch: str) -> None:
         self._branch = branch
         self._sheet = MessageSheet(branch, epoch)
         self.name = self._sheet.name
         self.schema = self._sheet.schema
 
-    def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
         found = self._branch
         for rows in log.branch(found.table.branch, found.number, found.since, after, upto):
@@ -108,13 +108,13 @@ class RetainedChanges:
 
     name = RetainedSheet.name
 
-    def __init__(self, branches: Sequence[Branch], epoch: str) -> None:
+    def __init__(self, branches: Sequence[TopicRoot], epoch: str) -> None:
         self._with_table = frozenset(branches)
         self._sheet = RetainedSheet(epoch)
         self._epoch = epoch
         self.schema = self._sheet.schema
 
-    def batches(self, log: CutLog, after: int, upto: int) -> Iterator[Batch]:
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return events after a position, up to another."""
         for found in log.undeclared(after, upto):
             rows = [row for row in found if row.kind != MESSAGE or not self._elsewhere(row)]
@@ -129,7 +129,7 @@ class RetainedChanges:
     def _elsewhere(self, row: LogRow) -> bool:
         """Tell whether a message is a row of a topic table."""
         first, slash, _ = row.topic.partition("/")
-        return Branch(first if slash else None) in self._with_table
+        return TopicRoot(first if slash else None) in self._with_table
 
 
 def _cells(row: LogRow) -> CellRow:

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.snapshots.catalogue import CHANGES, Catalogue, Item
-from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
 from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory
-from rowcast.store.read_transaction import Cut, open_cut
-from rowcast.store.read_transaction_log import CutLog
+from rowcast.store.read_transaction import ReadTransaction, open_cut
+from rowcast.store.read_transaction_log import LogInTransaction
 from rowcast_lake.snapshots.change_writer import (
     ChangeSheet,
     MessageChanges,
@@ -55,7 +55,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     Raises NOT_FOUND without any snapshot, GONE when the log no longer has what comes next.
     """
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = Shelf(order.directory)
+    shelf = SnapshotDirectory(order.directory)
     with open_cut(order.database) as cut, shelf.making() as making:
         for table in tables:
             cut.declared(table)  # is it as the schema says?
@@ -91,7 +91,7 @@ def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
     return Page(place, manifest)
 
 
-def _begin(items: list[Item], cut: Cut, log: CutLog) -> int:
+def _begin(items: list[Item], cut: ReadTransaction, log: LogInTransaction) -> int:
     """Return the number after which the next page begins."""
     own = [item for item in items if item.manifest.get("epoch") == cut.epoch]
     pages = [item.seq for item in own if item.is_page]

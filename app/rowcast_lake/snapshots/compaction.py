@@ -26,7 +26,7 @@ from rowcast.core.export_limits import (
 )
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
-from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
 from rowcast_lake.columns.joining import joined_schema, shaped
 from rowcast_lake.snapshots.changes import Page, publish, write_table
 from rowcast_lake.snapshots.manifest import Manifest
@@ -48,7 +48,7 @@ def compact(
     Pages that cannot be put together stay as they are, and ``tell`` is told why: nothing is lost
     by that, and what was exported is there.
     """
-    catalogue, shelf = Catalogue(directory), Shelf(directory)
+    catalogue, shelf = Catalogue(directory), SnapshotDirectory(directory)
     made: list[Page] = []
     apart = set[str]()
     while together := _due(widest(catalogue.items()), apart, everything=everything):

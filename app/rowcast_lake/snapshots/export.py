@@ -20,9 +20,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.features.snapshots.snapshot_directory import Making, Shelf
+from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
 from rowcast.schema import parse_schema
-from rowcast.store.read_transaction import Cut, open_cut
+from rowcast.store.read_transaction import ReadTransaction, open_cut
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.history import SUFFIX, HistorySheet
@@ -36,10 +36,10 @@ from rowcast_lake.snapshots.manifest import (
     time_text,
 )
 from rowcast_lake.snapshots.partitions import DAY, PartedFiles
-from rowcast_lake.snapshots.role_view import Audience
+from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.system_writer import system_sheets
-from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, Sheet, TableSheet
+from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
 
 Progress = Callable[[str, int, int], None]
 """Is told a table's name, how many rows of it are written, and how many it has, about."""
@@ -78,9 +78,9 @@ class Snapshot:
 def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Make a snapshot, or return the newest if it is of this very moment."""
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = Shelf(order.directory)
+    shelf = SnapshotDirectory(order.directory)
     with open_cut(order.database) as cut:
-        every: list[Sheet] = [
+        every: list[TableWriter] = [
             *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),
             *(MessageSheet(branch, cut.epoch) for branch in cut.topic_tables()),
             RetainedSheet(cut.epoch),
@@ -90,7 +90,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
         if order.history:
             sheets += _histories(cut, tables, sheets)
         if order.audience:
-            audience = Audience(order.audience, tables, cut, order.roles)
+            audience = RoleView(order.audience, tables, cut, order.roles)
             sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
         with shelf.making() as making:
             there = _same(shelf, cut, order, sheets)
@@ -112,7 +112,7 @@ def _tell_nobody(table: str, rows: int, total: int) -> None:
     """Progress that nobody wants to know of."""
 
 
-def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
+def _chosen(sheets: Sequence[TableWriter], names: Sequence[str]) -> list[TableWriter]:
     known = {sheet.name: sheet for sheet in sheets}
     for name in names:
         if name not in known:
@@ -121,10 +121,14 @@ def _chosen(sheets: Sequence[Sheet], names: Sequence[str]) -> list[Sheet]:
     return [sheet for sheet in sheets if not names or sheet.name in names]
 
 
-def _histories(cut: Cut, tables: Sequence[Table], sheets: Sequence[Sheet]) -> list[Sheet]:
+def _histories(
+    cut: ReadTransaction, tables: Sequence[Table], sheets: Sequence[TableWriter]
+) -> list[TableWriter]:
     """Return the past of the declared tables among these sheets."""
     names = {sheet.name for sheet in sheets}
-    found: list[Sheet] = [HistorySheet(table, cut.epoch) for table in tables if table.name in names]
+    found: list[TableWriter] = [
+        HistorySheet(table, cut.epoch) for table in tables if table.name in names
+    ]
     for sheet in found:
         if sheet.name in names:
             raise Error(
@@ -135,7 +139,7 @@ def _histories(cut: Cut, tables: Sequence[Table], sheets: Sequence[Sheet]) -> li
     return found
 
 
-def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
+def _has_all(shelf: SnapshotDirectory, tables: Collection[str]) -> bool:
     """Tell whether some tables are all that the newest snapshot has: who reads it misses none."""
     newest = shelf.newest()
     if newest is None:
@@ -146,7 +150,9 @@ def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
         return True
 
 
-def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snapshot | None:
+def _same(
+    shelf: SnapshotDirectory, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
+) -> Snapshot | None:
     """Return the newest snapshot if it is of this cut, this schema and these tables."""
     newest = shelf.newest()
     if newest is None:
@@ -163,7 +169,9 @@ def _same(shelf: Shelf, cut: Cut, order: Order, sheets: Sequence[Sheet]) -> Snap
     return None
 
 
-def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress) -> TableFacts:
+def _write(
+    making: Making, cut: ReadTransaction, sheet: TableWriter, order: Order, tell: Progress
+) -> TableFacts:
     """Write one table, and return what the manifest says of it."""
     files = _files(making, sheet, order)
     digest = Digest(sheet.content)
@@ -191,7 +199,7 @@ def _write(making: Making, cut: Cut, sheet: Sheet, order: Order, tell: Progress)
     )
 
 
-def _files(making: Making, sheet: Sheet, order: Order) -> TableFiles | PartedFiles:
+def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | PartedFiles:
     free, schema = order.free_bytes_min, sheet.schema
     if sheet.day is None:
         return TableFiles(making.place, sheet.name, schema, free)

@@ -82,8 +82,8 @@ def fold(
     ]
     rows = pa.concat_tables([shaped(part, schema) for part in (*parts, *changes)])
     if key == "_seq":
-        return rows.sort_by("_seq").select(_together(rows, columns))
-    return _last(rows, key).select(_together(rows, columns))
+        return rows.sort_by("_seq").select(_atomic_batch(rows, columns))
+    return _last(rows, key).select(_atomic_batch(rows, columns))
 
 
 def digest_of(rows: Rows, content: Sequence[str]) -> str:
@@ -94,7 +94,7 @@ def digest_of(rows: Rows, content: Sequence[str]) -> str:
     return str(digest)
 
 
-def _together(rows: Rows, columns: Sequence[str]) -> list[str]:
+def _atomic_batch(rows: Rows, columns: Sequence[str]) -> list[str]:
     """Return the columns of the snapshot, and what else changes have of records."""
     more = [name for name in rows.column_names if name not in columns]
     return [*columns, *(name for name in more if name not in {"_op", "_origin", "_client"})]

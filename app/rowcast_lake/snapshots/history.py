@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rowcast.core.events import DELETE
 from rowcast.core.tables import Table
-from rowcast.store.read_transaction import Cut
+from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.change_writer import TableChanges
 from rowcast_lake.snapshots.shapes import MOMENT, Batch
 
@@ -43,7 +43,7 @@ class HistorySheet:
         self.schema = pa.schema([*kept, *ends])
         self.content = tuple(name for name in self.schema.names if name not in _OF_WRITES)
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of the log."""
         for found in cut.log([self._table]).intervals(self._table):
             made = [(event, ended) for event, ended in found if event.kind != DELETE]

@@ -18,29 +18,29 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MISSING, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.features.rights.compiled_policy import Sight, Subject
+from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.topic_rules import TopicRule, rule_of
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import Contents
-from rowcast.store.read_transaction import Cut
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder
+from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, Sheet, TableSheet
+from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
 
 _RULES: Final = "$SYS/rules/"
 
 
-class Audience:
+class RoleView:
     """What one role sees of a cut."""
 
     def __init__(
-        self, role: str, tables: Sequence[Table], cut: Cut, roles: Collection[str] = ()
+        self, role: str, tables: Sequence[Table], cut: ReadTransaction, roles: Collection[str] = ()
     ) -> None:
         """Compile what is said; ``roles`` are those of users. Raises NOT_FOUND for no role at all.
 
         A misspelt role would else be one that only rules for everybody are about.
         """
-        self._contents = Contents({table.name: Shape(table) for table in tables})
+        self._contents = Transcoder({table.name: CompiledTable(table) for table in tables})
         subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
         policy = Policy(tables, tuple(_rules(cut)))
         known = sorted(policy.roles.union(roles))
@@ -50,9 +50,9 @@ class Audience:
                 f"there is no role {role}{did_you_mean(role, known)}; no @auth, rule or user names "
                 f"it, only {', '.join(known)}; add a row to $SYS/roles if it is one",
             )
-        self._sight = Sight(policy, subject, self._contents, lambda _topic: None)
+        self._sight = CompiledPolicy(policy, subject, self._contents, lambda _topic: None)
 
-    def sheet(self, sheet: Sheet) -> Sheet | None:
+    def sheet(self, sheet: TableWriter) -> TableWriter | None:
         """Return what it sees of a table; None: nothing of the kind is for it."""
         if isinstance(sheet, TableSheet):
             return SeenTable(sheet, self)
@@ -72,7 +72,7 @@ class Audience:
         return self._sight.lets("read", topic)
 
 
-def _rules(cut: Cut) -> Iterator[TopicRule]:
+def _rules(cut: ReadTransaction) -> Iterator[TopicRule]:
     """Return the rules of the server, as the cut has them."""
     for rows in cut.retained(_RULES):
         for row in rows:
@@ -83,14 +83,14 @@ def _rules(cut: Cut) -> Iterator[TopicRule]:
 class SeenTable:
     """The records of a declared table that an audience sees."""
 
-    def __init__(self, sheet: TableSheet, audience: Audience) -> None:
+    def __init__(self, sheet: TableSheet, audience: RoleView) -> None:
         self._sheet = sheet
         self._audience = audience
         self.name, self.key, self.day, self.rows = sheet.name, sheet.key, sheet.day, sheet.rows
         self.content: tuple[str, ...] = sheet.content
         self.schema: pa.Schema = sheet.schema
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their keys."""
         for records in cut.records(self._sheet.table):
             shown = [self._audience.show(record) for record in records]
@@ -102,14 +102,14 @@ class SeenTable:
 class SeenTopics:
     """The messages, or retained messages, that an audience sees."""
 
-    def __init__(self, sheet: MessageSheet | RetainedSheet, audience: Audience) -> None:
+    def __init__(self, sheet: MessageSheet | RetainedSheet, audience: RoleView) -> None:
         self._sheet = sheet
         self._audience = audience
         self.name, self.key, self.day, self.rows = sheet.name, sheet.key, sheet.day, sheet.rows
         self.content: tuple[str, ...] = sheet.content
         self.schema: pa.Schema = sheet.schema
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their keys."""
         for batch in self._sheet.batches(cut):
             topics = batch.column("topic").to_pylist()

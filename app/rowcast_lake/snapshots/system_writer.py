@@ -21,7 +21,7 @@ import pyarrow as pa
 from rowcast.codecs import CBOR, JSON, decode
 from rowcast.core.errors import Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FETCH_ROWS_MAX
-from rowcast.store.read_transaction import Cut
+from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.shapes import MOMENT, Batch, dumps
 
 Row = Mapping[str, object]
@@ -53,7 +53,7 @@ class FactSheet:
         self._owners = owners
         self._row_of = row_of
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their names."""
         facts = (fact for facts in cut.facts(self._owners) for fact in facts)
         rows = (
@@ -141,7 +141,7 @@ class LetterSheet:
     ])  # fmt: skip
     content = tuple(schema.names[:-1])
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their topics."""
         rows = (
             _letter(str(cells[0]), cast("bytes", cells[1]), cells[7])

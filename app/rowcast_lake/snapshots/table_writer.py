@@ -30,7 +30,13 @@ import pyarrow.compute as pc
 from rowcast.core.events import DELETE, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import message_id
-from rowcast.store.read_transaction import CONTENT_COLUMNS, SYSTEM_COLUMNS, Cut, CutBranch, CutTable
+from rowcast.store.read_transaction import (
+    CONTENT_COLUMNS,
+    SYSTEM_COLUMNS,
+    ReadTransaction,
+    RootInTransaction,
+    TableInTransaction,
+)
 from rowcast.store.records import Layout
 from rowcast.store.sql_rows import TYPED, Cell, TableRows
 from rowcast.store.sql_tables import FORM, quoted, value_attributes
@@ -56,7 +62,7 @@ _NAN: Final = {"$float": "NaN"}
 CellRow = tuple[Cell, ...]
 
 
-class Sheet(Protocol):
+class TableWriter(Protocol):
     """One table of a snapshot."""
 
     name: str
@@ -73,7 +79,7 @@ class Sheet(Protocol):
     def schema(self) -> pa.Schema:
         """The columns."""
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their keys."""
 
 
@@ -120,7 +126,7 @@ class TableSheet:
         ])  # fmt: skip
 
     @classmethod
-    def of(cls, found: CutTable, epoch: str) -> "TableSheet":
+    def of(cls, found: TableInTransaction, epoch: str) -> "TableSheet":
         """Return the sheet of a table as a cut has it."""
         sheet = cls(found.table, epoch, mixed=found.mixed, rest=found.rest)
         sheet.rows = found.records
@@ -130,7 +136,7 @@ class TableSheet:
         kind = None if self._key is None else self._key.type
         return {Type.INT: pa.int32(), Type.LONG: pa.int64()}.get(cast("Type", kind), pa.string())
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their keys."""
         names = [item.name for item in self._shown]
         for rows in cut.rows(self.table, [*names, *self._system]):
@@ -304,7 +310,7 @@ class MessageSheet:
     key = "_seq"
     day: str | None = None
 
-    def __init__(self, branch: CutBranch, epoch: str) -> None:
+    def __init__(self, branch: RootInTransaction, epoch: str) -> None:
         self._branch = branch
         self._epoch = epoch
         self.name = branch.table.name
@@ -325,7 +331,7 @@ class MessageSheet:
         fields.append(pa.field(PAYLOAD_TEXT, pa.string()))
         self.schema = pa.schema([*fields, pa.field("_ts", MOMENT), *FIELDS])
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of the log."""
         return map(self.of_rows, cut.messages(self._branch))
 
@@ -378,7 +384,7 @@ class RetainedSheet:
     def __init__(self, epoch: str) -> None:
         self._epoch = epoch
 
-    def batches(self, cut: Cut) -> Iterator[Batch]:
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows that a cut has, in the order of their topics."""
         return map(self.of_rows, cut.retained())
 

@@ -14,10 +14,10 @@ async def doors():
 async def test_a_cursor_on_the_disk_that_is_not_announced_is_no_mistake(doors, monkeypatch):
     """M1: a reader goes on from what a listing has shown, without a RESET, and misses nothing."""
     cursor = (await doors.write("Dog/1")).seq
-    reader = doors.engine.reader
+    reader = doors.kernel.reader
     announced = reader.announced
     monkeypatch.setattr(reader, "announced", lambda: min(announced(), cursor - 1))
-    async with doors.ws(f"/Dog/?since={doors.engine.cursor(cursor)}") as peer:
+    async with doors.ws(f"/Dog/?since={doors.kernel.cursor(cursor)}") as peer:
         monkeypatch.undo()
         await doors.write("Dog/2")
         (event,) = await hear(peer)

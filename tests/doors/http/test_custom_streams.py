@@ -58,9 +58,9 @@ class Ticker(Resource):
 
     async def watched(self):
         """Return the stream of a table."""
-        engine = self.engine
-        subscription = engine.open_stream("Cat/", self.caller)
-        return Stream(subscription, lambda: engine.close(subscription))
+        kernel = self.kernel
+        subscription = kernel.open_stream("Cat/", self.caller)
+        return Stream(subscription, lambda: kernel.close(subscription))
 
 
 class Broken(Resource):
@@ -97,7 +97,7 @@ class Farewell(Resource):
         """Write when the client is gone."""
         async for message in incoming:
             yield message
-        await self.engine.write_value("Cat/left", "put", {"id": self.id}, self.caller)
+        await self.kernel.write_value("Cat/left", "put", {"id": self.id}, self.caller)
 
 
 class Topic(Resource):
@@ -182,7 +182,7 @@ async def test_example_greets_echoes_and_streams_its_table(doors):
         assert {"greeting": "hi again!"} in heard
         assert 1 == len(timers())
     await gone(lambda: not timers())
-    await gone(lambda: doors.engine.bus.subscriptions == 0)
+    await gone(lambda: doors.kernel.bus.subscriptions == 0)
 
 
 async def test_the_timer_ends_when_the_connection_breaks(doors):
@@ -199,7 +199,7 @@ async def test_example_over_sse_has_no_incoming_messages(doors):
         assert {"greeting": "hi again!"} in await stream.values(4)
         assert 1 == len(timers())
     await gone(lambda: not timers())
-    await gone(lambda: doors.engine.bus.subscriptions == 0)
+    await gone(lambda: doors.kernel.bus.subscriptions == 0)
 
 
 # -- what else a resource may do -------------------------------------------------------------------
@@ -218,7 +218,7 @@ async def test_over_sse_a_resource_may_say_every_field(doors):
     assert {"data": '"line\\nline"'} == blocks[2]
     assert "current" == blocks[3]["event"]
     assert "put" == json.loads(blocks[4]["data"])["kind"]
-    await gone(lambda: doors.engine.bus.subscriptions == 0)
+    await gone(lambda: doors.kernel.bus.subscriptions == 0)
 
 
 async def test_over_sse_a_value_in_cbor_is_base64(doors):
@@ -233,8 +233,8 @@ async def test_a_stream_taken_from_the_table_is_freed_with_its_taker(doors):
     """C26."""
     async with doors.ws("/Ticker") as peer:
         await hear(peer, 4)
-        assert 1 == doors.engine.bus.subscriptions
-    await gone(lambda: doors.engine.bus.subscriptions == 0)
+        assert 1 == doors.kernel.bus.subscriptions
+    await gone(lambda: doors.kernel.bus.subscriptions == 0)
 
 
 @pytest.mark.parametrize(("name", "code"), [("secret", 1011), ("told", 4409)])

@@ -94,7 +94,7 @@ async def test_b14_what_a_listing_of_the_past_has_not_is_refused(rest, words):
 
 async def test_b14_beyond_the_log_it_is_gone_with_a_sentence(rest):
     """B14: but what has not changed since is known still."""
-    rest.store.trim(rest.engine.registry.route("Dog/1").table, Keep(events=2), 0, 100)
+    rest.store.trim(rest.kernel.registry.route("Dog/1").table, Keep(events=2), 0, 100)
     got = await rest.get(f"/Dog/1?{at(3)}")
     assert (410, "gone", f"{EPOCH}:3") == (got.status, got.code, got.value["oldest"])
     assert "the log no longer has all of what 'Dog/1' was before" in got.value["detail"]

@@ -11,7 +11,7 @@ from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.core.shedding import Shed, Shedding
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.bytes_in_hand import InHand, WriteBounds
+from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 
@@ -63,13 +63,15 @@ async def test_l11_what_came_of_a_body_goes_with_its_request(ending):
 async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():
     """P2: it is not read, so it is in the sender's memory and not in the server's."""
     caller, room = Caller(), asyncio.Event()
-    committer = SimpleNamespace(pending=InHand(WriteBounds()), room=lambda _caller: room.wait())
+    committer = SimpleNamespace(
+        pending=BytesInHand(WriteBounds()), room=lambda _caller: room.wait()
+    )
     reader = SimpleNamespace(shedding=Shedding())
-    engine = SimpleNamespace(committer=committer, reader=reader)
+    kernel = SimpleNamespace(committer=committer, reader=reader)
     settings = SimpleNamespace(body_bytes_max=10**6, body_seconds_max=10)
-    edge = SimpleNamespace(engine=engine, settings=settings)
+    edge = SimpleNamespace(kernel=kernel, settings=settings)
     receive, left = parts(4)
-    request = Request(engine, edge, {}, {}, None, caller, None, receive, None)
+    request = Request(kernel, edge, {}, {}, None, caller, None, receive, None)
     committer.pending[caller] = 10**9
     body = asyncio.ensure_future(request.body())
     for _ in range(3):

@@ -352,7 +352,7 @@ async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkey
 
 async def test_history_that_is_no_longer_kept_is_gone(rest):
     """E24, E25: and the answer says where what is left begins."""
-    dog = rest.engine.registry.route("Dog/1").table
+    dog = rest.kernel.registry.route("Dog/1").table
     rest.store.trim(dog, Keep(events=2), 0, 100)
     got = await rest.get(f"/Dog/?from={EPOCH}:2")
     assert (410, "gone", f"{EPOCH}:4") == (got.status, got.code, got.value["oldest"])

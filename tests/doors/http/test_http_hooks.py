@@ -154,7 +154,7 @@ async def test_g2_a_connection_is_refused_with_the_hooks_reason():
             with pytest.raises(ConnectionClosed) as caught:
                 await peer.recv()
         assert (4403, "no WebSockets today") == (caught.value.rcvd.code, caught.value.rcvd.reason)
-        assert 0 == doors.engine.bus.subscriptions
+        assert 0 == doors.kernel.bus.subscriptions
 
 
 @pytest.mark.parametrize(

@@ -105,26 +105,26 @@ async def test_p1_a_query_ends_when_its_client_leaves(rest, path):
     left.set()
     await asking
     await asyncio.sleep(0)
-    assert ([], 1) == (sent, rest.engine.reader.queue.abandoned)
+    assert ([], 1) == (sent, rest.kernel.reader.queue.abandoned)
     assert slow.limit.ended is not None
 
 
 @pytest.mark.parametrize("path", SLOW_PATHS)
 async def test_p1_a_query_whose_time_is_over_is_a_problem_that_says_what_to_do(rest, path):
     SlowStore(rest)
-    rest.engine.reader.queue.query_seconds = 0.01
+    rest.kernel.reader.queue.query_seconds = 0.01
     got = await rest.get(path)
     assert (503, "busy", 0.01) == (got.status, got.code, got.value["timeout_seconds"])
     assert "store.query_timeout" in got.value["detail"]
     assert "1" == got.headers["retry-after"]
-    assert 1 == rest.engine.reader.queue.timed_out
+    assert 1 == rest.kernel.reader.queue.timed_out
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/csv", "application/x-ndjson"])
 async def test_p1_a_stream_whose_next_page_is_ended_never_looks_complete(rest, accept):
     """It raises, so that the server cuts the connection before the last chunk."""
     SlowStore(rest, after=1)
-    rest.engine.reader.queue.query_seconds = 0.01
+    rest.kernel.reader.queue.query_seconds = 0.01
     sent = []
     path = "/Number/?label=x"
     with pytest.raises(Error) as caught:
@@ -143,7 +143,7 @@ async def test_p1_each_page_of_a_stream_has_the_time_of_a_query(rest):
             renewed.append(self.until > 0)
             super().renew()
 
-    rest.engine.reader.queue.asker = lambda _caller: Noting("ann", 30)
+    rest.kernel.reader.queue.asker = lambda _caller: Noting("ann", 30)
     assert MANY == len((await rest.get("/Number/")).value)
     assert [True] == renewed
 
@@ -178,5 +178,5 @@ async def test_p1_whether_an_index_may_help_is_seen_from_the_query(tmp_path, que
 type Number @table @export { n: Int @primaryKey label: String mark: String @indexed nested: Any }
 """
     async with asgi(schema, folder=tmp_path) as opened:
-        table = opened.engine.registry.route("Number/").table
+        table = opened.kernel.registry.route("Number/").table
         assert helped is is_helped(table, parse_query(query, table))

@@ -306,7 +306,7 @@ async def test_a_table_without_types_is_json_for_who_has_no_wish(rest, given, ac
 async def test_a_content_type_that_no_header_may_hold_is_not_sent(rest):
     """What MQTT wrote may be anything."""
     event = Event("loose", PUT, b"x", "text/plain\r\nx: y", 1, True)
-    await rest.engine.write(event, Caller("mqtt", ALL))
+    await rest.kernel.write(event, Caller("mqtt", ALL))
     assert (await rest.get("/loose")).headers["content-type"] == "application/octet-stream"
 
 

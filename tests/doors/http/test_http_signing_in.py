@@ -11,7 +11,7 @@ from asgi import asgi
 from http_server import STREAM, HttpServer
 from memory_users import MemoryUsers, ann_and_bob
 from rowcast.auth.authenticator import Authenticator
-from rowcast.auth.tries import Tries
+from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.login.signing_in import basic
@@ -73,7 +73,7 @@ async def test_fixed_pages_need_no_name(rest):
 async def test_a_refusal_is_told_to_listeners(rest):
     """L9, X2."""
     told = []
-    rest.engine.hooks.on("auth-failed", lambda *facts: told.append(facts))
+    rest.kernel.hooks.on("auth-failed", lambda *facts: told.append(facts))
     await rest.get("/Dog/1", authorization=authorization("eve", "x"))
     assert 1 == len(told)
     assert "eve" in repr(told)
@@ -157,7 +157,7 @@ async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
 
 def slow_after(failures):
     """Return settings of a server that slows guesses down after so many."""
-    tries = Tries(failures, 300.0, lambda: 0.0)
+    tries = LoginRateLimit(failures, 300.0, lambda: 0.0)
     authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
     return {"authenticator": authenticator, "anonymous": authenticator.anonymous}
 
@@ -232,7 +232,7 @@ async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(
 
 async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_path):
     """A name that can be nobody's is refused at once: such names are tried by the thousand."""
-    tries = Tries(1, 300.0, lambda: 0.0, entries_max=8)
+    tries = LoginRateLimit(1, 300.0, lambda: 0.0, entries_max=8)
     authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
     settings = {"authenticator": authenticator, "anonymous": authenticator.anonymous}
     async with asgi(folder=tmp_path, **settings) as rest:
@@ -284,7 +284,7 @@ async def test_who_asks_whether_it_may_read_is_told_what_a_read_would_be(rest, h
 
 
 async def test_p5_a_question_with_a_leading_slash_is_about_what_that_names(rest):
-    rest.engine.registry.add("$SYS/users", Resource)
+    rest.kernel.registry.add("$SYS/users", Resource)
     words = "read=/$SYS/users&read=/Dog/1"
     told = (await rest.get(f"/$SYS/me?{words}", authorization=BOB)).value["reads"]
     assert {"/$SYS/users": False, "/Dog/1": True} == told
@@ -299,7 +299,7 @@ async def test_questions_that_cannot_be_answered_are_malformed(rest, words):
 async def test_a_question_is_no_refusal(rest):
     """L9: administrators are told of what was refused, and nobody was."""
     told = []
-    rest.edge.engine.listeners.refusals.append(lambda *facts: told.append(facts))
+    rest.edge.kernel.listeners.refusals.append(lambda *facts: told.append(facts))
     assert {"Dog/1": False} == (await rest.get("/$SYS/me?read=Dog/1")).value["reads"]
     assert [] == told
     await rest.get("/Dog/1")

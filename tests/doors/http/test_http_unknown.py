@@ -85,7 +85,7 @@ async def test_p5_an_empty_table_with_types_knows_its_attributes(rest):
 
 async def test_p5_a_large_table_is_not_scanned_for_a_name(rest):
     """Not more than the query did: here the key answers it."""
-    rest.engine.readable._names._looked_at_max = 1
+    rest.kernel.readable._names._looked_at_max = 1
     assert [] == (await rest.get("/Dog/?id==7&agee==5")).value
     assert 400 == (await rest.get("/Dog/?agee==5")).status
 
@@ -120,5 +120,5 @@ async def test_p5_a_query_without_the_slash_says_where_the_records_are(rest):
 
 
 async def test_p5_a_clock_that_is_a_little_ahead_asks_for_now(rest):
-    moment = int((rest.engine.now() + 5) * 1000)
+    moment = int((rest.kernel.now() + 5) * 1000)
     assert 200 == (await rest.get(f"/Dog/?asof={moment}")).status

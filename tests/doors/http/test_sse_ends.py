@@ -40,10 +40,10 @@ def told(envelopes):
     ],
 )
 async def test_a_refusal_is_a_problem_and_leaves_nothing(doors, url, status, code):
-    before = doors.engine.bus.subscriptions
+    before = doors.kernel.bus.subscriptions
     answer = await doors.http.get(url, headers=STREAM)
     assert (status, code) == (answer.status_code, answer.json()["code"])
-    assert before == doors.engine.bus.subscriptions
+    assert before == doors.kernel.bus.subscriptions
 
 
 async def test_a_topic_that_is_not_declared_is_not_found_when_those_are_rejected():
@@ -175,7 +175,7 @@ def rest_of(peer):
 async def test_a_reader_that_was_cut_off_finds_why_when_it_reads_on(doors):
     """C18: a whole response, whose last event tells the reason; the id before it resumes."""
     peer, _, written = await cut_off(doors)
-    assert 0 == doors.engine.bus.subscriptions
+    assert 0 == doors.kernel.bus.subscriptions
     came = await asyncio.to_thread(rest_of, peer)
     assert came.endswith(b"\r\n0\r\n\r\n")
     *events, last = (part for part in came.split(b"\n\n") if b"data: " in part)
@@ -201,7 +201,7 @@ async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
     """Its subscription has ended; who may read what concerns it no longer."""
     peer, stream, _ = await cut_off(doors)
     with peer:
-        doors.engine.access.changed()
+        doors.kernel.access.changed()
         assert stream in doors.edge.watch._streams
 
 
@@ -222,7 +222,7 @@ async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors,
     async with doors.sse("/Chat/1?start=new") as stream:
         await stream.next()
         for _ in range(100):
-            doors.engine.submit(_message("Chat/1"), doors.caller)
+            doors.kernel.submit(_message("Chat/1"), doors.caller)
         events = await stream.next(11)
     assert [None] * 10 + ["gap"] == [block.get("event") for block in events]
     told = {"from": None, "to": None, "count": 90, "reason": "slow"}
@@ -317,7 +317,7 @@ async def test_a_reader_that_stops_is_given_up_where_it_cannot_be_cut(doors, mon
     (stream,) = doors.edge.watch._streams
     stream.look(asyncio.get_running_loop().time() + 1)
     await serving
-    assert (0, 0) == (len(doors.edge.watch), doors.engine.bus.subscriptions)
+    assert (0, 0) == (len(doors.edge.watch), doors.kernel.bus.subscriptions)
 
 
 async def test_a_stop_of_the_server_does_not_wait_for_a_reader_that_stopped(doors):
@@ -339,7 +339,7 @@ async def test_a_server_that_tears_a_stream_down_may_do_so(doors):
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
-    assert (0, 0) == (len(doors.edge.watch), doors.engine.bus.subscriptions)
+    assert (0, 0) == (len(doors.edge.watch), doors.kernel.bus.subscriptions)
 
 
 async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):

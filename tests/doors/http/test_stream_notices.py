@@ -38,17 +38,17 @@ async def named(stream, name):
 
 
 async def test_sse_sends_a_notice_without_an_id(doors):
-    doors.engine.stream_notices.append(notice(lambda: {"head": doors.engine.head}))
+    doors.kernel.stream_notices.append(notice(lambda: {"head": doors.kernel.head}))
     await doors.write("Dog/1")
     async with doors.sse("/Dog/1") as stream:
         block = await named(stream, "pulse")
     assert "id" not in block
-    assert {"head": doors.engine.head} == json.loads(block["data"])
+    assert {"head": doors.kernel.head} == json.loads(block["data"])
 
 
 async def test_a_notice_is_made_anew_each_time(doors):
     count = iter(range(1_000_000))
-    doors.engine.stream_notices.append(notice(lambda: {"n": next(count)}))
+    doors.kernel.stream_notices.append(notice(lambda: {"n": next(count)}))
     async with doors.sse("/Dog/1") as stream:
         first = json.loads((await named(stream, "pulse"))["data"])["n"]
         second = json.loads((await named(stream, "pulse"))["data"])["n"]
@@ -56,7 +56,7 @@ async def test_a_notice_is_made_anew_each_time(doors):
 
 
 async def test_events_go_on_between_notices(doors):
-    doors.engine.stream_notices.append(notice(dict))
+    doors.kernel.stream_notices.append(notice(dict))
     async with doors.sse("/Dog/1?start=new") as stream:
         await named(stream, "pulse")
         await doors.write("Dog/1", value={"n": 1})
@@ -67,14 +67,14 @@ async def test_events_go_on_between_notices(doors):
 
 
 async def test_a_websocket_is_sent_a_notice_in_its_format(doors):
-    doors.engine.stream_notices.append(notice(lambda: {"head": doors.engine.head}))
+    doors.kernel.stream_notices.append(notice(lambda: {"head": doors.kernel.head}))
     async with doors.ws("/Dog/1?start=new") as peer:
         while "event" not in (said := (await hear(peer))[0]):
             pass
-    assert {"event": "pulse", "head": doors.engine.head} == said
+    assert {"event": "pulse", "head": doors.kernel.head} == said
 
 
 async def test_a_resource_that_streams_by_its_own_code_sends_only_its_own(doors):
-    doors.engine.stream_notices.append(notice(dict))
+    doors.kernel.stream_notices.append(notice(dict))
     answer = await doors.http.get("/Clock", headers=STREAM)
     assert "pulse" not in answer.text

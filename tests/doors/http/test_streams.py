@@ -10,12 +10,12 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import accepted, request_of
-from rowcast.features.history.history import Past
+from rowcast.features.history.history import HistoryReads
 from rowcast.features.history.places import Place
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0
-PAST = Past(None, None, None, lambda: NOW)
+PAST = HistoryReads(None, None, None, lambda: NOW)
 
 
 def request(path="/Dog/1", query="", last_event_id=None):

@@ -12,7 +12,7 @@ from rowcast.features.deadlines.deadlines import Deadlines
 @pytest.fixture
 async def doors():
     async with HttpServer() as running:
-        deadlines = Deadlines(running.engine, TABLES, time.time)
+        deadlines = Deadlines(running.kernel, TABLES, time.time)
         await deadlines.start()
         yield running
         deadlines.stop()
@@ -56,13 +56,13 @@ async def test_a_websocket_subscription_hears_it_under_its_number_until_it_ends(
             (item["kind"], item["subscription"]) for item in told
         ]
         await ask(peer, id=2, op="unsubscribe", subscription=number)
-    assert not doors.engine.bus.match("$stale/Pulse/1")
+    assert not doors.kernel.bus.match("$stale/Pulse/1")
 
 
 async def test_a_stream_without_a_deadline_is_as_before(doors):
     async with doors.sse("/Dog/") as stream:
         await stream.next()
-        assert not doors.engine.bus.match("$stale/Dog/1")
+        assert not doors.kernel.bus.match("$stale/Dog/1")
 
 
 async def test_rest_answers_what_is_stale(doors):

@@ -24,9 +24,9 @@ async def doors(request):
             SlowSettings(request.param),
             lambda: time.time() + AHEAD_SECONDS,
             asyncio.get_running_loop(),
-            running.engine.live.changed,
+            running.kernel.live.changed,
         )
-        slow.listen(running.engine.reader)
+        slow.listen(running.kernel.reader)
         yield running
 
 

@@ -106,7 +106,7 @@ async def test_after_an_unsubscribe_nothing_more_comes(doors):
         )
         await doors.write("Dog/1")
         assert 3 == (await ask(peer, id=3, op="ping"))["ack"]
-        assert 0 == doors.engine.bus.subscriptions
+        assert 0 == doors.kernel.bus.subscriptions
 
 
 async def test_a_number_is_never_used_twice(doors):
@@ -284,7 +284,7 @@ async def test_an_overridden_get_is_asked():
 async def test_an_overridden_put_is_called():
     class Shout(Resource):
         async def put(self, value):
-            return await self.engine.write_value("Dog/1", PUT, value.upper(), self.caller)
+            return await self.kernel.write_value("Dog/1", PUT, value.upper(), self.caller)
 
     async with HttpServer(resources=[Shout]) as doors, doors.ws("/Dog/1") as peer:
         await hear(peer)

@@ -50,7 +50,7 @@ async def test_a_refusal_is_a_close_with_its_reason(doors, url, code, hint):
     got = await end_of(doors.ws(url))
     assert code == got[0]
     assert hint in got[1]
-    assert 0 == doors.engine.bus.subscriptions
+    assert 0 == doors.kernel.bus.subscriptions
 
 
 async def test_an_unknown_path_is_a_close_that_a_browser_can_read():

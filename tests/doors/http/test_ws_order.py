@@ -43,7 +43,7 @@ async def test_a_get_sees_what_a_resource_class_wrote_before_it():
     class Slow(Resource):
         async def put(self, value):
             await asyncio.sleep(0)
-            return await self.engine.write_value("Dog/1", "put", value, self.caller)
+            return await self.kernel.write_value("Dog/1", "put", value, self.caller)
 
     async with HttpServer(resources=[Slow]) as doors, doors.ws() as peer:
         await say(peer, id=1, op="put", topic="Slow/1", value={"n": 1})
@@ -81,15 +81,15 @@ async def test_writes_do_not_wait_for_each_other(doors):
 
 async def test_what_a_socket_writes_faster_than_the_disk_takes_is_not_read(doors):
     """P2: commands behind it wait, and all are answered in the end."""
-    doors.engine.committer.pending._bounds = WriteBounds(client_high=2_000)
+    doors.kernel.committer.pending._bounds = WriteBounds(client_high=2_000)
     disk = threading.Event()
     doors.writer.submit(disk.wait)
     try:
         async with doors.ws() as peer:
             for number in range(6):
                 await say(peer, id=number, op="put", topic="Dog/1", value="x" * 1_000)
-            await doors.until(lambda: doors.engine.committer.pending.slowed)
-            assert 3_100 > doors.engine.committer.pending.size
+            await doors.until(lambda: doors.kernel.committer.pending.slowed)
+            assert 3_100 > doors.kernel.committer.pending.size
             disk.set()
             assert list(range(6)) == [each["ack"] for each in await hear(peer, 6)]
     finally:  # the writer's thread would wait for ever, and the run with it

@@ -26,7 +26,7 @@ from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.kernel.watch.backlog import Overflow
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription as Cursor
 
 TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x", "Last/1", "Last/2")
@@ -233,11 +233,11 @@ class StreamReader:
 
     def __init__(self, yard, ledger):
         self.yard, self.ledger = yard, ledger
-        engine = yard.world.engine
-        self.frames = Frames(engine, "application/json")
-        self.cursor = Cursor(engine.reader)
+        kernel = yard.world.kernel
+        self.frames = Frames(kernel, "application/json")
+        self.cursor = Cursor(kernel.reader)
         for topics in ledger.filters:
-            engine.watch(self.cursor, Interest(topics, marks=False), OTHER, current=False)
+            kernel.watch(self.cursor, SubscribedFilter(topics, marks=False), OTHER, current=False)
         yard.tap.ledgers.add(ledger)
 
     def take(self, most):
@@ -268,8 +268,8 @@ class Yard:
             store, undeclared=undeclared, session_queue_max=most, session_queue_policy=policy
         )
         queue = chance.choice((2, 5, 50))
-        self.world.engine.reader.queue_events = queue
-        self.tap = self.world.committer._bus = Tap(self.world.engine.bus)
+        self.world.kernel.reader.queue_events = queue
+        self.tap = self.world.committer._bus = Tap(self.world.kernel.bus)
         self.world.committer.publish = self.tap.publish
         self.told = set()
         self.number = 0
@@ -313,7 +313,7 @@ class Yard:
         event.client = client
         if kind == MESSAGE and chance.random() < 0.1:
             event.expires_at = self.world.time + 2
-        self.world.engine.submit(event, OTHER)
+        self.world.kernel.submit(event, OTHER)
 
     async def run(self, messages, burst=40):
         """Let so many messages pass, then let everybody come to the end."""
@@ -366,4 +366,4 @@ class Yard:
         for peer in self.world.peers:
             peer.lose()
         await self.world.broker.stop()
-        await self.world.engine.stop()
+        await self.world.kernel.stop()

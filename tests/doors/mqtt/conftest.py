@@ -9,7 +9,7 @@ from mqtt_server import MqttServer
 
 @pytest_asyncio.fixture
 async def world():
-    """An engine in memory and a broker on it; afterwards nothing is left running."""
+    """A kernel in memory and a broker on it; afterwards nothing is left running."""
     async with lasting(MqttServer()) as made:
         yield made
 
@@ -30,6 +30,6 @@ async def lasting(made):
     for executor in (made.writer, made.readers):  # a killed world's
         executor.release()
     await made.broker.stop()
-    await made.engine.stop()
+    await made.kernel.stop()
     await made.turn()
-    assert (set(), 0, []) == (made.broker.clients, made.engine.bus.subscriptions, made.loop.due())
+    assert (set(), 0, []) == (made.broker.clients, made.kernel.bus.subscriptions, made.loop.due())

@@ -15,7 +15,7 @@ from mqtt_server import (
 )
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.passwords import Passwords
-from rowcast.auth.tries import Tries
+from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.callers import Grants
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import Auth, Will
@@ -39,7 +39,7 @@ class Guarded(MqttServer):
         self.authenticator._passwords = Passwords(self.users, b"key", at_once)
         super().__init__(authenticator=self.authenticator, **settings)
         self.told = []
-        self.engine.hooks.on("auth-failed", lambda *facts: self.told.append(facts))
+        self.kernel.hooks.on("auth-failed", lambda *facts: self.told.append(facts))
 
 
 @pytest.fixture
@@ -441,7 +441,7 @@ async def test_a_user_goes_on_with_a_session_from_before_there_were_users():
 
 async def test_l11_who_guesses_from_everywhere_is_slowed_down_and_the_user_is_not():
     """P3: whatever client ids it says; where ann signs in usually she goes on doing so."""
-    world = Guarded(tries=Tries(2, 300.0, lambda: 0.0))
+    world = Guarded(tries=LoginRateLimit(2, 300.0, lambda: 0.0))
 
     async def connect(number, password, name="ann"):
         peer = world.peer(5, peer=f"192.0.2.{number}")
@@ -462,7 +462,7 @@ async def test_l11_who_guesses_from_everywhere_is_slowed_down_and_the_user_is_no
 
 @pytest.mark.slow
 async def test_p3_guesses_with_a_users_client_id_do_not_keep_the_user_out():
-    world = Guarded(tries=Tries(2, 300.0, lambda: 0.0))
+    world = Guarded(tries=LoginRateLimit(2, 300.0, lambda: 0.0))
     for number in range(99):
         name = {"username": f"nobody {number}", "password": b"x"}
         connack = await world.peer(5).connect("meter", **name)
@@ -471,7 +471,7 @@ async def test_p3_guesses_with_a_users_client_id_do_not_keep_the_user_out():
 
 
 async def test_l11_guesses_by_scram_are_slowed_down_as_those_of_passwords():
-    world = Guarded(tries=Tries(2, 300.0, lambda: 0.0))
+    world = Guarded(tries=LoginRateLimit(2, 300.0, lambda: 0.0))
     for _ in range(2):
         talk = Talk(world, password="wrong")
         (refused,) = await talk.answer(await talk.begin())
@@ -481,7 +481,7 @@ async def test_l11_guesses_by_scram_are_slowed_down_as_those_of_passwords():
 
 
 async def test_p3_exchanges_that_were_only_begun_take_nobodys_tries():
-    world = Guarded(tries=Tries(2, 300.0, lambda: 0.0))
+    world = Guarded(tries=LoginRateLimit(2, 300.0, lambda: 0.0))
     for number in range(9):
         assert CONTINUE is (await Talk(world, client_id=f"idle{number}").begin()).reason
     await Talk(world).sign_in()

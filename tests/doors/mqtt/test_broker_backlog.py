@@ -52,7 +52,7 @@ async def say(world, first, last, topic="a", **properties):
     """Send messages whose payloads are the numbers from one to another."""
     for number in range(first, last + 1):
         event = Event(topic, MESSAGE, b"%d" % number, None, 1, False, properties=properties or None)
-        await world.engine.write(event, OTHER)
+        await world.kernel.write(event, OTHER)
 
 
 async def back(world, version=5, **properties):
@@ -92,7 +92,7 @@ async def acknowledge(peer, packets):
 
 
 async def counters(world):
-    row = await world.engine.resource("$SYS/sessions/d", OTHER).get()
+    row = await world.kernel.resource("$SYS/sessions/d", OTHER).get()
     return row["counters"]["dropped"], row["counters"]["expired"], row["skipped"]
 
 
@@ -254,7 +254,7 @@ async def test_a_trimmed_log_is_told_with_a_reset_and_not_as_dropped():
     await away(world, "Dog/#")
     for number in range(9):
         await world.put("Dog/1", b'{"age":%d}' % number)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=5), world.time, 100)
+    world.store.trim(world.kernel.registry.route("Dog/1").table, Keep(events=5), world.time, 100)
     _, _, heard = await back(world)
     assert ["$reset/0", "Dog/1", "$snapshot/end/0"] == [item.topic for item in heard]
     assert (b'{"age":8}', (0, 0, 0)) == (payloads(heard)[1], await counters(world))

@@ -35,7 +35,7 @@ async def rewriting():
     yield world
     for peer in world.peers:
         peer.lose()
-    await world.engine.stop()
+    await world.kernel.stop()
     await world.turn()
 
 
@@ -122,7 +122,7 @@ async def automatic():
     yield world
     for peer in world.peers:
         peer.lose()
-    await world.engine.stop()
+    await world.kernel.stop()
     await world.turn()
 
 
@@ -226,7 +226,7 @@ async def test_what_is_refused_is_not_held(world, monkeypatch):
         raise Error(Code.DENIED, "no")
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.engine, "watch", refuse)
+        patched.setattr(world.kernel, "watch", refuse)
         assert (Reason.NOT_AUTHORIZED,) == await first.subscribe("$exclusive/a")
     assert (0,) == await second.subscribe("$exclusive/a")
 

@@ -90,7 +90,7 @@ async def test_a_will_may_be_delayed(world):
 @pytest.mark.parametrize("topic", ["/$SYS/users/eve", "$delayed/5//$SYS/users/eve"])
 async def test_p5_a_will_with_a_leading_slash_is_for_what_that_names(world, topic):
     """P3: one that tells the server to do something is refused: it would be kept as it came."""
-    world.engine.registry.add("$SYS/users", Resource)
+    world.kernel.registry.add("$SYS/users", Resource)
     connack = await world.peer().connect(will=Will(topic, b"{}", 1, True))
     assert Reason.TOPIC_NAME_INVALID == connack.reason
 

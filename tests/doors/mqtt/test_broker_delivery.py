@@ -163,7 +163,7 @@ async def test_what_is_not_logged_is_dropped_and_counted(plain_world):
     for peer in (plain, asking):
         peer.client.pause_writing()
     for _ in range(MANY):
-        world.engine.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
+        world.kernel.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
     for peer in (plain, asking):
         assert 500 == peer.client.session.subscription.losses.total
         peer.client.resume_writing()
@@ -188,7 +188,7 @@ async def test_a_burst_beyond_the_queue_is_written_at_once(world):
     """D23: one turn may bring more than the queue holds; a reader that can take it does."""
     peer = await world.subscribed("a")
     for number in range(MANY):
-        world.engine.submit(Event("a", MESSAGE, b"%d" % number), peer.client.caller)
+        world.kernel.submit(Event("a", MESSAGE, b"%d" % number), peer.client.caller)
     got = [int(payload) for payload in payloads(await peer.hear())]
     assert (list(range(MANY)), 0) == (got, peer.client.session.subscription.losses.total)
 
@@ -198,7 +198,7 @@ async def test_others_get_a_turn(plain_world):
     world = plain_world
     peer = await world.subscribed("a")
     for _ in range(MQTT_FLUSH_EVENTS + 1):
-        world.engine.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
+        world.kernel.submit(Event("a", MESSAGE, b"x"), peer.client.caller)
     peer.client.flush()
     assert MQTT_FLUSH_EVENTS == len(peer.heard())
     assert 1 == len(await peer.hear())

@@ -4,7 +4,7 @@ import pytest
 
 from mqtt_server import Connect, Disconnect, Puback, Publish, Pubrec, payloads, topics
 from rowcast.core.errors import Code, Error
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.mqtt.packets import Pubcomp, Pubrel, Will
 from rowcast.store.store import Keep
 
@@ -70,10 +70,10 @@ async def test_an_older_save_does_not_undo_a_newer_one(world, refusing):
 
 def _filter_of(world):
     from rowcast.core.topics import TopicFilter
-    from rowcast.kernel.watch.subscription import Interest
+    from rowcast.kernel.watch.subscription import SubscribedFilter
 
     form = world.broker.forms.form(5, None, tells_seq=False)
-    return world.broker.sessions.get("d"), Interest(TopicFilter("a"), 1, form=form)
+    return world.broker.sessions.get("d"), SubscribedFilter(TopicFilter("a"), 1, form=form)
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -226,7 +226,7 @@ async def test_what_the_log_has_no_more_holds_no_identifier(world):
     speaker.publish("a", b"next", 2, packet_id=2)
     await world.pass_time(1)
     there = await world.killed()
-    there.store.trim(Branch(None), Keep(events=1), world.time, 100)
+    there.store.trim(TopicRoot(None), Keep(events=1), world.time, 100)
     again = await connected(there)
     pubrel = next(item for item in [*again.later, *await again.hear()] if type(item) is Pubrel)
     assert held.packet_id == pubrel.packet_id
@@ -329,7 +329,7 @@ async def test_only_what_needs_a_trimmed_part_begins_anew(world):
     for number in range(4):
         await world.put("Dog/1", b'{"age":%d}' % number)
         await world.say("Open/1", b"%d" % number)
-    table = world.engine.registry.route("Dog/1").table
+    table = world.kernel.registry.route("Dog/1").table
     world.store.trim(table, Keep(events=1), world.time, 100)
     again = await connected(world)
     heard = [item for item in (*again.later, *await again.hear()) if isinstance(item, Publish)]

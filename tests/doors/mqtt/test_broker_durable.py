@@ -313,7 +313,7 @@ async def test_trimmed_messages_are_told_by_current_records(world):
     peer.lose()
     for number in range(10):
         await world.put("Dog/1", b'{"age":%d}' % number)
-    table = world.engine.registry.route("Dog/1").table
+    table = world.kernel.registry.route("Dog/1").table
     world.store.trim(table, Keep(events=2), world.time, 100)
     _, _, heard = await back(world)
     assert [b'{"age":9}'] == payloads(heard)
@@ -361,7 +361,7 @@ async def test_a_history_has_no_messages_of_the_client_itself(world):
     from mqtt_server import users
 
     peer = await durable(world, "other")
-    begin = world.engine.head
+    begin = world.kernel.head
     peer.publish("Dog/1", b'{"age":1}', 1, True)
     await world.put("Dog/2", b'{"age":2}')
     await peer.hear()

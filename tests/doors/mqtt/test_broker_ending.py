@@ -215,8 +215,8 @@ async def test_wills_when_the_server_goes_down(world):
     await world.turn()
     peer.lose()
     await stopping
-    await world.engine.stop()
-    assert b"bye" == (await world.engine.read("gone/c", peer.client.caller)).payload
+    await world.kernel.stop()
+    assert b"bye" == (await world.kernel.read("gone/c", peer.client.caller)).payload
 
 
 async def test_stopping_without_clients(world):

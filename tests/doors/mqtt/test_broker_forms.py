@@ -9,7 +9,7 @@ import pytest
 from mqtt_server import OTHER, MqttServer, payloads, user, users
 from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.events import PUT, Event
-from rowcast.doors.mqtt.delivery.delivery_format import Forms
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}
@@ -108,7 +108,7 @@ async def test_what_the_server_notes_of_an_event_stays_here(world):
     peer = await world.subscribed("open/#", qos=1)
     batch = [Event(f"open/{n}", PUT, b"x", None, 1, True) for n in (1, 2)]
     batch[0].properties = {"response_topic": "there"}
-    await world.engine.write_all(batch, OTHER, atomic=True)
+    await world.kernel.write_all(batch, OTHER, atomic=True)
     assert [{"response_topic": "there"}, None] == [item.properties for item in await peer.hear()]
 
 
@@ -222,7 +222,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
     made, encoded = [], []
     monkeypatch.setattr(world, "turn", world.short_turn)
     watch(monkeypatch, world.broker.forms, "_make", made)
-    watch(monkeypatch, world.engine.contents, "payload", encoded)
+    watch(monkeypatch, world.kernel.transcoder, "payload", encoded)
     peers = await crowd(world, 1_000, qos, version=version)
     await world.put("Dog/1", json.dumps(RECORD).encode(), JSON)
     for peer in peers:
@@ -279,7 +279,7 @@ async def test_long_topics_are_not_remembered(world):
 
 
 async def test_remembered_topics_are_bounded(world):
-    world.broker.forms = Forms(world.engine.contents, world.engine.cursor, topics_max=2)
+    world.broker.forms = DeliveryFormats(world.kernel.transcoder, world.kernel.cursor, topics_max=2)
     await world.subscribed("#", version=4)
     for name in "abc":
         await world.say(name, b"")

@@ -7,7 +7,7 @@ import pytest
 from mqtt_server import OTHER, MqttServer, Puback, Publish, payloads, topics, users
 from rowcast.core.callers import SERVER
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.hooks.hook import Hook
 from rowcast.mqtt.packets import Connect, Pubcomp, Pubrel, Subscribe, Subscription
 from rowcast.store.store import Keep
@@ -21,7 +21,7 @@ async def world():
     for peer in made.peers:
         peer.lose()
     await made.broker.stop()
-    await made.engine.stop()
+    await made.kernel.stop()
 
 
 ASKS = users(("gaps", "true"))
@@ -46,7 +46,7 @@ def told(packets):
 def quick(world, topic, payload=b"x", **properties):
     """Say something that is not logged."""
     event = Event(topic, MESSAGE, payload, None, 0, False, properties=properties or None)
-    world.engine.submit(event, OTHER)
+    world.kernel.submit(event, OTHER)
 
 
 @pytest.mark.parametrize("qos", [0, 1])
@@ -67,7 +67,7 @@ async def test_a_gap_in_the_log_says_where(world):
     big = json.dumps({"name": "x" * 500}).encode()
     before = world.committer.announced
     for topic in ("Dog/1", "Dog/2"):
-        world.engine.submit(Event(topic, PUT, big, None, 1, True), OTHER)
+        world.kernel.submit(Event(topic, PUT, big, None, 1, True), OTHER)
     (packet,) = await peer.hear()
     gap = {"count": 2, "reason": "too_large"}
     gap |= {"from": world.cursor(before), "to": world.cursor(before + 2)}
@@ -84,7 +84,7 @@ async def test_what_expires_while_it_waits_is_a_gap(world):
     for number in range(4):
         properties = {"message_expiry_interval": 10} if number in {1, 2} else None
         event = Event("a", MESSAGE, b"%d" % number, None, 1, False, properties=properties)
-        await world.engine.write(event, OTHER)
+        await world.kernel.write(event, OTHER)
     heard = await peer.hear()
     await world.pass_time(60)
     for _ in range(3):
@@ -142,7 +142,7 @@ async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, m
     peer.client.resume_writing()
     heard = await peer.hear()
     assert [b"0", b"1", b"2", b"3", ("slow", 2), ("slow", 2), b"8"] == told(heard)
-    counters = (await world.engine.resource("$SYS/sessions/s", OTHER).get())["counters"]
+    counters = (await world.kernel.resource("$SYS/sessions/s", OTHER).get())["counters"]
     assert (4, {"slow": 4}) == (counters["dropped"], counters["gaps"])
 
 
@@ -162,16 +162,16 @@ async def test_what_comes_while_a_session_is_away_and_is_not_logged(world, qos):
     await peer.connect("s", **lasting())
     quick(world, "a", b"2")
     assert [("away", 6), b"2"] == told([*peer.later, *await peer.hear()])
-    assert 0 == len(world.engine.bus.absences)
+    assert 0 == len(world.kernel.bus.absences)
 
 
 async def test_an_absence_ends_with_its_session(world):
     peer = await world.subscribed("a", connect=lasting())
     peer.lose()
     await world.turn()
-    assert 1 == len(world.engine.bus.absences)
+    assert 1 == len(world.kernel.bus.absences)
     await world.pass_time(4000)
-    assert 0 == len(world.engine.bus.absences)
+    assert 0 == len(world.kernel.bus.absences)
 
 
 async def test_what_waits_in_the_queue_when_a_connection_ends_is_told_next_time(world):
@@ -220,7 +220,7 @@ async def test_a_gap_waits_for_room_as_messages_do():
     await peer.hear()
     await world.pass_time(1)
     world = await world.killed()
-    world.store.trim(Branch(None), Keep(events=1), world.time, 100)
+    world.store.trim(TopicRoot(None), Keep(events=1), world.time, 100)
     peer = world.peer()
     await peer.connect("s", **lasting(receive_maximum=1))
     (kept,) = [*peer.later, *await peer.hear()]
@@ -254,7 +254,7 @@ class Hides(Hook):
 async def test_nobody_is_told_of_what_it_may_not_read(world, monkeypatch):
     """M4, G6: a count would say that there was something."""
     monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
-    world.engine.hooks.add(Hides())
+    world.kernel.hooks.add(Hides())
     peer = await world.subscribed("#", connect=lasting(), properties=ASKS)
     peer.client.pause_writing()
     for topic in ("a", "secret", "b", "secret"):
@@ -274,7 +274,7 @@ async def test_what_is_not_for_mqtt_is_no_gap(world):
     """A table that is hidden from this door was never promised here."""
     peer = await world.subscribed("Secret/#", properties=ASKS)
     event = Event("Secret/1", PUT, b'{"n":1}', None, 1, True)
-    await world.engine.write(event, OTHER)
+    await world.kernel.write(event, OTHER)
     assert ([], {}) == (told(await peer.hear()), peer.client.session.gaps.losses.counts)
 
 
@@ -375,12 +375,12 @@ async def test_silence_is_a_retained_message_for_who_asks_for_it(world):
     plain = await world.subscribed("#", client_id="p")
     facts = b'{"last_seen":"2026-01-01T00:00:00.000Z","deadline_seconds":30}'
     stale = Event("$stale/Dog/1", PUT, facts, "application/json", 1, True)
-    await world.engine.write(stale, SERVER)
+    await world.kernel.write(stale, SERVER)
     late = await world.subscribed("$stale/Dog/#", client_id="l", qos=1)
     (told,) = [*late.later, *await late.hear()]
     assert ("$stale/Dog/1", True, facts) == (told.topic, told.retain, told.payload)
     over = Event("$stale/Dog/1", DELETE, b"", None, 1, True)
-    await world.engine.write(over, SERVER)
+    await world.kernel.write(over, SERVER)
     (told,) = await late.hear()
     assert ("$stale/Dog/1", b"") == (told.topic, told.payload)
     assert [] == topics(await plain.hear())
@@ -398,5 +398,5 @@ async def test_what_is_cleared_without_a_word_is_no_gap():
     world = MqttServer(clears_silently=True)
     peer = await world.subscribed("#", properties=ASKS)
     for kind in (PUT, DELETE):
-        await world.engine.write(Event("a", kind, b"x" * (kind == PUT), None, 1, True), OTHER)
+        await world.kernel.write(Event("a", kind, b"x" * (kind == PUT), None, 1, True), OTHER)
     assert [b"x"] == told(await peer.hear())

@@ -3,7 +3,7 @@
 import pytest
 
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_NAME_CHARS_MAX
-from rowcast.doors.mqtt.connections.guard import Guard, GuardSettings
+from rowcast.doors.mqtt.connections.guard import GuardSettings, LoginThrottle
 from rowcast.mqtt.reasons import Reason
 
 NOBODY = "anonymous"
@@ -26,7 +26,7 @@ def reason(refusal):
 
 
 def test_without_limits_everybody_may_come(clock):
-    guard = Guard(GuardSettings(), clock)
+    guard = LoginThrottle(GuardSettings(), clock)
     assert {None} == {guard.enter("10.0.0.1") for _ in range(1_000)}
     for _ in range(1_000):
         guard.dropped("10.0.0.1", "c", NOBODY)
@@ -36,7 +36,7 @@ def test_without_limits_everybody_may_come(clock):
 
 def test_the_most_connections(clock):
     """D6."""
-    guard = Guard(GuardSettings(connections_max=2), clock)
+    guard = LoginThrottle(GuardSettings(connections_max=2), clock)
     answers = [reason(guard.enter(f"10.0.0.{number}")) for number in range(3)]
     assert [None, None, Reason.QUOTA_EXCEEDED] == answers
     guard.exit("10.0.0.0")
@@ -46,20 +46,20 @@ def test_the_most_connections(clock):
 
 def test_another_server_is_named_when_there_is_one(clock):
     """D46, D6."""
-    guard = Guard(GuardSettings(connections_max=1, full=Reason.USE_ANOTHER_SERVER), clock)
+    guard = LoginThrottle(GuardSettings(connections_max=1, full=Reason.USE_ANOTHER_SERVER), clock)
     answers = [reason(guard.enter("10.0.0.1")) for _ in range(2)]
     assert [None, Reason.USE_ANOTHER_SERVER] == answers
 
 
 def test_a_server_that_is_being_emptied(clock):
     """D46: nobody is taken any more, and it is told whether to come back."""
-    guard = Guard(GuardSettings(sent_away=Reason.SERVER_MOVED), clock)
+    guard = LoginThrottle(GuardSettings(sent_away=Reason.SERVER_MOVED), clock)
     assert Reason.SERVER_MOVED == reason(guard.enter("10.0.0.1"))
 
 
 def test_a_peers_share(clock):
     """D6: others are not touched by it, and a share comes back."""
-    guard = Guard(GuardSettings(connections_per_peer_max=1), clock)
+    guard = LoginThrottle(GuardSettings(connections_per_peer_max=1), clock)
     assert [None, Reason.QUOTA_EXCEEDED] == [reason(guard.enter("10.0.0.1")) for _ in range(2)]
     assert guard.enter("10.0.0.2") is None
     guard.exit("10.0.0.1")
@@ -79,7 +79,7 @@ def test_a_peers_share(clock):
 )
 def test_which_addresses_are_one_peer(clock, first, second, same):
     """D6, D57: an IPv6 peer is its /64 network."""
-    guard = Guard(GuardSettings(connections_per_peer_max=1), clock)
+    guard = LoginThrottle(GuardSettings(connections_per_peer_max=1), clock)
     guard.enter(first)
     assert same == (guard.enter(second) is not None)
 
@@ -87,7 +87,7 @@ def test_which_addresses_are_one_peer(clock, first, second, same):
 def test_no_address_has_no_share(clock):
     """A socket without addresses: only what is for all holds."""
     settings = GuardSettings(connections_per_peer_max=1, connects_per_peer_per_second=1, drops=1)
-    guard = Guard(settings, clock)
+    guard = LoginThrottle(settings, clock)
     assert [None] * 3 == [guard.enter("") for _ in range(3)]
     guard.dropped("", "c", NOBODY)
     guard.exit("")
@@ -96,7 +96,7 @@ def test_no_address_has_no_share(clock):
 
 def test_connects_a_second(clock):
     """D57: 0x9F, and after a while again."""
-    guard = Guard(GuardSettings(connects_per_second=2), clock)
+    guard = LoginThrottle(GuardSettings(connects_per_second=2), clock)
     answers = [reason(guard.enter(f"10.0.0.{number}")) for number in range(3)]
     assert [None, None, Reason.CONNECTION_RATE_EXCEEDED] == answers
     clock.now += 0.5
@@ -106,7 +106,7 @@ def test_connects_a_second(clock):
 def test_connects_a_second_of_one_peer(clock):
     """D57: one that is over its own rate does not use up everybody's."""
     settings = GuardSettings(connects_per_second=3, connects_per_peer_per_second=1)
-    guard = Guard(settings, clock)
+    guard = LoginThrottle(settings, clock)
     assert [None, *[Reason.CONNECTION_RATE_EXCEEDED] * 9] == [
         reason(guard.enter("10.0.0.1")) for _ in range(10)
     ]
@@ -116,7 +116,7 @@ def test_connects_a_second_of_one_peer(clock):
 
 
 def test_a_slow_rate_is_remembered_long_enough(clock):
-    guard = Guard(GuardSettings(connects_per_peer_per_second=0.1), clock)
+    guard = LoginThrottle(GuardSettings(connects_per_peer_per_second=0.1), clock)
     assert guard.enter("10.0.0.1") is None
     clock.now += 9
     assert guard.enter("10.0.0.1") is not None
@@ -126,7 +126,7 @@ def test_a_slow_rate_is_remembered_long_enough(clock):
 
 def test_a_flapping_client_is_banned_for_a_while(clock):
     """D56: N drops in T seconds, 0x8A for B seconds, then again."""
-    guard = Guard(GuardSettings(drops=3, within_seconds=10, ban_seconds=60), clock)
+    guard = LoginThrottle(GuardSettings(drops=3, within_seconds=10, ban_seconds=60), clock)
     for _ in range(2):
         guard.dropped("10.0.0.1", "flapper", NOBODY)
     assert guard.identify("10.0.0.1", "flapper", NOBODY) is None
@@ -139,7 +139,7 @@ def test_a_flapping_client_is_banned_for_a_while(clock):
 
 
 def test_drops_that_are_far_apart_are_none(clock):
-    guard = Guard(GuardSettings(drops=3, within_seconds=10), clock)
+    guard = LoginThrottle(GuardSettings(drops=3, within_seconds=10), clock)
     for _ in range(20):
         guard.dropped("10.0.0.1", "c", NOBODY)
         clock.now += 5.1
@@ -148,7 +148,7 @@ def test_drops_that_are_far_apart_are_none(clock):
 
 def test_a_peer_that_flaps_under_many_names(clock):
     """D56."""
-    guard = Guard(GuardSettings(drops=2), clock)
+    guard = LoginThrottle(GuardSettings(drops=2), clock)
     for number in range(2 * BAN_PEER_FACTOR):
         guard.dropped("10.0.0.1", f"c{number}", NOBODY)
     assert Reason.BANNED == reason(guard.identify("10.0.0.1", "other", NOBODY))
@@ -157,7 +157,7 @@ def test_a_peer_that_flaps_under_many_names(clock):
 
 def test_p3_whoever_flaps_without_a_name_shuts_no_user_out(clock):
     """Neither by the user's client id nor at its address; users are counted each by itself."""
-    guard = Guard(GuardSettings(drops=1), clock)
+    guard = LoginThrottle(GuardSettings(drops=1), clock)
     for number in range(99):
         guard.dropped("10.0.0.1", f"c{number}", NOBODY)
         guard.dropped("10.0.0.1", "meter", NOBODY)
@@ -171,7 +171,7 @@ def test_p3_whoever_flaps_without_a_name_shuts_no_user_out(clock):
 def test_a_flood_from_many_addresses_never_makes_it_grow(clock):
     """D57: a hundred thousand peers, each with its own client id of 64 KiB at its worst."""
     settings = GuardSettings(connects_per_peer_per_second=1, drops=1)
-    guard = Guard(settings, clock)
+    guard = LoginThrottle(settings, clock)
     for number in range(GUARD_ENTRIES_MAX + 1_000):
         peer = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         guard.enter(peer)
@@ -183,7 +183,7 @@ def test_a_flood_from_many_addresses_never_makes_it_grow(clock):
 
 
 def test_a_long_client_id_is_kept_short_and_not_mixed_up(clock):
-    guard = Guard(GuardSettings(drops=1), clock)
+    guard = LoginThrottle(GuardSettings(drops=1), clock)
     guard.dropped("10.0.0.1", "x" * 65_000 + "a", NOBODY)
     (ban,) = guard.bans
     assert GUARD_NAME_CHARS_MAX == len(ban.name)
@@ -193,5 +193,5 @@ def test_a_long_client_id_is_kept_short_and_not_mixed_up(clock):
 
 def test_a_ban_is_told_to_the_operator(clock, caplog):
     """D56: visible."""
-    Guard(GuardSettings(drops=1), clock).dropped("10.0.0.1", "flapper", NOBODY)
+    LoginThrottle(GuardSettings(drops=1), clock).dropped("10.0.0.1", "flapper", NOBODY)
     assert "client flapper is banned for 300 s" in caplog.text

@@ -49,7 +49,7 @@ class Diary(Hook):
 @pytest.fixture
 def diary(world):
     diary = Diary()
-    world.engine.hooks.add(diary)
+    world.kernel.hooks.add(diary)
     return diary
 
 
@@ -123,9 +123,9 @@ async def test_g2_on_connect_refuses_with_the_reason_of_its_choice(
             def on_connect(self, caller, packet):
                 raise refusal
 
-    world.engine.hooks.add(Doorman())
+    world.kernel.hooks.add(Doorman())
     failed = []
-    world.engine.hooks.on("auth-failed", lambda session, socket: failed.append(socket.error))
+    world.kernel.hooks.on("auth-failed", lambda session, socket: failed.append(socket.error))
     peer = world.peer()
     assert (reason, True) == ((await peer.connect()).reason, peer.closed)
     old = world.peer(4)
@@ -144,7 +144,7 @@ async def test_g2_on_connect_refuses_with_the_reason_of_its_choice(
 async def test_x2_mqtt_tells_of_all_that_happens(world):
     heard = []
     for name in HAPPENINGS:
-        world.engine.hooks.on(name, lambda *given, name=name: heard.append((name, *given)))
+        world.kernel.hooks.on(name, lambda *given, name=name: heard.append((name, *given)))
     peer = await world.connected()
     await peer.subscribe("a/+", "b")
     peer.publish("a/1", b"x", 1)
@@ -167,7 +167,7 @@ async def test_x2_mqtt_tells_of_all_that_happens(world):
 
 async def test_x5_a_filter_of_a_durable_session_ends_with_the_session(world):
     heard = []
-    world.engine.hooks.on("unsubscribe", lambda texts, who: heard.append((*texts, who.client_id)))
+    world.kernel.hooks.on("unsubscribe", lambda texts, who: heard.append((*texts, who.client_id)))
     peer = await world.connected(
         clean_start=False, properties={"session_expiry_interval": 60}
     )  # fmt: skip
@@ -209,7 +209,7 @@ BOTH = pytest.mark.parametrize("usher", [Usher, Slow])
 
 @BOTH
 async def test_g4_each_filter_gets_its_own_code(world, usher):
-    world.engine.hooks.add(usher())
+    world.kernel.hooks.add(usher())
     peer = await world.connected()
     filters = ("a", "secret", "many", "broken", "mine/b", "$share/g/secret")
     reasons = await peer.subscribe(*filters, qos=2)
@@ -230,7 +230,7 @@ async def test_g4_each_filter_gets_its_own_code(world, usher):
 @pytest.mark.parametrize("killed", [False, True])
 async def test_g4_a_renamed_filter_is_found_by_its_own_name(usher, killed):
     world = MqttServer()
-    world.engine.hooks.add(usher())
+    world.kernel.hooks.add(usher())
     options = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
     peer = await world.connected(**options)
     await peer.subscribe("mine/b", qos=1)
@@ -238,17 +238,17 @@ async def test_g4_a_renamed_filter_is_found_by_its_own_name(usher, killed):
     if killed:
         peer.lose()
         world = await world.killed()
-        world.engine.hooks.add(usher())
+        world.kernel.hooks.add(usher())
         peer = await world.connected(**options)
-    assert 1 == world.engine.bus.subscriptions
+    assert 1 == world.kernel.bus.subscriptions
     (answer,) = await peer.ask(Unsubscribe(3, ("mine/b", "mine/b")))
     assert (Reason.SUCCESS, Reason.NO_SUBSCRIPTION_EXISTED) == answer.reasons
-    assert 0 == world.engine.bus.subscriptions
+    assert 0 == world.kernel.bus.subscriptions
 
 
 async def test_g4_what_comes_behind_a_slow_subscribe_waits_for_it(world):
     """The order of a client's packets is kept (MQTT-4.6.0-1)."""
-    world.engine.hooks.add(Slow())
+    world.kernel.hooks.add(Slow())
     peer = await world.connected()
     peer.send(
         Subscribe(7, (Subscription("a", 1),)),
@@ -266,7 +266,7 @@ async def test_g4_a_client_that_leaves_while_a_hook_thinks_leaves_nothing(world)
             await thinking.wait()
 
     thinking = asyncio.Event()
-    world.engine.hooks.add(Endless())
+    world.kernel.hooks.add(Endless())
     peer = await world.connected()
     peer.send(Subscribe(7, (Subscription("a"),)))
     await world.turn()
@@ -274,7 +274,7 @@ async def test_g4_a_client_that_leaves_while_a_hook_thinks_leaves_nothing(world)
     await world.turn()
     thinking.set()
     await world.turn()
-    assert 0 == world.engine.bus.subscriptions
+    assert 0 == world.kernel.bus.subscriptions
 
 
 @BOTH
@@ -284,9 +284,9 @@ async def test_g4_filters_of_a_session_that_goes_on_are_asked_about_again(world,
     peer = await world.connected(**options)
     await peer.subscribe(f"{share}secret", f"{share}many", qos=1)
     peer.lose()
-    world.engine.hooks.add(usher())
+    world.kernel.hooks.add(usher())
     gone = []
-    world.engine.hooks.on("unsubscribe", lambda texts, _who: gone.extend(texts))
+    world.kernel.hooks.on("unsubscribe", lambda texts, _who: gone.extend(texts))
     again = await world.connected(**options)
     assert ["secret"] == gone
     (answer,) = await again.ask(Unsubscribe(3, (f"{share}secret", f"{share}many")))
@@ -300,7 +300,7 @@ async def test_a_subscribe_waits_for_the_clients_writes_that_wait_for_a_hook(wor
         async def on_publish(self, caller, event):
             await asyncio.sleep(0)
 
-    world.engine.hooks.add(Thoughtful())
+    world.kernel.hooks.add(Thoughtful())
     peer = await world.connected()
     peer.publish("a", b"x", 1, retain=True)
     peer.send(Subscribe(7, (Subscription("a", 1),)))
@@ -328,7 +328,7 @@ class Guard(Hook):
 
 @pytest.mark.parametrize("qos", [1, 2])
 async def test_g5_g7_a_publish_gets_the_hooks_answer(world, qos):
-    world.engine.hooks.add(Guard())
+    world.kernel.hooks.add(Guard())
     reader = await world.subscribed("#", qos=2)
     peer = await world.connected()
     expected = {
@@ -346,7 +346,7 @@ async def test_g5_g7_a_publish_gets_the_hooks_answer(world, qos):
 
 
 async def test_g5_g7_a_will_passes_the_hooks_too(world):
-    world.engine.hooks.add(Guard())
+    world.kernel.hooks.add(Guard())
     reader = await world.subscribed("#", qos=1)
     for topic in ("secret", "noise", "plain"):
         peer = await world.connected("w", will=Will(topic, b"gone", 1))
@@ -365,7 +365,7 @@ async def test_a_publish_that_is_sent_again_waits_for_the_hook_too(world, elsewh
         async def on_publish(self, caller, event):
             await thought.wait()
 
-    world.engine.hooks.add(Slow())
+    world.kernel.hooks.add(Slow())
     lasting = {"clean_start": False, "properties": {"session_expiry_interval": 3600}}
     message = Publish("a", b"once", 2, False, False, 5, None)
     peer = await world.connected("c", **lasting)
@@ -387,7 +387,7 @@ async def test_a_will_that_waits_for_a_hook_takes_no_later_one_with_it(world):
         async def on_publish(self, caller, event):
             await thought.wait()
 
-    world.engine.hooks.add(Slow())
+    world.kernel.hooks.add(Slow())
     reader = await world.subscribed("w", qos=1)
     first = await world.connected("c", will=Will("w", b"first", 1), **lasting)
     first.lose()

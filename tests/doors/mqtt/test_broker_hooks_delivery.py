@@ -8,7 +8,7 @@ from mqtt_server import MqttServer, payloads
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.watch.subscribed_filters import Interests
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilters
 from rowcast.kernel.watch.subscription import Subscription as Cursor
 from rowcast.mqtt.packets import Puback, Subscription
 from rowcast.mqtt.window import Window
@@ -38,7 +38,7 @@ class Editor(Hook):
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 async def test_g6_g8_each_reader_gets_its_own(world, qos):
-    world.engine.hooks.add(Editor())
+    world.kernel.hooks.add(Editor())
     one, two = await world.subscribed("#", qos=qos), await world.subscribed("#", client_id="t")
     for topic in ("hidden", "noise", "plain"):
         await world.say(topic, b"x")
@@ -55,7 +55,7 @@ async def test_g6_g8_each_reader_gets_its_own(world, qos):
 async def test_g8_a_flight_is_sent_again_as_it_was(killed):
     """The log has the original, which this reader must not see."""
     world = MqttServer()
-    world.engine.hooks.add(Editor())
+    world.kernel.hooks.add(Editor())
     options = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
     peer = await world.connected("s", **options)
     await peer.subscribe("#", qos=1)
@@ -66,7 +66,7 @@ async def test_g8_a_flight_is_sent_again_as_it_was(killed):
     peer.lose()
     if killed:
         world = await world.killed()
-        world.engine.hooks.add(Editor())
+        world.kernel.hooks.add(Editor())
     again = await world.connected("s", **options)
     await world.turn()
     assert [b"for s: x"] == payloads([*again.later, *again.heard()])
@@ -111,13 +111,13 @@ async def test_d65_the_order_of_the_whole_flow_of_qos_1(world, monkeypatch):
 
     reader = await world.subscribed(Subscription("Dog/+", 1, no_local=True), Subscription("Dog/1"))
     writer = await world.connected("w")
-    world.engine.hooks.add(Witness(trace))
+    world.kernel.hooks.add(Witness(trace))
     window = reader.client.session.window
-    reader.client.session.subscription.stage = world.engine.stage(reader.client.caller)
+    reader.client.session.subscription.stage = world.kernel.stage(reader.client.caller)
     note(Registry, "route", "validate", unless=lambda *_: "validate" in trace)
     note(world.store, "commit", "commit")
     note(Cursor, "offer", "match")
-    note(Interests, "wanting", "NoLocal")
+    note(SubscribedFilters, "wanting", "NoLocal")
     note(Window, "begin", "packet id")
     note(writer.transport, "write", lambda data: f"to publisher {data[0]:02x}")
     note(reader.transport, "write", lambda data: f"send {data[0]:02x}")
@@ -171,7 +171,7 @@ class Cellar(Hook):
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_g10_a_value_that_a_hook_keeps_is_retained_like_any_other(world, version):
     """X20; D32: the live one has no RETAIN, the one at the start of a subscription has."""
-    world.engine.hooks.add(Cellar())
+    world.kernel.hooks.add(Cellar())
     reader = await world.subscribed("a/#", qos=1, version=version)
     writer = await world.connected("w", version)
     writer.publish("a/1", b"x", 1, retain=True)
@@ -192,7 +192,7 @@ async def test_g10_a_value_that_a_hook_keeps_is_retained_like_any_other(world, v
 
 
 async def test_g10_a_durable_session_misses_nothing_that_a_hook_keeps(world):
-    world.engine.hooks.add(Cellar())
+    world.kernel.hooks.add(Cellar())
     options = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
     peer = await world.connected(**options)
     await peer.subscribe("a/#", qos=1)

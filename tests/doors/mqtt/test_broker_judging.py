@@ -33,7 +33,7 @@ async def world():
     yield made
     for peer in made.peers:
         peer.lose()
-    await made.engine.stop()
+    await made.kernel.stop()
     await made.turn()
 
 
@@ -54,15 +54,15 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
     """All in the turn in which it changes: no event can come between; in every way."""
     stays = await world.subscribed("topic/+/1", client_id="stays")
     readers = await gather(world, CLIENTS)
-    assert CLIENTS * FILTERS + 1 == world.engine.bus.subscriptions
+    assert CLIENTS * FILTERS + 1 == world.kernel.bus.subscriptions
     quarter = CLIENTS // len(WAYS)
     for place, (name, (judge, reason)) in enumerate(WAYS.items()):
         gone = readers[place * quarter : (place + 1) * quarter]
         ids = {f"c{place * quarter + n}" for n in range(quarter)}
-        world.engine.access.judge = lambda caller, ids=ids, judge=judge: (
+        world.kernel.access.judge = lambda caller, ids=ids, judge=judge: (
             judge(caller) if caller.client_id in ids else caller
         )
-        world.engine.access.changed()
+        world.kernel.access.changed()
         told = [peer.heard() for peer in gone]  # before any other turn of the loop
         assert {(Disconnect, Reason(reason))} == {(type(p), p.reason) for (p,) in told}, name
         number = place * quarter
@@ -70,13 +70,13 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
         assert [[]] * quarter == [peer.heard() for peer in gone], name
         assert [b"x"] == payloads(await stays.hear())
     await world.turn()
-    assert 1 == world.engine.bus.subscriptions
+    assert 1 == world.kernel.bus.subscriptions
 
 
 async def test_l8_who_may_stay_stays(world):
     readers = await gather(world, 10)
-    world.engine.access.judge = lambda caller: replace(caller, grants=replace(ALL, write=False))
-    world.engine.access.changed()
+    world.kernel.access.judge = lambda caller: replace(caller, grants=replace(ALL, write=False))
+    world.kernel.access.changed()
     assert [[]] * 10 == [peer.heard() for peer in readers]
     await world.say("topic/7/2", b"x")
     (heard,) = await readers[7].hear()

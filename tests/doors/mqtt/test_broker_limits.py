@@ -55,7 +55,7 @@ async def make():
     for world in worlds:
         for peer in world.peers:
             peer.lose()
-        await world.engine.stop()
+        await world.kernel.stop()
         await world.turn()
         guard = world.broker.guard
         assert (set(), 0, {}) == (world.broker.clients, guard.connections, guard._by_peer)
@@ -282,7 +282,7 @@ async def test_k6_many_filters_leave_others_their_turns(make):
     peer.send(*(Subscribe(n, (Subscription(f"b/{n}"),)) for n in range(1, 501)))
     turns, reasons = await turns_until_answered(peer, 500)
     assert [(0,)] * 450 + [(Reason.QUOTA_EXCEEDED,)] * 50 == reasons
-    assert (True, 1_450) == (turns >= 500, world.engine.bus.subscriptions)
+    assert (True, 1_450) == (turns >= 500, world.kernel.bus.subscriptions)
 
 
 async def test_a_client_that_goes_while_its_filters_begin_leaves_none(make):
@@ -291,10 +291,10 @@ async def test_a_client_that_goes_while_its_filters_begin_leaves_none(make):
     peer.send(Subscribe(1, tuple(Subscription(f"a/{n}") for n in range(1_000))))
     for _ in range(12):
         await asyncio.sleep(0)
-    assert 0 < world.engine.bus.subscriptions < 1_000
+    assert 0 < world.kernel.bus.subscriptions < 1_000
     peer.lose()
     await world.turn()
-    assert 0 == world.engine.bus.subscriptions
+    assert 0 == world.kernel.bus.subscriptions
 
 
 async def test_messages_on_their_way(make):
@@ -369,7 +369,7 @@ async def test_refusals_are_told_of_whoever_it_was(make):
     """O6: a wrong password, and who finds the door closed."""
     world = make(guard=GuardSettings(connections_max=1), authenticator=Password())
     told = []
-    world.engine.listeners.clients.append(
+    world.kernel.listeners.clients.append(
         lambda what, caller, **facts: told.append((what, caller, facts))
     )
     await world.peer().connect("guesser", username="ann", password=b"guess")

@@ -124,7 +124,7 @@ class Secrets(Hook):
 async def test_hooks_are_asked_about_each_row():
     """G6: watching is authorised as reading is."""
     world = MqttServer()
-    world.engine.hooks.add(Secrets())
+    world.kernel.hooks.add(Secrets())
     await world.connected("hidden")
     await world.connected("seen")
     watcher, begins = await watching(world)

@@ -38,7 +38,7 @@ async def history(world, count=6):
     for number in range(count):
         await world.put(f"Dog/{number % 2}", b'{"age":%d}' % number)
         world.time += 10
-    world.engine.submit(Event("Cat/1", MESSAGE, b"x", None, 1, False), OTHER)
+    world.kernel.submit(Event("Cat/1", MESSAGE, b"x", None, 1, False), OTHER)
     await world.turn()
 
 
@@ -99,7 +99,7 @@ async def test_without_an_offset_it_begins_now(world, version):
 async def test_first_is_what_the_log_still_has(world):
     """D55: no reset, although the beginning was trimmed."""
     await history(world)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
+    world.store.trim(world.kernel.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
     _, _, heard = await stream(world, "Dog/+", "first")
     assert ([3, 4, 5], ["Dog/1", "Dog/0", "Dog/1"]) == (ages(heard), topics(heard))
 
@@ -108,7 +108,7 @@ async def test_first_is_what_the_log_still_has(world):
 async def test_a_cursor_that_leads_nowhere_is_told_with_a_reset(world, value):
     """C11, D55: of another log, too old, beyond the end: then the records as they are."""
     await history(world)
-    world.store.trim(world.engine.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
+    world.store.trim(world.kernel.registry.route("Dog/1").table, Keep(events=3), world.time, 100)
     _, reason, heard = await stream(world, "Dog/+", value)
     assert (1, "$reset/0") == (reason, heard[0].topic)
     assert {"Dog/0", "Dog/1"} == set(topics(heard)[1:-1])
@@ -143,7 +143,7 @@ class Clock(Resource):
     ],
 )
 async def test_what_has_no_history_is_refused(world, topics_, words):
-    world.engine.registry.add("Clock", Clock)
+    world.kernel.registry.add("Clock", Clock)
     peer = await world.connected("s")
     wanted = (Subscription(f"$stream/{topics_}", 1), Subscription("Dog/+", 1))
     [suback] = [
@@ -226,7 +226,7 @@ async def test_packets_wait_until_the_log_was_asked(world):
 
 async def test_where_undeclared_topics_are_rejected_they_have_no_history():
     world = MqttServer()
-    world.engine.registry.undeclared = False
+    world.kernel.registry.undeclared = False
     for text in ("a/#", "a"):
         _, reason, _ = await stream(world, text, "first", client_id=f"s{len(text)}")
         assert Reason.IMPLEMENTATION_SPECIFIC_ERROR == reason

@@ -24,7 +24,7 @@ ACKNOWLEDGED = Puback(1)
 
 
 async def value_at(world, topic):
-    record = await world.engine.read(topic, OTHER)
+    record = await world.kernel.read(topic, OTHER)
     return record.payload
 
 
@@ -60,8 +60,8 @@ async def test_puback_tells_the_cursor(world):
     peer = await world.connected()
     peer.publish("Dog/1", b'{"name":"Rex"}', qos=1, retain=True)
     (puback,) = await peer.hear()
-    record = await world.engine.read("Dog/1", OTHER)
-    assert f"{EPOCH}:{record.seq}" == user(puback, "seq") == world.engine.cursor(record.seq)
+    record = await world.kernel.read("Dog/1", OTHER)
+    assert f"{EPOCH}:{record.seq}" == user(puback, "seq") == world.kernel.cursor(record.seq)
 
 
 async def test_puback_is_cut_to_what_the_client_takes(world):
@@ -346,7 +346,7 @@ async def test_a_disk_that_others_crowd_does_not_stop_reading(world):
     world.writer.hold()
     await world.put_nowait(COMMIT_BACKLOG_EVENTS_HIGH + 2_000)
     peer.publish("Dog/1", b"{}", retain=True)
-    assert world.engine.committer.crowded
+    assert world.kernel.committer.crowded
     assert peer.transport.reading
     world.writer.release()
 
@@ -380,7 +380,7 @@ async def test_a_delete_has_no_bytes(world):
     """D50: also when another door deletes."""
     watcher = await world.subscribed("Dog/#")
     await world.put("Dog/1", b"{}")
-    await world.engine.write(Event("Dog/1", DELETE, b"", None, 1, True), OTHER)
+    await world.kernel.write(Event("Dog/1", DELETE, b"", None, 1, True), OTHER)
     put, delete = await watcher.hear()
     assert (b"{}", b"") == (put.payload, delete.payload)
     assert isinstance(put, Publish)

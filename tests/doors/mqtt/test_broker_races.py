@@ -215,13 +215,13 @@ async def check_nothing_is_left(world, devices):
         device.lose()
     close(world)
     await world.pass_time(1)
-    engine = world.engine
-    left = len(world.broker.sessions), len(world.broker.clients), engine.bus.subscriptions
+    kernel = world.kernel
+    left = len(world.broker.sessions), len(world.broker.clients), kernel.bus.subscriptions
     assert ((0, 0, 0), []) == (left, world.store.states("session/"))
     assert ({}, False, []) == (
-        engine.committer.pending,
-        engine.durable.wanted("t/1"),
-        list(engine.groups),
+        kernel.committer.pending,
+        kernel.durable.wanted("t/1"),
+        list(kernel.groups),
     )
 
 
@@ -247,7 +247,7 @@ async def race(seed):
     check_messages(devices, watcher)
     await check_nothing_is_left(world, (*devices, watcher))
     await world.broker.stop()
-    await world.engine.stop()
+    await world.kernel.stop()
     assert [] == world.loop.due()
 
 

@@ -7,7 +7,7 @@ import pytest
 from mqtt_server import VERSIONS, Transport
 from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
 from rowcast.doors.mqtt.connections.guard import Refusal
-from rowcast.doors.mqtt.connections.rejections import Refusals
+from rowcast.doors.mqtt.connections.rejections import Rejections
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.mqtt.connection import Connection
@@ -32,13 +32,13 @@ def loop():
 
 @pytest.fixture
 def refusals(loop):
-    return Refusals(broker_of(loop, BrokerSettings()))
+    return Rejections(broker_of(loop, BrokerSettings()))
 
 
 def broker_of(loop, settings):
     """Return the part of a broker that is asked."""
-    engine = SimpleNamespace(listeners=Hooks().listeners)
-    return SimpleNamespace(loop=loop, settings=settings, engine=engine)
+    kernel = SimpleNamespace(listeners=Hooks().listeners)
+    return SimpleNamespace(loop=loop, settings=settings, kernel=kernel)
 
 
 def refuse(refusals, refusal=FULL):
@@ -139,7 +139,7 @@ def test_only_so_many_are_answered(refusals, loop):
 def test_where_else_to_go(loop):
     """D46: Server Reference, only with the reasons that it is for."""
     settings = BrokerSettings(server_reference="other.example:1883")
-    elsewhere = Refusals(broker_of(loop, settings))
+    elsewhere = Rejections(broker_of(loop, settings))
     refused, transport = refuse(elsewhere, Refusal(Reason.USE_ANOTHER_SERVER, "full"))
     refused.receive(encode(Connect(5, "c"), 5))
     (connack,) = answer(transport)

@@ -10,7 +10,7 @@ from rowcast.mqtt.reasons import Reason
 
 def ruled(world, **rules):
     rules = RetainRules(**rules)
-    world.engine.steps.add("retained", Retaining(rules, lambda: world.time, world.store).step)
+    world.kernel.steps.add("retained", Retaining(rules, lambda: world.time, world.store).step)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_e21_a_wildcard_gets_all_in_its_window_also_over_a_reconnect(cut):
     world = MqttServer()
     for number in range(COUNT):
         event = Event(f"a/{number:04}", PUT, b"%d" % number, None, 1, True)
-        world.engine.submit(event, OTHER)
+        world.kernel.submit(event, OTHER)
     await world.turn()
     peer = world.peer()
     await peer.connect("c", clean_start=False, properties=LASTING)

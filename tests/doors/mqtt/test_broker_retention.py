@@ -27,14 +27,14 @@ async def sweep(world):
     """Let retention do its work."""
     settings = RetentionSettings(Keep(seconds=KEEP), 60)
     world.topic_tables.settings = TopicSettings(keep=Keep(seconds=KEEP))
-    await Retention(world.engine, TABLES, settings, lambda: world.time).sweep()
+    await Retention(world.kernel, TABLES, settings, lambda: world.time).sweep()
 
 
 async def pass_hours(world, count, topic="Dog/1", start=0):
     """Let time pass with an event each hour, and a sweep after it."""
     for number in range(start, start + count):
         event = Event(topic, MESSAGE, b'{"age":%d}' % number, None, 1, False)
-        await world.engine.write(event, OTHER)
+        await world.kernel.write(event, OTHER)
         await world.pass_time(HOUR)
         await sweep(world)
 
@@ -150,7 +150,7 @@ async def test_a_reader_too_slow_for_the_log_begins_anew(world):
     peer = await durable(world, "Dog/#", receive_maximum=1)
     await world.put("Dog/7", b'{"age":7}')
     for number in range(20):  # more than its queue, which is in memory, holds
-        world.engine.reader.queue_events = 0
+        world.kernel.reader.queue_events = 0
         await pass_hours(world, 1, start=number)
     subscription = world.broker.sessions.get("d").subscription
     assert 0 < subscription.waiting

@@ -45,13 +45,13 @@ D10 = {
 
 async def read(world, name="", query="", caller=OTHER):
     """Return a row, or the list of them."""
-    resource = world.engine.resource(f"{PATH}/{name}", caller)
+    resource = world.kernel.resource(f"{PATH}/{name}", caller)
     return await resource.get(parse_query(query, ANY) if query else None)
 
 
 async def end(world, name, caller=OTHER):
     """Delete a row."""
-    await world.engine.write(Event(f"{PATH}/{name}", DELETE, b"", None, 1, True), caller)
+    await world.kernel.write(Event(f"{PATH}/{name}", DELETE, b"", None, 1, True), caller)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def rich(world):
         "rich", keep_alive_seconds=30, will=will, clean_start=False, properties=limits
     )
     await peer.subscribe(Subscription("a/+", 2, no_local=True))
-    await world.engine.write(Event("a/1", MESSAGE, b"x", None, 2, False), OTHER)
+    await world.kernel.write(Event("a/1", MESSAGE, b"x", None, 2, False), OTHER)
     peer.publish("b", b"x", qos=2, packet_id=5)
     await peer.hear()
     return peer
@@ -243,7 +243,7 @@ async def test_anonymous_callers_of_this_machine_may_end_sessions(world, rich):
 
 async def test_rows_cannot_be_written(world, rich):
     with pytest.raises(Error) as refused:
-        await world.engine.write(Event(f"{PATH}/rich", PUT, b"{}", None, 1, True), OTHER)
+        await world.kernel.write(Event(f"{PATH}/rich", PUT, b"{}", None, 1, True), OTHER)
     assert Code.NOT_ALLOWED == refused.value.code
 
 

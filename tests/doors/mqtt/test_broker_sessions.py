@@ -159,13 +159,13 @@ async def test_nothing_is_left_of_many(world):
         await peer.connect(f"c{number}")
         await peer.subscribe("a/#", f"b/{number}")
         peer.lose()
-    assert (0, 0) == (len(world.broker.sessions), world.engine.bus.subscriptions)
+    assert (0, 0) == (len(world.broker.sessions), world.kernel.bus.subscriptions)
 
 
 async def test_the_end_of_a_session_that_waited_is_told(world):
     """O6: with how long its client was away; one that ends with its connection tells of that."""
     told = []
-    world.engine.listeners.clients.append(
+    world.kernel.listeners.clients.append(
         lambda what, caller, **facts: told.append(
             (what, caller.client_id, facts.get("away_seconds"))
         )

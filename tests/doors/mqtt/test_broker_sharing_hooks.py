@@ -44,7 +44,7 @@ class Guide(Hook):
 
 async def test_what_a_member_may_not_read_goes_to_another(world):
     """G6: nothing is lost for a group of which one may read it."""
-    world.engine.hooks.add(Blinds())
+    world.kernel.hooks.add(Blinds())
     one, two = await worker(world, "x"), await worker(world, "y")
     await publish(world, (1, 2), topic="a/odd")
     await publish(world, (3, 4), topic="a/even")
@@ -56,7 +56,7 @@ async def test_what_a_member_may_not_read_goes_to_another(world):
 
 async def test_what_is_delivered_may_be_changed_or_dropped(world):
     """G8: what is dropped is done, and nobody else is dealt it."""
-    world.engine.hooks.add(Editor())
+    world.kernel.hooks.add(Editor())
     one = await worker(world, "x")
     await publish(world, range(1, 5))
     assert [b"one for x", b"3", b"4"] == await one.hear()
@@ -72,7 +72,7 @@ async def test_what_is_delivered_may_be_changed_or_dropped(world):
 async def test_a_share_may_be_refused_or_sent_elsewhere(killed):
     """G4: the filter without its group is what a hook is asked about; what it says is kept."""
     world = MqttServer()
-    world.engine.hooks.add(Guide())
+    world.kernel.hooks.add(Guide())
     peer = await world.connected(
         "x", clean_start=False, properties={"session_expiry_interval": 3600}
     )
@@ -82,21 +82,21 @@ async def test_a_share_may_be_refused_or_sent_elsewhere(killed):
     peer.lose()
     await publish(world, [1])
     there = await world.killed() if killed else world
-    there.engine.hooks.add(Guide())
+    there.kernel.hooks.add(Guide())
     back = await returned(there, "x")
     assert texts([1]) == back.heard
     await back.work()
     (answer,) = await back.peer.ask(Unsubscribe(9, (share,)))
     assert (Reason.SUCCESS,) == answer.reasons
-    assert [] == list(there.engine.groups)
+    assert [] == list(there.kernel.groups)
     await ended(there)
 
 
 async def test_listeners_hear_of_shares(world):
     """G18."""
     told = []
-    world.engine.hooks.on("subscribe", lambda given, caller: told.append(given[0].topics.text))
-    world.engine.hooks.on("unsubscribe", lambda given, caller: told.append(given))
+    world.kernel.hooks.on("subscribe", lambda given, caller: told.append(given[0].topics.text))
+    world.kernel.hooks.on("unsubscribe", lambda given, caller: told.append(given))
     one = await worker(world, "x")
     await one.peer.ask(Unsubscribe(9, (SHARE,)))
     await world.turn()
@@ -112,13 +112,13 @@ async def test_a_table_that_is_hidden_here_is_not_dealt(world):
         await world.put(f"Secret/{number}", b'{"n": 1}')
     for peer in peers:
         assert ([], False) == (payloads(await peer.hear()), peer.closed)
-    group = world.engine.groups.find("g", "Secret/#")
+    group = world.kernel.groups.find("g", "Secret/#")
     assert 0 == sum(len(seat.deals) for seat in group._seats.values())
 
 
 async def test_a_share_that_means_another_filter_now_leaves_the_one_before(world):
     """G4: the hook came after the first SUBSCRIBE."""
     one = await worker(world, "x", share="$share/g/old/#")
-    world.engine.hooks.add(Guide())
+    world.kernel.hooks.add(Guide())
     assert (1,) == await one.peer.subscribe("$share/g/old/#", qos=1)
-    assert ["a/#"] == [group.topics.text for group in world.engine.groups]
+    assert ["a/#"] == [group.topics.text for group in world.kernel.groups]

@@ -45,7 +45,7 @@ async def test_a_client_that_acknowledges_late(measure, qos, lasting):
     """O7: `whole` and `response` end with the acknowledgement, `internal` before it is sent."""
     here = world(measure)
     peer = await here.subscribed("a/#", qos=2, connect=lasting)
-    await here.engine.write(Event("a/b", MESSAGE, b"x", None, qos), OTHER)
+    await here.kernel.write(Event("a/b", MESSAGE, b"x", None, qos), OTHER)
     sent = await peer.hear()
     await here.pass_time(0.7)
     await answer(peer, sent)
@@ -231,7 +231,7 @@ async def test_rows_as_they_come_and_go():
     assert (f"{PATH}/x%2By/a/b", "slow") == (told.topic, user(told, "event"))
     facts = ("client_id", "topic", "filter", "qos", "measure", "latency_ms", "worst_ms", "count")
     assert ["x+y", "a/b", "a/#", 1, "whole", 800, 800, 1] == [row[name] for name in facts]
-    resource = here.engine.resource(told.topic, OTHER)
+    resource = here.kernel.resource(told.topic, OTHER)
     assert row == await resource.get()
     await here.pass_time(30)
     (gone,) = await watcher.hear()
@@ -239,22 +239,22 @@ async def test_rows_as_they_come_and_go():
     assert here.slow._look not in [timer.call for timer in here.loop.due()]
     for topic in ("a/1", "a/2", "a/3"):
         await late(here, peer, topic)
-    await here.engine.resource(f"{PATH}/x%2By/a/1", OTHER).delete()
+    await here.kernel.resource(f"{PATH}/x%2By/a/1", OTHER).delete()
     assert ["a/2", "a/3"] == sorted(item[1] for item in listed(here))
     with pytest.raises(Error, match="not in the list"):
-        await here.engine.resource(f"{PATH}/x%2By/a/1", OTHER).delete()
-    await here.engine.resource(f"{PATH}/", OTHER).delete()
+        await here.kernel.resource(f"{PATH}/x%2By/a/1", OTHER).delete()
+    await here.kernel.resource(f"{PATH}/", OTHER).delete()
     assert [] == listed(here)
 
 
 async def test_parts_of_the_server_are_not_listed():
     """O7: it is about clients; a bridge tells of itself."""
     here = world(Measure.INTERNAL)
-    stream = here.engine.open_stream("a/b", SERVER)
+    stream = here.kernel.open_stream("a/b", SERVER)
     await here.turn()
     stream.take(10)
     here.writer.hold()
-    here.engine.submit(Event("a/b", PUT, b"x", None, 1, True), OTHER)
+    here.kernel.submit(Event("a/b", PUT, b"x", None, 1, True), OTHER)
     await here.turn()
     await here.pass_time(9)
     here.writer.release()

@@ -254,7 +254,7 @@ async def test_a_filter_ends_only_itself(world, version):
 
 
 def test_reasons_are_those_of_the_packet():
-    """MQTT-3.4.2-1, MQTT-3.5.2-1, MQTT-3.9.3-2: of all that the engine may refuse with.
+    """MQTT-3.4.2-1, MQTT-3.5.2-1, MQTT-3.9.3-2: of all that the kernel may refuse with.
 
     Every other reason that is sent is read back by these tests, whose client refuses a wrong one.
     """

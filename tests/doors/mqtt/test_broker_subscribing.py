@@ -120,7 +120,7 @@ async def test_unsubscribe(world):
     for topic in ("a", "b/1", "c"):
         await world.say(topic, b"x")
     assert ["c"] == topics(await peer.hear())
-    assert (1, 1) == (peer.client.session.reliable, world.engine.bus.subscriptions)
+    assert (1, 1) == (peer.client.session.reliable, world.kernel.bus.subscriptions)
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -360,7 +360,7 @@ async def test_a_client_that_is_lost_behind_its_write(world):
     peer.lose()
     world.writer.release()
     await world.turn()
-    assert 0 == world.engine.bus.subscriptions
+    assert 0 == world.kernel.bus.subscriptions
 
 
 async def test_a_disk_that_is_too_busy_to_wait_for(world, monkeypatch):

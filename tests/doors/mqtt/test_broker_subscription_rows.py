@@ -19,8 +19,8 @@ async def world():
 
 
 def resource(world, name=""):
-    entry = world.engine.registry.route(SUBSCRIPTIONS).entry
-    return entry.resource(world.engine, f"{SUBSCRIPTIONS}/{name}", name, ADMIN)
+    entry = world.kernel.registry.route(SUBSCRIPTIONS).entry
+    return entry.resource(world.kernel, f"{SUBSCRIPTIONS}/{name}", name, ADMIN)
 
 
 async def names(world):

@@ -88,7 +88,7 @@ async def listening(**settings):
             writer.close()
         net.listener.stop()
         await net.world.broker.stop()
-        await net.world.engine.stop()
+        await net.world.kernel.stop()
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -142,7 +142,7 @@ async def test_a_lost_connection_leaves_nothing():
         await socket.hear()
         socket.writer.transport.abort()
         await net.gone()
-        assert (0, 0) == (len(net.world.broker.sessions), net.world.engine.bus.subscriptions)
+        assert (0, 0) == (len(net.world.broker.sessions), net.world.kernel.bus.subscriptions)
 
 
 async def test_connections_over_the_limit():

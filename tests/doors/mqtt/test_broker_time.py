@@ -103,7 +103,7 @@ async def test_a_reader_that_stopped_is_cut_off(world):
     peer.client.pause_writing()
     await world.pass_time(MQTT_STALL_SECONDS + 1)
     assert (True, 1) == (peer.transport.aborted, world.broker.stalled)
-    assert 0 == world.engine.bus.subscriptions == len(world.broker.sessions)
+    assert 0 == world.kernel.bus.subscriptions == len(world.broker.sessions)
 
 
 async def test_a_reader_that_is_slow_is_not(world):

@@ -5,19 +5,19 @@ import json
 import pytest
 
 from mqtt_server import Puback, Pubcomp, Publish, Pubrec, topics, users
-from rowcast.core.topic_tables import Branch, TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 
-HOME = TopicTable("mqtt_home", Branch("home"))
+HOME = TopicTable("mqtt_home", TopicRoot("home"))
 LASTING = {"session_expiry_interval": 3600}
 
 
 def with_table(world):
-    """Give a world's engine the topic table of ``home``."""
+    """Give a world's kernel the topic table of ``home``."""
     world.store.define(HOME)
-    world.engine.views.define(HOME)
-    if not world.engine.durable.wanted("home/t"):
-        world.engine.durable.add(TopicFilter("home/#"))
+    world.kernel.views.define(HOME)
+    if not world.kernel.durable.wanted("home/t"):
+        world.kernel.durable.add(TopicFilter("home/#"))
     return world
 
 

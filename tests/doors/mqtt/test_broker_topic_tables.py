@@ -3,7 +3,7 @@
 import pytest
 
 from mqtt_server import Puback, Pubrec, Unsubscribe
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.mqtt.reasons import Reason
 
@@ -11,7 +11,7 @@ LASTING = {"clean_start": False, "properties": {"session_expiry_interval": 60}}
 
 
 def count(world, level="home"):
-    return world.topic_tables.subscribers(Branch(level))
+    return world.topic_tables.subscribers(TopicRoot(level))
 
 
 async def test_a_client_that_is_lost_counts_no_more(world):

@@ -55,7 +55,7 @@ async def world():
 @pytest.fixture
 def ear(world):
     ear = Ear()
-    world.engine.listeners.mqtt.append(ear)
+    world.kernel.listeners.mqtt.append(ear)
     return ear
 
 
@@ -140,7 +140,7 @@ async def test_traffic_is_told_once_between_two_looks(world):
     calls = []
     ear = Ear()
     ear.traffic = lambda: calls.append(1)
-    world.engine.listeners.mqtt.append(ear)
+    world.kernel.listeners.mqtt.append(ear)
     peer = await world.connected("c", 4)
     for _ in range(5):
         peer.publish("a", b"")

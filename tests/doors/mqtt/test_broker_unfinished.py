@@ -16,13 +16,13 @@ async def world():
     yield made
     for peer in made.peers:
         peer.lose()
-    await made.engine.stop()
+    await made.kernel.stop()
     await made.turn()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_l11_large_parts_of_packets_are_cut_off_while_memory_is_short(world, version):
-    shedding = world.engine.reader.shedding
+    shedding = world.kernel.reader.shedding
     packet = encode(Publish("a", bytes(2 * OVERLOAD_UNFINISHED_BYTES)), version)
     most = OVERLOAD_UNFINISHED_BYTES
     peers = [await world.connected(f"c{n}", version) for n in range(3)]

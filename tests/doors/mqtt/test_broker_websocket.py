@@ -259,7 +259,7 @@ async def test_cancelled(world):
     await opened(web)
     web.task.cancel()
     await asyncio.gather(web.task, return_exceptions=True)
-    assert (set(), EPOCH) == (world.broker.clients, world.engine.reader.epoch)
+    assert (set(), EPOCH) == (world.broker.clients, world.kernel.reader.epoch)
 
 
 async def test_while_the_server_goes_down(world):

@@ -190,7 +190,7 @@ async def test_properties_of_a_will(world):
 
 
 async def test_a_refused_will_is_not_published(world):
-    """The engine judges it as any write; the refusal is counted, and nobody tries again."""
+    """The kernel judges it as any write; the refusal is counted, and nobody tries again."""
     peer = world.peer()
     await peer.ask(Connect(5, "w", will=Will("Strict/1", b"no object", 1, True)))
     peer.lose()

@@ -41,7 +41,7 @@ class Bridged:
 
     def __init__(self, application):
         self.application = application
-        self.engine = application.engine
+        self.kernel = application.kernel
 
     @property
     def gateway(self):
@@ -53,10 +53,10 @@ class Bridged:
 
     async def put(self, topic, payload, **facts):
         event = Event(topic, PUT if payload else DELETE, payload, qos=1, retain=True, **facts)
-        return await self.engine.write(event, ANN)
+        return await self.kernel.write(event, ANN)
 
     async def say(self, topic, payload, qos=1, **facts):
-        return await self.engine.write(Event(topic, MESSAGE, payload, qos=qos, **facts), ANN)
+        return await self.kernel.write(Event(topic, MESSAGE, payload, qos=qos, **facts), ANN)
 
     until = staticmethod(until)
 

@@ -117,10 +117,10 @@ async def test_what_is_taken_back_is_published_nowhere(broker, folder):
 
         no_dog = Event("Dog/2", PUT, b'{"name":7}', "application/json", 1, True)
         with pytest.raises(Error) as refused:
-            await world.engine.write_all(batch(no_dog), ANN, atomic=True)
+            await world.kernel.write_all(batch(no_dog), ANN, atomic=True)
         assert Code.UNPROCESSABLE is refused.value.code
         nobody = Event("Dog/3", PATCH, b'{"name":7}', "application/json", 1, True)
-        outcomes = await world.engine.write_all(batch(nobody), ANN, atomic=True)
+        outcomes = await world.kernel.write_all(batch(nobody), ANN, atomic=True)
         assert all(isinstance(outcome, Error) for outcome in outcomes)
         await world.say("u/2", b"after")
         assert [("u/2", b"after")] == await reader.wait(1)

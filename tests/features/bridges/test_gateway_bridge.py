@@ -8,7 +8,7 @@ from bridged import ANN, reading, server, to
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 
 pytestmark = NEEDS_MOSQUITTO
@@ -38,7 +38,7 @@ async def test_records_and_messages_go_there(broker, folder):
         heard = await reader.wait(3)
     assert [("Dog/1", b'{"id":"1","name":"Rex"}'), ("u/1", b"\x00raw"), ("Dog/1", b"")] == heard
     assert ["application/json"] == reader.properties[0]["content_type"]
-    assert world.engine.cursor(receipt.event.seq) == reader.marks(0)["rowcast-id"]
+    assert world.kernel.cursor(receipt.event.seq) == reader.marks(0)["rowcast-id"]
 
 
 async def test_an_outage_from_beginning_to_end(broker, folder):
@@ -118,10 +118,10 @@ async def test_a_refused_event_becomes_a_dead_letter(tmp_path, folder, monkeypat
             await world.say("free/1", b"yes")
             assert [("free/1", b"yes")] == await reader.wait(1)
             await world.until(lambda: world.bridge.dead)
-            found = await world.engine.reader.scan(
+            found = await world.kernel.reader.scan(
                 None, TopicFilter("$SYS/gateway/b/dead_letters/+"), "", 10
             )
-            letter = world.engine.contents.value(found.records[0])
+            letter = world.kernel.transcoder.value(found.records[0])
     assert ("forbidden/1", "no", 5) == (letter["topic"], letter["payload"], letter["attempts"])
     assert "not authorized" in letter["last_error"]
     assert found.records[0].expires_at > 29 * 86_400
@@ -160,14 +160,14 @@ async def test_messages_from_there_are_written_here(broker, folder):
     settings = to(broker) | {"in": into}
     async with server(folder, settings) as world, reading(broker, "none") as remote:
         await world.idle()
-        listener = Subscription(world.engine.reader)
-        world.engine.watch(listener, Interest(TopicFilter("said/#"), marks=False), ANN)
+        listener = Subscription(world.kernel.reader)
+        world.kernel.watch(listener, SubscribedFilter(TopicFilter("said/#"), marks=False), ANN)
         done = []
         publish = remote.link.publish
         publish("dogs/1", b'{"name":"Rex"}', 1, True, {}, done.append)
         publish("said/1", b"hello", 1, False, {}, done.append)
         await world.until(lambda: world.bridge.inlet.received == 2)
-        record = await world.engine.read("Dog/1", ANN)
+        record = await world.kernel.read("Dog/1", ANN)
     assert b'{"id":"1","name":"Rex"}' == record.payload
 
 
@@ -194,7 +194,7 @@ async def test_its_rows_tell_what_it_does(broker, folder):
         await world.idle()
         await world.say("u/1", b"x")
         await world.until(lambda: world.bridge.sent == 1)
-        rows = await world.engine.resource("$SYS/brokers/b", ANN).get()
+        rows = await world.kernel.resource("$SYS/brokers/b", ANN).get()
         await world.until(
             lambda: world.application.store.get(None, "$SYS/gateway/b/delivery_mode") is not None
         )

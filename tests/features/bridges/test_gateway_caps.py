@@ -26,12 +26,12 @@ async def test_a_cap_on_what_waits_while_the_broker_is_away(tmp_path):
         async with server(tmp_path / "here") as world:
             await world.gateway.change("b", settings | {"port": free_port()})
             receipts = [await world.say(f"u/{number}", b"%d" % number) for number in range(30)]
-            row = await world.engine.resource("$SYS/brokers/b", ANN).get()
+            row = await world.kernel.resource("$SYS/brokers/b", ANN).get()
             assert (10, 20) == (row["outbox_pending"], row["messages_dropped"])
             store = world.application.store
             await world.until(lambda: store.get(None, "$SYS/gateway/b/dropped"))
             told = json.loads(store.get(None, "$SYS/gateway/b/dropped").payload)
-        ends = [world.engine.cursor(receipts[index].event.seq) for index in (0, 19)]
+        ends = [world.kernel.cursor(receipts[index].event.seq) for index in (0, 19)]
         assert (20, *ends) == (told["in_all"], told["from"], told["to"])
         async with server(tmp_path / "here") as world, reading(broker) as reader:
             await world.until(lambda: world.bridge.backlog.events == 10)
@@ -52,7 +52,7 @@ async def test_only_the_newest_of_each_topic_waits(tmp_path):
             await world.gateway.change("b", to(broker, "u/#", **settings))
             for number in range(31):
                 await world.say(f"u/{number % 3}", b"%d" % number)
-            row = await world.engine.resource("$SYS/brokers/b", ANN).get()
+            row = await world.kernel.resource("$SYS/brokers/b", ANN).get()
             waiting, dropped = row["outbox_pending"], row["messages_dropped"]
             assert (31, True) == (waiting + dropped, waiting <= 10)
         broker.port = port

@@ -42,7 +42,7 @@ async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
         for _ in range(3):
             monkeypatch.setattr(edge.bridge, "_save", lambda: None)
             await edge.bridge.stop()
-            again = type(edge.bridge)(plan, edge.engine, edge.application._now)
+            again = type(edge.bridge)(plan, edge.kernel, edge.application._now)
             edge.gateway.bridges["b"] = again
             again.start(Saved(0, ()))
             await edge.idle()
@@ -50,7 +50,7 @@ async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
         for topic in range(7):
             expected = [b"%d" % number for number in range(100) if number % 7 == topic]
             assert expected == said(cloud, f"u/{topic}")
-        assert cloud.engine.producers.repeats >= 300
+        assert cloud.kernel.idempotent_writes.repeats >= 300
 
 
 async def test_both_ways_each_message_is_delivered_once(folders):
@@ -81,11 +81,11 @@ async def test_a_value_that_waited_does_not_win_over_a_newer_one(folders):
         await cloud.put("u/1", b"newer, of the cloud")
         await edge.gateway.change("b", settings)
         await edge.idle()
-        assert b"newer, of the cloud" == (await cloud.engine.read("u/1", ANN)).payload
+        assert b"newer, of the cloud" == (await cloud.kernel.read("u/1", ANN)).payload
         await edge.put("u/1", b"")
         await edge.idle()
         with pytest.raises(Error):
-            await cloud.engine.read("u/1", ANN)
+            await cloud.kernel.read("u/1", ANN)
 
 
 async def test_a_dead_letter_is_no_repeat(folders, monkeypatch):

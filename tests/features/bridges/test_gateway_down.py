@@ -7,7 +7,7 @@ from bridged import server
 from remote_broker import free_port
 from rowcast.core.callers import SERVER
 from rowcast.core.events import PUT, Event
-from rowcast.features.bridges.dead_letters import Burial, letter_of
+from rowcast.features.bridges.dead_letters import DeadLetter, letter_of
 from rowcast.features.bridges.outbox import Item
 
 
@@ -50,8 +50,8 @@ async def test_h16_what_was_given_up_is_summed_up(down, folder):
         for seq, now_ms, attempts in ((5, 2_000, 5), (6, 3_000, 1), (7, 1_000, 2)):
             item = Item(seq, f"home/{seq % 2}", None, attempts, f"error {seq}")
             event = Event(item.topic, PUT, b"x", seq=seq, version=1)
-            await world.engine.write_all(
-                letter_of(Burial("b", now_ms, 30), item, event), SERVER, atomic=False
+            await world.kernel.write_all(
+                letter_of(DeadLetter("b", now_ms, 30), item, event), SERVER, atomic=False
             )
         [row] = await get(world, "/$SYS/dead_letter_summary/?dead_letters=gt=1")
         assert [] == await get(world, "/$SYS/dead_letter_summary/?dead_letters=gt=3")

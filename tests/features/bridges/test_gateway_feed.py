@@ -55,7 +55,7 @@ async def test_each_row_with_old_and_new(broker, folder):
     plan = feeding(broker, "row", "Dog/#", "u/#")
     async with server(folder, plan, schema_text=SCHEMA) as world, reading(broker) as reader:
         await world.idle()
-        write = world.engine.write
+        write = world.kernel.write
         first = await write(dog(1, "Rex"), ANN)
         await write(dog(1, "Max"), ANN)
         await write(Event("Dog/1", PATCH, b'{"name":"Bo"}', "application/json", 1, True), ANN)
@@ -77,7 +77,7 @@ async def test_each_row_with_old_and_new(broker, folder):
     ] == [of(change) for _, change in changes[:5]]  # fmt: skip
     assert {("Dog", 1)} == {(each["_table"], each["_count"]) for _, each in changes[:5]}
     assert (None, "plain") == (changes[5][1]["old"], changes[5][1]["new"])
-    assert changes[0][1]["_txid"] == world.engine.cursor(first.event.seq)
+    assert changes[0][1]["_txid"] == world.kernel.cursor(first.event.seq)
     assert changes[0][1]["_timestamp"].startswith("20")
     assert "secret" not in str(changes)
     assert not any(each["retain"] for each in reader.properties)
@@ -92,10 +92,10 @@ async def test_a_statement_is_one_message(broker, folder):
         await world.until(lambda: not world.bridge.connected)
         cat = Event("Cat/1", PUT, b"{}", "application/json", 1, True)
         batch = [dog(1, "a"), cat, dog(2, "b"), dog(3, "c")]
-        await world.engine.write_all(batch, ANN, atomic=True)
-        await world.engine.write(dog(2, "d"), ANN)
+        await world.kernel.write_all(batch, ANN, atomic=True)
+        await world.kernel.write(dog(2, "d"), ANN)
         both = [dog(1, kind=DELETE), dog(2, "e"), dog(2, "f"), cat]
-        await world.engine.write_all(both, ANN, atomic=True)
+        await world.kernel.write_all(both, ANN, atomic=True)
     broker.start()
     async with reading(broker) as reader, server(folder, plan, schema_text=SCHEMA) as world:
         await world.idle()
@@ -124,7 +124,7 @@ async def test_statements_of_a_table_are_in_order(broker, folder):
     async with server(folder, plan, schema_text=SCHEMA) as world, reading(broker) as reader:
         await world.idle()
         for number in range(100):
-            await world.engine.write(dog(number % 10, str(number)), ANN)
+            await world.kernel.write(dog(number % 10, str(number)), ANN)
         changes = told(await reader.wait(100))
     assert list(map(str, range(100))) == [each["rows"][0]["new"]["name"] for _, each in changes]
 
@@ -152,7 +152,7 @@ async def test_the_first_filter_that_fits_decides(broker, folder):
     async with server(folder, plan, schema_text=SCHEMA) as world, reading(broker) as reader:
         await world.idle()
         for number in (1, 2):
-            await world.engine.write(dog(number, "Rex"), ANN)
+            await world.kernel.write(dog(number, "Rex"), ANN)
         heard = dict(told(await reader.wait(2)))
     assert {"id": "1", "name": "Rex"} == heard["Dog/1"]
     assert {"id": "2", "name": "Rex"} == heard["Dog/2"]["new"]

@@ -27,7 +27,7 @@ async def test_a_dead_letter_ends_after_thirty_days(tmp_path):
 
         async def left():
             await world.application.retention.sweep()
-            rows = await world.engine.resource("$SYS/dead_letters", ANN).get()
+            rows = await world.kernel.resource("$SYS/dead_letters", ANN).get()
             return sorted(row["id"] for row in rows)
 
         found = []

@@ -8,14 +8,14 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import Sender, event_of, message_of
 from rowcast.features.bridges.plan import Route
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 EPOCH = "0badcafe"
 
 
 def sent(event, **facts):
     facts = {"again": False, "waited": False} | facts
-    return message_of(event, Contents({}), Sender(EPOCH, "b", 5), 100.0, **facts)
+    return message_of(event, Transcoder({}), Sender(EPOCH, "b", 5), 100.0, **facts)
 
 
 def marks(message):

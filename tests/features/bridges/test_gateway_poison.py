@@ -40,10 +40,10 @@ async def test_poison_is_found_among_good_ones(tmp_path, monkeypatch, kind):
             await world.until(lambda: world.bridge.dead)
             await world.idle()
             await world.until(lambda: len({said for _, said in reader.heard}) == 30)
-            found = await world.engine.reader.scan(
+            found = await world.kernel.reader.scan(
                 None, TopicFilter("$SYS/gateway/b/dead_letters/+"), "", 10
             )
-            (letter,) = map(world.engine.contents.value, found.records)
+            (letter,) = map(world.kernel.transcoder.value, found.records)
         assert (topic, 5) == (letter["topic"], letter["attempts"])
         assert said in letter["last_error"]
         assert (1, 0) == (world.bridge.dead, world.bridge.dropped)

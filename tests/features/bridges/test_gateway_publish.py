@@ -25,7 +25,7 @@ def broker(tmp_path):
 
 def client(world):
     local = LocalClient("job")
-    local.bind(world.engine)
+    local.bind(world.kernel)
     return local
 
 

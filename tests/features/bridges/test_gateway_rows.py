@@ -140,7 +140,7 @@ async def test_dead_letters_are_listed_and_sent_again(broker, folder):
             await world.until(lambda: not world.bridge.outbox.items)
         assert {("shut/1", b"shut/1"), ("shut/2", b"shut/2")} == set(heard)
         assert "1" == reader.marks(0)["rowcast-again"]
-        await world.engine.committer.settle()
+        await world.kernel.committer.settle()
         assert [] == (await rest.ask("GET", "/$SYS/dead_letters/")).json()
 
 
@@ -199,9 +199,9 @@ async def test_a_stranger_may_change_nothing(broker, folder):
     async with server(folder, to(broker)) as world:
         event = Event("$SYS/brokers/evil", PUT, b'{"host":"h"}', "application/json", 1, True)
         with pytest.raises(Error) as refused:
-            await world.engine.write(event, stranger)
+            await world.kernel.write(event, stranger)
         assert Code.UNAUTHENTICATED is refused.value.code
-        resource = world.engine.resource("$SYS/dead_letters", stranger)
+        resource = world.kernel.resource("$SYS/dead_letters", stranger)
         with pytest.raises(Error) as refused:
             await resource.post({"broker": "b"})
         assert Code.UNAUTHENTICATED is refused.value.code
@@ -214,12 +214,12 @@ async def test_l17_where_rules_restrict_only_the_role_admin_makes_a_bridge(broke
     root = Caller("root", own, "http", roles=frozenset({"admin"}))
     async with server(folder, to(broker)) as world:
         event = partial(Event, kind=PUT, payload=b'{"host":"h"}', content_type=JSON, qos=1)
-        await world.engine.write(event("$SYS/brokers/first", retain=True), operator)
-        world.engine.rights.replace([rule_of("r", {"filter": "a/#", "actions": ["read"]})])
+        await world.kernel.write(event("$SYS/brokers/first", retain=True), operator)
+        world.kernel.rights.replace([rule_of("r", {"filter": "a/#", "actions": ["read"]})])
         with pytest.raises(Error, match="only the role admin") as refused:
-            await world.engine.write(event("$SYS/brokers/evil", retain=True), operator)
+            await world.kernel.write(event("$SYS/brokers/evil", retain=True), operator)
         assert Code.DENIED is refused.value.code
-        await world.engine.write(event("$SYS/brokers/good", retain=True), root)
+        await world.kernel.write(event("$SYS/brokers/good", retain=True), root)
         assert {"b", "first", "good"} == set(world.gateway.bridges)
 
 

@@ -57,7 +57,7 @@ async def goes_on(world, words):
     """Assert that the row tells why it is not connected, and that writes are taken."""
     await world.until(lambda: world.bridge.last_error)
     receipt = await world.say("u/1", b"x")
-    row = await world.engine.resource("$SYS/brokers/b", ANN).get()
+    row = await world.kernel.resource("$SYS/brokers/b", ANN).get()
     assert (False, "cold", 1) == (row["connected"], row["delivery_mode"], row["outbox_pending"])
     assert words in row["last_error"].lower()
     assert receipt.event.seq

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rowcast.features.bridges.debounced_event import Wake
+from rowcast.features.bridges.debounced_event import DebouncedEvent
 
 
 async def woken(wake):
@@ -19,7 +19,7 @@ async def woken(wake):
 
 @pytest.fixture
 async def wake():
-    return Wake(gather_seconds=3_600)
+    return DebouncedEvent(gather_seconds=3_600)
 
 
 async def test_single_news_wake_at_once_and_more_are_gathered(wake):
@@ -37,7 +37,7 @@ async def test_single_news_wake_at_once_and_more_are_gathered(wake):
 
 async def test_gathered_news_wake_in_time(monkeypatch):
     """H3: also when nothing else happens."""
-    wake = Wake()
+    wake = DebouncedEvent()
     for _ in range(3):
         wake.soon()
         async with asyncio.timeout(5):

@@ -25,7 +25,7 @@ async def app(tmp_path):
 
 async def write(app):
     event = Event("Dog/1", PUT, b'{"name":"Rex"}', "application/json", 1, True)
-    return (await app.engine.write(event, ANN)).event.seq
+    return (await app.kernel.write(event, ANN)).event.seq
 
 
 async def beats(lines):
@@ -50,7 +50,7 @@ async def test_sse_tells_the_head_of_the_log_and_moves_no_cursor(app):
         heard = beats(answer.aiter_lines())
         first = await anext(heard)
         seq = await write(app)
-        wanted = f'data: {{"head":"{app.engine.cursor(seq)}"}}'
+        wanted = f'data: {{"head":"{app.kernel.cursor(seq)}"}}'
         while wanted not in first:
             first = await anext(heard)
     assert ["event: heartbeat", wanted] == first
@@ -62,13 +62,13 @@ async def test_a_websocket_is_told_too(app):
     async with asyncio.timeout(PATIENCE_SECONDS), connect(url) as peer:
         while "event" not in (said := json.loads(await peer.recv())):
             pass
-    assert {"event": "heartbeat", "head": app.engine.cursor(seq)} == said
+    assert {"event": "heartbeat", "head": app.kernel.cursor(seq)} == said
 
 
 async def test_without_the_setting_there_is_no_such_feature(tmp_path):
     async with application(tmp_path) as running:
         assert "heartbeats" not in running.features
-        assert [] == running.engine.stream_notices
+        assert [] == running.kernel.stream_notices
 
 
 @pytest.mark.parametrize("value", ["-1", "true", "often"])

@@ -8,7 +8,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks import acl
 from rowcast.features.hooks.acl import AccessList, AccessRule, covers
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
 def rule(effect="allow", actions=("all",), topics=("#",), users=(), clients=()):
@@ -25,7 +25,7 @@ def writes(acl, topic, caller=None):
 
 
 def watches(acl, text, caller=None):
-    return _permitted(acl.on_subscribe, caller or who(), Interest(TopicFilter(text)))
+    return _permitted(acl.on_subscribe, caller or who(), SubscribedFilter(TopicFilter(text)))
 
 
 def reads(acl, topic, caller=None):

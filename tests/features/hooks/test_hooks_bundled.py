@@ -11,8 +11,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks import rate_limit
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.hooks.logger import Logger
-from rowcast.features.hooks.rate_limit import Allowance, RateLimit
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.program.config import load_config
 from rowcast.program.settings.hooks import bundled
 
@@ -30,7 +30,7 @@ class Clock:
 
 def limited(**allowance):
     clock = Clock()
-    return RateLimit(Allowance(**allowance), clock), clock
+    return RateLimit(HookRateLimit(**allowance), clock), clock
 
 
 def event(size=1):
@@ -61,8 +61,8 @@ def test_bytes_and_filters_are_counted_apart():
     limit.on_publish(ANN, event(6))
     refused(limit.on_publish, ANN, event(6))
     limit.on_publish(ANN, event(4))
-    limit.on_subscribe(ANN, Interest(TopicFilter("a")))
-    refused(limit.on_subscribe, ANN, Interest(TopicFilter("a")))
+    limit.on_subscribe(ANN, SubscribedFilter(TopicFilter("a")))
+    refused(limit.on_subscribe, ANN, SubscribedFilter(TopicFilter("a")))
 
 
 def test_callers_are_remembered_within_bounds(monkeypatch):
@@ -79,7 +79,7 @@ async def test_the_logger_tells_one_line_each(caplog, publishes):
     hooks.add(Logger(publishes=publishes))
     with caplog.at_level(logging.INFO, "rowcast.access"):
         hooks.connected(ANN)
-        hooks.subscribe(ANN, Interest(TopicFilter("a/#")))
+        hooks.subscribe(ANN, SubscribedFilter(TopicFilter("a/#")))
         if hooks.writing:
             hooks.publish(BEN, event(5))
         hooks.disconnected(ANN, "the connection was lost")

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
 CAT, ANN, GUEST = (Caller(name, ALL, "mqtt", name) for name in ("cat", "ann", "guest"))
@@ -31,19 +31,19 @@ def hooks():
 
 def test_a_filter_is_judged_and_changed(hooks):
     """G4: what the table of methods says of on_subscribe."""
-    asked = Interest(TopicFilter("Dog/#"))
+    asked = SubscribedFilter(TopicFilter("Dog/#"))
     with pytest.raises(Error, match="cats do not watch the dogs"):
         hooks.subscribe(CAT, asked)
     assert False is hooks.subscribe(ANN, asked)
-    renamed = Interest(TopicFilter("dogs"))
+    renamed = SubscribedFilter(TopicFilter("dogs"))
     assert (True, "Dog/#") == (hooks.subscribe(ANN, renamed), renamed.filter)
 
 
 def test_what_no_filter_is_refused(hooks):
     with pytest.raises(Error) as caught:
-        Interest(TopicFilter("a")).filter = "a/#/b"
+        SubscribedFilter(TopicFilter("a")).filter = "a/#/b"
     assert Code.INVALID is caught.value.code
-    assert hooks.subscribe(ANN, Interest(TopicFilter("a"))) is False
+    assert hooks.subscribe(ANN, SubscribedFilter(TopicFilter("a"))) is False
 
 
 async def test_writes_and_deliveries_are_as_shown(hooks):

@@ -14,18 +14,18 @@ from rowcast.core.event_limits import (
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.features.client_events.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
-from rowcast.kernel.watch.gaps import LossCounter, Why
+from rowcast.kernel.watch.gaps import GapCause, LossCounter
 from rowcast.mqtt.reasons import Reason
 from virtual import VirtualLoop
 
 
 class World:
-    """The history of clients over an engine without a machine; time passes when it is told to."""
+    """The history of clients over a kernel without a machine; time passes when it is told to."""
 
     def __init__(self, room=None):
         self.room = room or Server()
         self.room.store.define(TABLE)
-        self.events = ClientEvents(self.room.engine, self.room.now)
+        self.events = ClientEvents(self.room.kernel, self.room.now)
         self.loop = self.events._loop = VirtualLoop()
         self.events._rate = type(self.events._rate)(EVENTS_PER_SECOND_MAX, self.loop.time())
 
@@ -120,12 +120,12 @@ def test_many_clients_at_once_are_counted():
 
 def test_what_a_reader_missed_is_told_by_reason():
     async def scenario(world):
-        account = LossCounter(world.room.engine.reader.losses)
+        account = LossCounter(world.room.kernel.reader.losses)
         account.caller = Caller("ann", ALL, "mqtt", "slow")
-        account.add(Why.SLOW, 7)
+        account.add(GapCause.SLOW, 7)
         world.loop.advance(EVENTS_HELD_SECONDS)
-        account.add(Why.SLOW, 2)
-        account.add(Why.EXPIRED)
+        account.add(GapCause.SLOW, 2)
+        account.add(GapCause.EXPIRED)
         world.loop.advance(EVENTS_HELD_SECONDS)
         return await world.logged("$SYS/events/slow")
 
@@ -158,7 +158,7 @@ def test_they_are_no_part_of_the_metrics_past():
     """Their filter reaches their own part of the log; that of all of $SYS reaches both."""
 
     async def scenario(world):
-        reader = world.room.engine.reader
+        reader = world.room.kernel.reader
         own = reader.sources(TopicFilter("$SYS/events/+"))
         every = reader.sources(TopicFilter("$SYS/#"))
         return own, every

@@ -5,7 +5,7 @@ import pytest
 from rowcast.features.metrics.loads import Loads
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.tree import LIVE, SYSTEM, readings
-from rowcast.kernel.process_memory import Heap
+from rowcast.kernel.process_memory import ProcessMemory
 
 
 class Clock:
@@ -141,5 +141,5 @@ def test_loads_fade():
 def test_the_heap_without_proc(monkeypatch, tmp_path):
     """Where the system does not tell the present size, it is the greatest."""
     monkeypatch.setattr("rowcast.kernel.process_memory._STATM", tmp_path / "absent")
-    heap = Heap()
+    heap = ProcessMemory()
     assert heap.current == heap.maximum > 1_000_000

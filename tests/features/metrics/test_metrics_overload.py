@@ -18,8 +18,8 @@ from rowcast.core.shedding import Shed
 from rowcast.core.topics import TopicFilter
 from rowcast.features.overload.overload import Overload, Queues, Watermarks
 from rowcast.kernel.process_memory import memory_limit
-from rowcast.kernel.watch.gaps import Gap, Why
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.gaps import Gap, GapCause
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 ANN = Caller("ann", ALL, "mqtt", "c")
 
@@ -38,7 +38,7 @@ class World:
         self.room = Server()
         self.subscriptions = []
         self.memory, self.told, self.trims = Memory(), [], []
-        reader = self.room.engine.reader
+        reader = self.room.kernel.reader
         queues = Queues(reader, lambda: self.subscriptions)
         self.shedding = reader.shedding
         self.overload = Overload(
@@ -56,14 +56,16 @@ class World:
         return self.shedding.level
 
     def watch(self, text):
-        subscription = Subscription(self.room.engine.reader)
-        self.room.engine.watch(subscription, Interest(TopicFilter(text)), ANN, current=False)
+        subscription = Subscription(self.room.kernel.reader)
+        self.room.kernel.watch(
+            subscription, SubscribedFilter(TopicFilter(text)), ANN, current=False
+        )
         self.subscriptions.append(subscription)
         return subscription
 
     def say(self, count, topic="home/a"):
         for number in range(count):
-            self.room.engine.submit(Event(topic, MESSAGE, b"%d" % number, None, 0), ANN)
+            self.room.kernel.submit(Event(topic, MESSAGE, b"%d" % number, None, 0), ANN)
 
     async def rest(self, subscription):
         """Return what the reader gets from now on."""
@@ -119,7 +121,7 @@ async def test_a_slow_reader_of_unlogged_messages_is_told_what_it_missed():
     missed = sum(event.count for event in came if isinstance(event, Gap))
     messages = [event for event in came if not isinstance(event, Gap)]
     assert 1_500 == len(messages) + missed
-    assert missed == slow.losses.counts[Why.SLOW]
+    assert missed == slow.losses.counts[GapCause.SLOW]
     assert len(messages) <= OVERLOAD_QUEUE_EVENTS
     world.at(10)
     world.say(500)
@@ -130,13 +132,13 @@ async def test_what_is_logged_is_never_shed():
     """K9: a slow reader of records gets every one, in order, from the log."""
     world = World()
     slow = world.watch("Dog/#")
-    engine = world.room.engine
+    kernel = world.room.kernel
     for number in range(500):
-        engine.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
+        kernel.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
     await world.room.committer.settle()
     world.at(75)
     for number in range(500, 1_000):
-        engine.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
+        kernel.submit(Event("Dog/1", PUT, b'{"age":%d}' % number, None, 1, True), ANN)
     await world.room.committer.settle()
     came = []
     while len(came) < 1_000:

@@ -36,8 +36,8 @@ ACCOUNTS = 8
 class Writer:
     """Somebody who writes anything anywhere, always the same with the same seed."""
 
-    def __init__(self, engine, seed):
-        self.engine = engine
+    def __init__(self, kernel, seed):
+        self.kernel = kernel
         self.random = random.Random(seed)
         self.nulls = random.Random(seed)
         self.amounts = dict.fromkeys(range(ACCOUNTS), 100)
@@ -45,7 +45,7 @@ class Writer:
     async def write(self, count):
         """Write about so many events, at once."""
         events = [self.event() for _ in range(count)]
-        outcomes = await self.engine.write_all(events, ANN, atomic=False)
+        outcomes = await self.kernel.write_all(events, ANN, atomic=False)
         unexpected = [x for x in outcomes if isinstance(x, Exception) and x.code != "not_found"]
         assert not unexpected, unexpected
 
@@ -64,7 +64,7 @@ class Writer:
             )
             for account in accounts
         ]
-        await self.engine.write_all(events, ANN, atomic=True)
+        await self.kernel.write_all(events, ANN, atomic=True)
 
     def of(self, topic, kind, payload=b"", media_type="application/json"):
         retain = kind != MESSAGE
@@ -124,9 +124,9 @@ class Changing:
     @asynccontextmanager
     async def running(self, **settings):
         async with application(self.folder, self.schema, settings) as served:
-            self.engine = served.engine
+            self.kernel = served.kernel
             self.url = f"http://127.0.0.1:{served.http_port}"
-            self.writer = Writer(served.engine, self.seed)
+            self.writer = Writer(served.kernel, self.seed)
             yield self
 
     @property
@@ -137,13 +137,13 @@ class Changing:
 
     @property
     def head(self):
-        return self.engine.committer.announced
+        return self.kernel.committer.announced
 
     async def trim(self, name):
         """Forget all that the log has of a table."""
-        table = next(entry.shape.table for entry in self.engine.registry.entries
+        table = next(entry.shape.table for entry in self.kernel.registry.entries
                      if entry.path == name)  # fmt: skip
-        await self.engine.committer.trim(table, Keep(0, 1, 0), 0, 10**6)
+        await self.kernel.committer.trim(table, Keep(0, 1, 0), 0, 10**6)
 
     def parquet(self, name):
         return list((self.directory / name).rglob("*.parquet"))

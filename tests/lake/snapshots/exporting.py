@@ -43,7 +43,7 @@ class Exporting:
     @asynccontextmanager
     async def running(self, **settings):
         async with application(self.root.parent.parent, settings=settings) as served:
-            self.exports, self.engine = served.features["snapshots"].exports, served.engine
+            self.exports, self.kernel = served.features["snapshots"].exports, served.kernel
             base = f"http://127.0.0.1:{served.http_port}/$SYS/snapshots"
             async with httpx.AsyncClient(base_url=base, trust_env=False) as self.client:
                 yield self

@@ -66,7 +66,7 @@ async def test_a_page_says_what_happened(world):
     """S6, S8: one row for each event, with its kind, writer and origin; deletions have a key."""
     async with world.running(**QUIET):
         await world.snapshot()
-        say, write = world.writer.of, world.engine.write_all
+        say, write = world.writer.of, world.kernel.write_all
         events = [
             say("Dog/1", PUT, b'{"name": "Rex", "age": 3, "secret": "x", "more": 1}'),
             say("Dog/1", PATCH, b'{"age": 4}'),
@@ -131,7 +131,7 @@ async def test_a_schema_may_change_between_snapshot_and_changes(world):
         await world.page()
     world.schema = world.schema.replace("name: String,", "name: String, since: Int,")
     async with world.running(**QUIET):
-        say, write = world.writer.of, world.engine.write_all
+        say, write = world.writer.of, world.kernel.write_all
         await write([say("Dog/new", PUT, b'{"since": 7}')], world.ann, atomic=False)
         await world.writer.write(10)
         await world.page()
@@ -152,7 +152,7 @@ async def test_a_subscriber_goes_on_from_the_cut(world):
         for _ in range(10):
             await world.writer.transfer()
         await world.writer.put_accounts(0)
-        head = world.engine.cursor(world.head)
+        head = world.kernel.cursor(world.head)
         headers = {"accept": "text/event-stream", "last-event-id": cut}
         async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
             async with client.stream("GET", "/Account/", headers=headers) as stream:

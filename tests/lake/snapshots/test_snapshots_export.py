@@ -12,8 +12,8 @@ import pytest
 
 from exported import SCHEMA, Exported
 from rowcast.core.errors import Code, Error
-from rowcast.core.topic_tables import Branch, TopicTable
-from rowcast.features.snapshots.snapshot_directory import Shelf
+from rowcast.core.topic_tables import TopicRoot, TopicTable
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.verify import verify
@@ -162,7 +162,7 @@ def test_a_payload_that_is_text_is_so_for_sql(world):
         (b'{"c": 21.5}', None), (b"\xff", None), (b"\x01", "image/png"), (b"<a/>", "image/svg+xml"),
         ("ü".encode(), "text/plain; charset=utf-8"), (b'{"c": 20}', "application/x+json"),
     ]  # fmt: skip
-    world.store.define(TopicTable("mqtt_home", Branch("home")))
+    world.store.define(TopicTable("mqtt_home", TopicRoot("home")))
     for number, (payload, media_type) in enumerate(said):
         world.put(None, f"home/{number}", payload=payload, content_type=media_type)
         world.put("Free", f"{number}", payload=payload, content_type=media_type)
@@ -182,7 +182,7 @@ def test_a_payload_that_is_text_is_so_for_sql(world):
 
 def test_every_row_says_which_write_made_it(world):
     """A17: number, time, origin, client and kind, of records, topics and topic tables."""
-    world.store.define(TopicTable("mqtt_home", Branch("home")))
+    world.store.define(TopicTable("mqtt_home", TopicRoot("home")))
     world.put("Dog", "1", REX)
     world.put("Dog", "2", REX, client="", properties={"origin": "other"})
     world.put(None, "home/x", payload=b"1", properties={"origin": "far"})
@@ -255,12 +255,12 @@ def test_nothing_new_makes_nothing_new(world):
     part = world.export("Dog")
     assert part.place.name == "000000000000000001-1"
     assert list(part.manifest.tables) == ["Dog"]
-    assert Shelf(world.directory).newest() == first.place.name
+    assert SnapshotDirectory(world.directory).newest() == first.place.name
 
 
 def test_a_part_is_the_newest_only_among_parts(world):
     """S3: who reads the newest snapshot finds the tables that it had."""
-    shelf = Shelf(world.directory)
+    shelf = SnapshotDirectory(world.directory)
     for number, tables in enumerate((("Dog",), ("Dog", "Free"), ("Dog",), ()), 1):
         world.put("Dog", str(number), REX)
         world.export(*tables)
@@ -269,7 +269,7 @@ def test_a_part_is_the_newest_only_among_parts(world):
 
 def test_snapshots_grow_old(world):
     """S12: retention by age leaves the newest, however old it is."""
-    shelf, names = Shelf(world.directory), []
+    shelf, names = SnapshotDirectory(world.directory), []
     for number in range(3):
         world.put("Dog", str(number), REX)
         place = world.export().place
@@ -298,7 +298,7 @@ def test_what_is_not_there_is_told(world):
 
 def test_one_at_a_time_and_the_dead_are_swept(world):
     """S3: the lock tells who is alive; what a dead export left is removed by the next."""
-    shelf = Shelf(world.directory)
+    shelf = SnapshotDirectory(world.directory)
     with shelf.making() as making, pytest.raises(Error) as caught:
         assert making.place.is_dir()
         world.export()
@@ -316,7 +316,7 @@ def test_a_disk_without_room_changes_nothing(world):
     world.put("Dog", "2", REX | {"photo": os.urandom(8_000_000)})
     with pytest.raises(Error, match="is full"):
         world.export(free_bytes_min=2**60)
-    assert Shelf(world.directory).newest() == first.place.name
+    assert SnapshotDirectory(world.directory).newest() == first.place.name
     assert [item.name for item in world.directory.iterdir() if "making" in item.name] == []
 
 
@@ -326,7 +326,7 @@ def test_the_newest_are_kept_and_those_being_read(world):
     for number in range(5):
         world.put("Dog", str(number), REX)
         names.append(world.export().place.name)
-    shelf = Shelf(world.directory)
+    shelf = SnapshotDirectory(world.directory)
     with shelf.pin(names[1]) as place:
         assert shelf.keep(2) == [names[0], names[2]]
         assert (place / "Dog" / "part-00000.parquet").is_file()

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Error
 from rowcast.features.hooks.hook import Hook
-from rowcast.features.snapshots.snapshot_directory import Shelf
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 
 CONTENT = bytes(range(256)) * 4_096
 """Several pieces."""
@@ -98,7 +98,7 @@ async def test_a_file_that_was_begun_is_sent_to_its_end(world):
         async with world.client.stream("GET", f"/{name}") as got:
             assert (await world.row("newest"))["pinned"]
             put_snapshot(world.root, 9)
-            assert [] == Shelf(world.root).keep(1)
+            assert [] == SnapshotDirectory(world.root).keep(1)
             assert 204 == (await world.ask("DELETE", name_of(7))).status_code
             assert CONTENT == b"".join([piece async for piece in got.aiter_bytes()])
         assert 404 == (await world.ask("GET", f"{name_of(7)}/{FILE}")).status_code
@@ -122,7 +122,7 @@ async def test_files_show_nobody_more_than_it_may_read(world):
     ann = Caller("ann", ALL, "http")
 
     async def get(caller, path):
-        resource = world.engine.resource(f"$SYS/snapshots/{path}", caller)
+        resource = world.kernel.resource(f"$SYS/snapshots/{path}", caller)
         (await resource.get()).close()
 
     retained = f"{name_of(8)}/_retained/part-00000.parquet"
@@ -131,7 +131,7 @@ async def test_files_show_nobody_more_than_it_may_read(world):
         await get(ann, retained)
         with pytest.raises(Error, match="may not administer"):
             await get(eve, retained)
-        world.engine.hooks.add(Silence())
+        world.kernel.hooks.add(Silence())
         await get(ann, f"{name_of(7)}/{FILE}")
         with pytest.raises(Error, match="may not administer"):
             await get(eve, f"{name_of(7)}/{FILE}")

@@ -72,8 +72,8 @@ async def test_rows_of_an_import_are_events(tmp_path, file):
         schema = tmp_path / "schema.graphql"
         await asyncio.to_thread(import_table, "Note", path, schema, world.url)
         assert head + 2 == world.head
-        note = await world.engine.read("Note/a", world.ann)
-        assert {"text": "one", "more": 1} == world.engine.contents.value(note)
+        note = await world.kernel.read("Note/a", world.ann)
+        assert {"text": "one", "more": 1} == world.kernel.transcoder.value(note)
 
 
 def test_columns_of_other_programs_are_read_by_their_names(file):

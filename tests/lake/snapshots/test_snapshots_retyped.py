@@ -11,7 +11,7 @@ from exported import Exported
 from rowcast.codecs import JSON, encode
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.program.cli import command
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast_lake.snapshots import compaction
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact, widest
@@ -40,7 +40,7 @@ class Story:
         self.world.open(schema(kind))
 
     def put(self, key, value):
-        spelled = Shape(self.world.tables["Dog"]).spell({"v": value}, JSON)
+        spelled = CompiledTable(self.world.tables["Dog"]).spell({"v": value}, JSON)
         facts = {"payload": encode(spelled, JSON), "content_type": JSON}
         self.world.put("Dog", key, {"v": value}, **facts)
 

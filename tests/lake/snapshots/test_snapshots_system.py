@@ -7,7 +7,7 @@ import pytest
 
 from exported import Exported
 from rowcast.codecs import CBOR, JSON, encode
-from rowcast.features.bridges.dead_letters import Burial, letter_of
+from rowcast.features.bridges.dead_letters import DeadLetter, letter_of
 from rowcast.features.bridges.outbox import Item
 from rowcast.store.store import Change
 
@@ -22,11 +22,11 @@ def world(tmp_path):
 def test_topics_that_nobody_declared(world):
     """S16: retained messages by topic, and what was said there, also before its table was made."""
     from rowcast.core.events import MESSAGE
-    from rowcast.core.topic_tables import Branch, TopicTable
+    from rowcast.core.topic_tables import TopicRoot, TopicTable
 
     world.put(None, "home/old", payload=b"1", kind=MESSAGE)
     world.put(None, "homeless/x", payload=b"2", kind=MESSAGE)
-    world.store.define(TopicTable("mqtt_home", Branch("home")))
+    world.store.define(TopicTable("mqtt_home", TopicRoot("home")))
     world.put(None, "home/new", payload=b"\xff", content_type="a/b", expires_at=1.5)
     world.export()
     said = world.rows("mqtt_home")
@@ -79,7 +79,7 @@ def test_bridges_and_what_they_gave_up(world):
         ],
     )
     event = world.event(None, "a/b", payload=b"hello")
-    (letter,) = letter_of(Burial("east", 5_000, 7), Item(3, "x/b", event, 4, "refused"), event)
+    (letter,) = letter_of(DeadLetter("east", 5_000, 7), Item(3, "x/b", event, 4, "refused"), event)
     world.put(None, letter.topic, payload=letter.payload, content_type=JSON)
     world.put(None, f"{letter.topic}/payload", payload=b"large")
     made = world.export()

@@ -24,7 +24,7 @@ from rowcast.doors.http.login.routes import EdgeOf
 from rowcast.doors.http.login.routes import router as login
 from rowcast.doors.http.login.signing_in import COOKIE
 from rowcast.doors.http.messages.responses import refuse
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"
@@ -64,7 +64,7 @@ health = APIRouter(tags=["Server"])
 @health.get("/health", operation_id="health", response_model=Health)
 async def live(edge: EdgeOf) -> Response:
     """Tell that the server works, its version, and the newest position of its log."""
-    version, head = edge.settings.version, edge.engine.head
+    version, head = edge.settings.version, edge.kernel.head
     return _json(Health(status="ok", version=version, head=head))
 
 
@@ -87,7 +87,7 @@ async def ready(edge: EdgeOf) -> Response:
     return response
 
 
-def make_application(engine: Engine, settings: HttpSettings) -> FastAPI:
+def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     """Return the application with the fixed routes."""
     app = FastAPI(
         title=settings.title,
@@ -102,9 +102,9 @@ def make_application(engine: Engine, settings: HttpSettings) -> FastAPI:
     app.include_router(login)
     app.include_router(health)
     own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
-    ours = openapi_document(engine.registry, settings.title, settings.version)
+    ours = openapi_document(kernel.registry, settings.title, settings.version)
     document = orjson.dumps(merged(merged(_apart(own), ours), SECURITY))
-    watched = AsyncDocument(engine.registry, settings.title, settings.version)
+    watched = AsyncDocument(kernel.registry, settings.title, settings.version)
 
     @app.head(OPENAPI_PATH, include_in_schema=False)
     @app.get(OPENAPI_PATH, include_in_schema=False)

@@ -49,7 +49,7 @@ from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.door import Door
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Page
 from rowcast.kernel.watch.subscription import Subscription
 
@@ -96,12 +96,12 @@ class Edge(Door):
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         settings: HttpSettings,
         fixed: ASGIApp,
         mqtt: ASGIApp | None = None,
     ) -> None:
-        self.engine = engine
+        self.kernel = kernel
         self.settings = settings
         self.fixed = fixed
         self.mqtt = mqtt
@@ -113,16 +113,16 @@ class Edge(Door):
         self.watch = Watch(
             self.closing,
             settings.sse_heartbeat_seconds,
-            engine.now,
-            lambda number: engine.live.changed(STREAMS, number),
-            engine.stream_notices,
+            kernel.now,
+            lambda number: kernel.live.changed(STREAMS, number),
+            kernel.stream_notices,
         )
-        engine.doors.append(self)
+        kernel.doors.append(self)
         self._times = RequestTimes()
-        engine.histograms.append(self._times.family())
-        engine.rows(STREAMS, stream_rows(self.watch))
+        kernel.histograms.append(self._times.family())
+        kernel.rows(STREAMS, stream_rows(self.watch))
         self._callers: dict[str, Caller] = {}
-        engine.access.listen(self._judge)
+        kernel.access.listen(self._judge)
 
     def subscriptions(self) -> Iterator[Subscription]:
         """Give the subscriptions of all open streams."""
@@ -177,12 +177,12 @@ class Edge(Door):
             if not of_known_page and scope["method"] != "OPTIONS" and is_nobody(scope):
                 self.hosts.check(headers)
         except Error as error:
-            await send_problem(self.engine, error, headers, scope, send)
+            await send_problem(self.kernel, error, headers, scope, send)
             return
         if path in DOCUMENTS:
             await self._routes(scope, receive, send)
             return
-        page = self.engine.pages.get(path)
+        page = self.kernel.pages.get(path)
         if page is not None:
             await self._show(page, headers, scope, send)
             return
@@ -203,12 +203,12 @@ class Edge(Door):
         if scope["method"] not in {"GET", "HEAD"}:
             words = f"{page.name} are only read"
             error = Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
-            await send_problem(self.engine, error, headers, scope, send)
+            await send_problem(self.kernel, error, headers, scope, send)
             return
         try:
-            self.engine.authorise_read(page.topic, self.caller(scope, "http"))
+            self.kernel.authorise_read(page.topic, self.caller(scope, "http"))
         except Error as error:
-            await send_problem(self.engine, error, headers, scope, send)
+            await send_problem(self.kernel, error, headers, scope, send)
             return
         head = scope["method"] == "HEAD"
         await send_bytes(send, 200, page.media_type, page.make(), head=head)
@@ -222,7 +222,7 @@ class Edge(Door):
         try:
             send.send, known = admit(self, headers, scope, send.send, public=public)
         except Error as error:
-            await send_problem(self.engine, error, headers, scope, send)
+            await send_problem(self.kernel, error, headers, scope, send)
             return
         await self._serve(headers, scope, receive, send, of_known_page=known)
 

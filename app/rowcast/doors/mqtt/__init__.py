@@ -1,1 +1,1 @@
-"""Floor 4: the MQTT edge. It translates packets into the engine's verbs and events into packets."""
+"""Floor 4: the MQTT edge. It translates packets into the kernel's verbs and events into packets."""

@@ -1,6 +1,6 @@
 """The broker: knows who is connected, shares what clients share, and ends sessions in time.
 
-It holds no message and no filter: those are the engine's. What it adds to a connection is a
+It holds no message and no filter: those are the kernel's. What it adds to a connection is a
 session, a caller and a form.
 """
 
@@ -16,11 +16,11 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.mqtt.connections.guard import Guard
-from rowcast.doors.mqtt.connections.rejections import Refusals
+from rowcast.doors.mqtt.connections.guard import LoginThrottle
+from rowcast.doors.mqtt.connections.rejections import Rejections
 from rowcast.doors.mqtt.connections.traffic import Observers, Tally
 from rowcast.doors.mqtt.delivery import loss_accounts as accounts
-from rowcast.doors.mqtt.delivery.delivery_format import Forms
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.door import MqttDoor
 from rowcast.doors.mqtt.packets import lifecycle_events as hooking
@@ -30,17 +30,17 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.rows import PATH, session_rows, tell
 from rowcast.doors.mqtt.sessions.session import NEVER, Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import Facts, read_sessions, read_wills
-from rowcast.doors.mqtt.sessions.session_persistence import Keeper
+from rowcast.doors.mqtt.sessions.session_persistence import SessionPersistence
 from rowcast.doors.mqtt.sessions.subscription_rows import (
     SUBSCRIPTIONS,
     subscription_rows,
     tell_subscription,
 )
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.watch.backlog import Loss, Overflow
-from rowcast.kernel.watch.gaps import Why
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.gaps import GapCause
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.kernel.write import Unheard
 from rowcast.mqtt.reasons import Reason
 
@@ -55,28 +55,28 @@ class Broker:
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         settings: BrokerSettings,
         now: Callable[[], float],
     ) -> None:
-        self.engine = engine
+        self.kernel = kernel
         self.settings, self.now = settings, now
         self.loop = asyncio.get_running_loop()
-        self.forms = Forms(engine.contents, engine.cursor, settings.clears_silently)
-        self.observer = Observers(engine.listeners.mqtt)
-        self.samplers = engine.samplers
-        self.acknowledged = engine.reader.acknowledged
+        self.forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently)
+        self.observer = Observers(kernel.listeners.mqtt)
+        self.samplers = kernel.samplers
+        self.acknowledged = kernel.reader.acknowledged
         """Hear when messages are acknowledged."""
-        self.tally = Tally(engine.listeners.mqtt)
+        self.tally = Tally(kernel.listeners.mqtt)
         self.sessions = Sessions(now)
-        self.keeper = Keeper(self)
-        self.guard = Guard(settings.guard, self.clock)
-        self.refused = Refusals(self)
+        self.keeper = SessionPersistence(self)
+        self.guard = LoginThrottle(settings.guard, self.clock)
+        self.refused = Rejections(self)
         self.exclusives = Exclusives()
-        engine.doors.append(MqttDoor(self))
-        engine.rows(PATH, session_rows(self))
-        engine.rows(SUBSCRIPTIONS, subscription_rows(self))
-        engine.access.listen(partial(judge, self))
+        kernel.doors.append(MqttDoor(self))
+        kernel.rows(PATH, session_rows(self))
+        kernel.rows(SUBSCRIPTIONS, subscription_rows(self))
+        kernel.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: dict[bytes, str] = {}
@@ -139,7 +139,7 @@ class Broker:
         if subscription is not None:
             accounts.close(session, subscription, client)
             session.skipped = subscription.skipped
-            session.position, session.filters = self.engine.suspend(subscription)
+            session.position, session.filters = self.kernel.suspend(subscription)
             session.subscription = None
             accounts.begin_absence(self, session, subscription)
         tell(self, session, "disconnected")
@@ -158,8 +158,8 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         accounts.end_absence(self, session)
-        if self.engine.topic_tables is not None:
-            self.engine.topic_tables.gone(session)
+        if self.kernel.topic_tables is not None:
+            self.kernel.topic_tables.gone(session)
         self.exclusives.release_all(session.client_id)
         hooking.ended(self, session)
         if session.sharing is not None:
@@ -184,9 +184,9 @@ class Broker:
             message = f"more than {most} messages waited; the session has ended"
             self.expel(session, Reason.QUOTA_EXCEEDED, message)
             return
-        session.gaps.losses.add(Why.WAITING, loss.dropped)
+        session.gaps.losses.add(GapCause.WAITING, loss.dropped)
         if loss.expired:
-            session.gaps.losses.add(Why.EXPIRED, loss.expired)
+            session.gaps.losses.add(GapCause.EXPIRED, loss.expired)
         self.dropped_waiting += loss.dropped
         self.expired += loss.expired
 
@@ -202,11 +202,11 @@ class Broker:
         if not session.kept or bool(before) == bool(after):
             return
         if after:
-            self.engine.durable.add(topics)
+            self.kernel.durable.add(topics)
         else:
-            self.engine.durable.remove(topics)
+            self.kernel.durable.remove(topics)
 
-    def forget_filter(self, session: Session, interest: Interest) -> None:
+    def forget_filter(self, session: Session, interest: SubscribedFilter) -> None:
         """Note that a session has one filter less."""
         self._uncount(session, interest.topics.text)
         session.reliable -= interest.qos > 0
@@ -220,12 +220,12 @@ class Broker:
     def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
         """Count a session as a subscriber of what it shares; ``text`` is the whole filter."""
         self._uncount(session, text)  # a hook may have given it another meaning
-        if self.engine.topic_tables is not None:
-            self.engine.topic_tables.subscribed(session, topics, text)
+        if self.kernel.topic_tables is not None:
+            self.kernel.topic_tables.subscribed(session, topics, text)
 
     def _uncount(self, session: Session, text: str) -> None:
-        if self.engine.topic_tables is not None:
-            self.engine.topic_tables.unsubscribed(session, text)
+        if self.kernel.topic_tables is not None:
+            self.kernel.topic_tables.unsubscribed(session, text)
 
     def take_exclusive(self, session: Session, topics: str) -> None:
         """Give a filter to one session (D53)."""
@@ -248,7 +248,7 @@ class Broker:
         tell_subscription(self, session.client_id, text)
         self._uncount(session, text)
         if session.client is not None and session.client.caller is not None:
-            self.engine.hooks.unsubscribed(session.client.caller, interest.topics.text)
+            self.kernel.hooks.unsubscribed(session.client.caller, interest.topics.text)
         if session.kept:
             self.keeper.drop_share(session, text)
         return True
@@ -300,7 +300,7 @@ class Broker:
             over = self.now() - (session.left_at or 0.0)
             wills.arm(self, session, wills.will_delay(session) - over)
         self._look_at_expired()
-        self.engine.groups.clean()
+        self.kernel.groups.clean()
 
     def _put_back(self, session: Session) -> None:
         self.sessions.add(session)
@@ -312,18 +312,18 @@ class Broker:
         if session.left_at is None:  # it was connected when the server ended
             self._left(session)
             for interest in session.filters:
-                interest.doubt = self.engine.committer.stored
+                interest.doubt = self.kernel.committer.stored
             self.keeper.leave(session)  # or another kill would give it all that time again
         elif session.expires_at is not None:
             self.sessions.leave(session, session.expires_at)
 
     def _count(self, session: Session) -> None:
         """Count a session as a subscriber of its filters; it is one while it is away too."""
-        if self.engine.topic_tables is not None:
+        if self.kernel.topic_tables is not None:
             for interest in session.filters:
-                self.engine.topic_tables.subscribed(session, interest.topics)
+                self.kernel.topic_tables.subscribed(session, interest.topics)
             for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
-                self.engine.topic_tables.subscribed(session, share.topics, text)
+                self.kernel.topic_tables.subscribed(session, share.topics, text)
 
     def _left(self, session: Session) -> None:
         """Note that the client of a session is gone now."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, cast
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES, MQTT_REASON_CHARS_MAX
-from rowcast.doors.mqtt.connections.connection_timers import Patience
-from rowcast.doors.mqtt.connections.rates import Meter
+from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
+from rowcast.doors.mqtt.connections.rates import RateMeter
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Transport, fitted
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.delivery_format import Form
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.authentication import Dialogue
 from rowcast.doors.mqtt.packets.handlers import HANDLERS
@@ -90,7 +90,7 @@ class Client:
     )
 
     def __init__(
-        self, broker: "Broker", transport: Transport, peer: str, form: Form | None = None
+        self, broker: "Broker", transport: Transport, peer: str, form: DeliveryFormat | None = None
     ) -> None:
         self.broker = broker
         self.transport = transport
@@ -115,7 +115,7 @@ class Client:
         """Whether the client wants to be told why (Request Problem Information)."""
         self.tells_seq = False
         """Whether acknowledgements tell the position: MQTT 5, unless ``problems`` forbids it."""
-        self.submit = broker.engine.submit
+        self.submit = broker.kernel.submit
         self.unheard = Unheard(self.note_refusal)
         self.quota = 0
         """How many of its publishes of QoS 1 and 2 may be unanswered at once."""
@@ -144,7 +144,7 @@ class Client:
         # is full; tells_gaps: CONNECT asked for them (M4)
         self.tells_gaps = self.closing = self.behind = self.blocked = False
         self._scheduled = self._paused = False
-        self.patience = Patience(self)
+        self.patience = ConnectionTimers(self)
 
     @property
     def name(self) -> str:
@@ -177,7 +177,7 @@ class Client:
             self._read(data)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
             self._fail("a packet of", failure)
-        committer, caller = self.broker.engine.committer, self.caller
+        committer, caller = self.broker.kernel.committer, self.caller
         if caller is not None and caller in committer.pending and not self.closing:
             self.patience.let_disk_follow(committer, caller)
 
@@ -214,7 +214,9 @@ class Client:
             else:
                 self._hold(packets)
 
-    def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
+    def _within_rate(
+        self, meter: RateMeter, size: int, packets: Sequence[Packet | Violation]
+    ) -> bool:
         """Count what was read; over the rate, read no more for a while, or end it (D57)."""
         messages = sum(type(packet) is Publish for packet in packets)
         seconds = meter.read(size, messages, self.loop.time())

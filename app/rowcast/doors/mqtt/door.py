@@ -51,7 +51,7 @@ class MqttDoor(Door):
     def shed(self) -> None:
         """Refuse new connections while memory is short."""
         broker = self._broker
-        broker.guard.shedding = broker.engine.reader.shedding.sheds(Shed.CONNECTS)
+        broker.guard.shedding = broker.kernel.reader.shedding.sheds(Shed.CONNECTS)
 
     def relieve(self) -> None:
         """Cut connections of which a large part of a packet is held."""

@@ -24,7 +24,7 @@ def judge(broker: "Broker") -> None:
         if client.accepted and not client.closing:
             _judge(client)
     for session in list(broker.sessions):
-        if broker.engine.access.removed(session.user):
+        if broker.kernel.access.removed(session.user):
             if session.will_caller is not None:
                 session.will_caller = replace(session.will_caller, grants=NONE)
             message = f"the user {session.user!r} was removed"
@@ -33,19 +33,19 @@ def judge(broker: "Broker") -> None:
 
 def admit(client: "Client") -> None:
     """Judge a client that was believed some time ago, before it is accepted. Raises Error."""
-    access = client.broker.engine.access
+    access = client.broker.kernel.access
     if client.caller is not None:
         client.caller = access.current(client.caller)
         access.expect(client.caller)
 
 
 def _judge(client: "Client") -> None:
-    engine, session, caller = client.broker.engine, client.session, client.caller
+    kernel, session, caller = client.broker.kernel, client.session, client.caller
     if session is None or caller is None:
         return
     try:
-        current = engine.access.current(caller)
-        engine.access.expect(current)
+        current = kernel.access.current(caller)
+        kernel.access.expect(current)
         client.caller = session.will_caller = current
     except Error as error:
         session.will_caller = replace(caller, grants=NONE)
@@ -56,10 +56,10 @@ def _judge(client: "Client") -> None:
         return
     try:
         if session.subscription is not None:
-            renew(engine, session.subscription, current)
+            renew(kernel, session.subscription, current)
         if session.sharing is not None:
             for share, _ in session.sharing.shares.values():
-                engine.authorise_watch(share.topics, current)
+                kernel.authorise_watch(share.topics, current)
             session.sharing.serve()
     except Error as error:  # the filter is left out when the client comes back
         client.disconnect(Reason.NOT_AUTHORIZED, error.message)

@@ -24,7 +24,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.errors import Code, Error
 from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 
 USERS = "$SYS/users"
@@ -33,23 +33,23 @@ _ANONYMOUS = Caller().user
 
 
 class Directory:
-    """Reads and changes users and roles; ``begin`` when there is an engine."""
+    """Reads and changes users and roles; ``begin`` when there is a kernel."""
 
     def __init__(self, users: UsersFile, authenticator: Authenticator, now: WallClock) -> None:
         self.users = users
         self.authenticator = authenticator
         self._now = now
-        self._engine: Engine | None = None
+        self._kernel: Kernel | None = None
         self._told = users.listed
         self.setup_code = SetupCode()
         """What the first user is made with."""
         self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
 
-    def begin(self, engine: Engine) -> None:
-        """Let the engine ask who may stay, and tell it of changes from now on."""
-        self._engine = engine
-        engine.access.judge = self.authenticator.judge
-        engine.access.removed = self.authenticator.is_removed
+    def begin(self, kernel: Kernel) -> None:
+        """Let the kernel ask who may stay, and tell it of changes from now on."""
+        self._kernel = kernel
+        kernel.access.judge = self.authenticator.judge
+        kernel.access.removed = self.authenticator.is_removed
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Make or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
@@ -130,13 +130,13 @@ class Directory:
 
     def tell(self) -> None:
         """Tell who is concerned, if the list is another one than when this was called last."""
-        before, after, engine = self._told, self.users.listed, self._engine
-        if before is after or engine is None:
+        before, after, kernel = self._told, self.users.listed, self._kernel
+        if before is after or kernel is None:
             return
         self._told = after
-        engine.access.changed()
+        kernel.access.changed()
         for path, name, happened in _differences(before, after):
-            engine.live.changed(path, name, happened)
+            kernel.live.changed(path, name, happened)
 
 
 def _listed(known: UserList, name: str) -> UserList:

@@ -20,7 +20,7 @@ from rowcast.core.queries import Query
 from rowcast.features.accounts.dynsec_acls import ACLS
 from rowcast.features.accounts.dynsec_clients import PEOPLE
 from rowcast.features.accounts.dynsec_rows import Asked, Rows
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Write
 
@@ -54,19 +54,19 @@ def control_rows() -> type[Resource]:
         """The topic of the commands."""
 
         path = PATH
-        engine: Engine
+        kernel: Kernel
 
         async def publish(self, message: object) -> object:
             """Carry out the commands of a message, and tell how each ended."""
             answers = await self._answers(message)
             payload = encode({"responses": answers}, JSON)
             event = Event(RESPONSE, MESSAGE, payload, JSON, 1)
-            self.engine.writes.append((Write(event, SERVER, logged=False),))
+            self.kernel.writes.append((Write(event, SERVER, logged=False),))
             return None
 
         async def post(self, value: object) -> object:
             """Do likewise, and return the answers."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             return {"responses": await self._answers(value)}
 
         async def put(self, value: object) -> None:  # noqa: ARG002 - whatever it is
@@ -89,7 +89,7 @@ def control_rows() -> type[Resource]:
             if self.topic != TOPIC:
                 raise Error(Code.NOT_FOUND, f"commands are published to {TOPIC}")
             async with turns:
-                return await _answered(Rows(self.engine, self.caller), message)
+                return await _answered(Rows(self.kernel, self.caller), message)
 
     return Control
 

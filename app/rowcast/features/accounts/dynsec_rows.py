@@ -13,7 +13,7 @@ from rowcast.features.accounts.accounts import ROLES, USERS
 from rowcast.features.rights.rule_rows import PATH as RULES
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 __all__ = ["ROLES", "RULES", "USERS", "Asked", "Row", "Rows"]
 
@@ -24,13 +24,13 @@ _PAGE: Final = SYSTEM_ROWS_MAX
 class Rows:
     """Rows of users, roles and rules, as one caller reads and writes them."""
 
-    def __init__(self, engine: "Engine", caller: Caller) -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel", caller: Caller) -> None:
+        self._kernel = kernel
         self._caller = caller
 
     async def find(self, path: str, name: str) -> Row | None:
         """Return one row."""
-        resource = self._engine.resource(f"{path}/{name}", self._caller)
+        resource = self._kernel.resource(f"{path}/{name}", self._caller)
         return cast("Row | None", await resource.get()) if resource is not None else None
 
     async def known(self, path: str, name: str) -> Row:
@@ -43,7 +43,7 @@ class Rows:
     async def all(self, path: str) -> list[Row]:
         """Return all rows, page by page."""
         found: list[Row] = []
-        resource = self._engine.resource(path, self._caller)
+        resource = self._kernel.resource(path, self._caller)
         while resource is not None:
             page = await resource.get(Query(offset=len(found), limit=_PAGE))
             rows = cast("list[Row]", page)
@@ -69,7 +69,7 @@ class Rows:
         media = None if value is None else JSON
         event = Event(f"{path}/{name}", kind, payload, media, 1, True)
         event.client = self._caller.client_id
-        await self._engine.write(event, self._caller)
+        await self._kernel.write(event, self._caller)
 
 
 class Asked:

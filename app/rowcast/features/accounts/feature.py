@@ -11,7 +11,7 @@ from rowcast.features.accounts.dynsec import PATH as CONTROL
 from rowcast.features.accounts.dynsec import control_rows
 from rowcast.features.accounts.user_resources import role_rows, user_rows
 from rowcast.kernel.feature import Background, Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.auth")
 
@@ -24,7 +24,7 @@ class Accounts(Feature):
         self._reload_keys = reload_keys
         self._background = Background()
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Let the kernel ask who may stay, and show users and roles."""
         self._directory.begin(kernel)
         kernel.rows(USERS, user_rows(self._directory))

@@ -1,7 +1,7 @@
 """Rows of ``$SYS/users`` and ``$SYS/roles``: who may sign in, as what, and when it did (L10, M11).
 
 PUT and PATCH make and change one, DELETE removes it; SSE, WebSocket and MQTT show each change. Only
-administrators see them, a user its own row too (``engine/rights``). A password goes in and never
+administrators see them, a user its own row too (``kernel/rights``). A password goes in and never
 comes out. When a user was here is known since the server started.
 """
 

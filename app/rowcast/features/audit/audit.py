@@ -20,16 +20,16 @@ from rowcast.core.entry_limits import (
 )
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
-from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, Branch, TopicTable
+from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable
 from rowcast.features.rights.rights import BROUGHT
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.write import Unheard, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.audit")
 
-TABLE: Final = TopicTable(AUDIT, Branch(AUDIT_LEVEL))
+TABLE: Final = TopicTable(AUDIT, TopicRoot(AUDIT_LEVEL))
 """Its part of the log: it is made at the start, and never dropped."""
 KEPT: Final = Keep(AUDIT_KEEP_SECONDS, AUDIT_KEEP_EVENTS, 0)
 
@@ -37,8 +37,8 @@ KEPT: Final = Keep(AUDIT_KEEP_SECONDS, AUDIT_KEEP_EVENTS, 0)
 class Audit:
     """Hears what was administered."""
 
-    def __init__(self, engine: Engine, now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, now: WallClock) -> None:
+        self._kernel = kernel
         self._now = now
         self._refused = Unheard(self._fail)
 
@@ -64,7 +64,7 @@ class Audit:
         below = topic.removeprefix("$SYS/")[:AUDIT_TEXT_CHARS_MAX]
         event = Event(f"{AUDIT_LEVEL}/{below}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = caller.client_id or caller.user
-        self._engine.writes.append((Write(event, SERVER, self._refused),))
+        self._kernel.writes.append((Write(event, SERVER, self._refused),))
 
     def _fail(self, error: Error) -> None:
         log.error("what was administered could not be written down: %s", error.message)

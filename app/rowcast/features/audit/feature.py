@@ -2,19 +2,19 @@
 
 from rowcast.features.audit import audit, refusals
 from rowcast.features.audit.audit import Audit
-from rowcast.features.audit.refusals import Refusals
+from rowcast.features.audit.refusals import RefusalLog
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import OwnLog
 
 
 class AuditLog(Feature):
     """The two logs, each with limits of its own."""
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Listen to administration and refusals."""
         kernel.own_logs.append(OwnLog(audit.TABLE, audit.KEPT))
         kernel.own_logs.append(OwnLog(refusals.TABLE, refusals.KEPT))
         kernel.listeners.administration.append(Audit(kernel, kernel.now))
-        kernel.listeners.refusals.append(Refusals(kernel, kernel.now))
+        kernel.listeners.refusals.append(RefusalLog(kernel, kernel.now))
         kernel.committer.on_denied.append(kernel.listeners.refused)

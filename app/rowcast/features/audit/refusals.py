@@ -29,15 +29,15 @@ from rowcast.core.refusal_limits import (
     REFUSALS_PER_SECOND_MAX,
     REFUSALS_RATED_MAX,
 )
-from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, Branch, TopicTable
-from rowcast.kernel.kernel import Engine
+from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, TopicRoot, TopicTable
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.write import Unheard, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.refused")
 
-TABLE: Final = TopicTable(REFUSALS, Branch(REFUSALS_LEVEL))
+TABLE: Final = TopicTable(REFUSALS, TopicRoot(REFUSALS_LEVEL))
 """Its part of the log: it is made at the start, and never dropped."""
 KEPT: Final = Keep(REFUSALS_KEEP_SECONDS, REFUSALS_KEEP_EVENTS, 0)
 
@@ -60,11 +60,11 @@ class _Refused:
         return self._rate.take_if_room(1, now)
 
 
-class Refusals:
+class RefusalLog:
     """Hears what was refused."""
 
-    def __init__(self, engine: Engine, now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, now: WallClock) -> None:
+        self._kernel = kernel
         self._now = now
         self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
         self._unfit_rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
@@ -77,7 +77,7 @@ class Refusals:
         """Write down what somebody was refused, or count it."""
         one = self._of(caller, code)
         now = self._now()
-        crowded = self._engine.committer.crowded
+        crowded = self._kernel.committer.crowded
         rate = self._unfit_rate if code in UNFIT else self._rate
         if crowded or not (one.may_be_told(now) and rate.take_if_room(1, now)):
             one.more += 1
@@ -101,7 +101,7 @@ class Refusals:
         facts = {name: fact for name, fact in told.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = _text(caller.client_id or caller.user)
-        self._engine.writes.append((Write(event, SERVER, self._unheard),))
+        self._kernel.writes.append((Write(event, SERVER, self._unheard),))
 
     def _of(self, caller: Caller, code: str) -> _Refused:
         """Return who it is: who has not signed in is its address, whatever name it gave."""

@@ -32,20 +32,20 @@ from rowcast.core.gateway_limits import (
 from rowcast.core.topics import GATEWAY_PREFIX, check_topic
 from rowcast.features.bridges.backlog import Backlog, Held, Policy
 from rowcast.features.bridges.bridge_cursor import BridgeCursor, waiting
-from rowcast.features.bridges.dead_letters import Burial, ends_of_letter, letter_of
-from rowcast.features.bridges.debounced_event import Wake
+from rowcast.features.bridges.dead_letters import DeadLetter, ends_of_letter, letter_of
+from rowcast.features.bridges.debounced_event import DebouncedEvent
 from rowcast.features.bridges.feed import Feed
-from rowcast.features.bridges.inbound import Inlet
+from rowcast.features.bridges.inbound import InboundBridge
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.messages import Sender, as_feed, is_news, message_of
 from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.features.bridges.plan import Mode, Plan, Route, direct
 from rowcast.features.bridges.remote import Remote
 from rowcast.features.bridges.state import Saved, change_of, kept_of
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route as WriteRoute
 from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.write import Outcome, Step, Write
 from rowcast.rows.topic_rows import Row
 
@@ -55,18 +55,18 @@ log = logging.getLogger("rowcast.features.bridges")
 class Bridge:
     """One bridge, from ``start`` to ``stop``."""
 
-    def __init__(self, plan: Plan, engine: Engine, now: WallClock) -> None:
+    def __init__(self, plan: Plan, kernel: Kernel, now: WallClock) -> None:
         self.plan = plan
         self._routes = (*plan.out, direct(plan.name))
-        self._engine = engine
-        self._feed = Feed(engine, self._routes)
+        self._kernel = kernel
+        self._feed = Feed(kernel, self._routes)
         self._now = now
-        self.inlet = Inlet(plan, engine, self._on_lost, self._note)
-        self._wake = Wake()
+        self.inlet = InboundBridge(plan, kernel, self._on_lost, self._note)
+        self._wake = DebouncedEvent()
         self.outbox = Outbox(plan.rules)
         self.backlog = Backlog(plan.caps)
         self.cursor = BridgeCursor(
-            engine.reader,
+            kernel.reader,
             self.client_id,
             self._wake.soon,
             self.backlog,
@@ -112,7 +112,7 @@ class Bridge:
     @property
     def lag(self) -> int:
         """How many numbers of the log it has not read yet."""
-        return max(0, self._engine.committer.announced - self.subscription.settled)
+        return max(0, self._kernel.committer.announced - self.subscription.settled)
 
     @property
     def idle(self) -> bool:
@@ -131,7 +131,7 @@ class Bridge:
 
     def start(self, saved: Saved | None) -> None:
         """Begin to read where it left off, or, when it is new, with what is written from now on."""
-        announced = self._engine.committer.announced
+        announced = self._kernel.committer.announced
         since = None
         if saved is not None and self.plan.mode is not Mode.MEMORY:
             for item in saved.open:
@@ -139,10 +139,10 @@ class Bridge:
             self.outbox.restore(saved.upto, saved.open)
             since, self._seen = saved.upto, announced
         for route in self._routes:
-            interest = Interest(route.topics, qos=2, no_local=True, marks=False)
-            self._engine.watch(self.subscription, interest, SERVER, since, current=False)
+            interest = SubscribedFilter(route.topics, qos=2, no_local=True, marks=False)
+            self._kernel.watch(self.subscription, interest, SERVER, since, current=False)
             if self.plan.mode is not Mode.MEMORY:
-                self._engine.durable.add(route.topics)
+                self._kernel.durable.add(route.topics)
         if saved is None:
             self.outbox.upto = announced
             self._changed = True
@@ -151,7 +151,7 @@ class Bridge:
             self.backlog.conflated, self.backlog.counted = saved.conflated, False
             self._counting = asyncio.create_task(self._count(since, announced))
         if self.plan.caps.policy is Policy.REFUSE:
-            self._engine.steps.add("backlog", self._step)
+            self._kernel.steps.add("backlog", self._step)
         self._task = asyncio.create_task(self._run())
 
     def _step(self, _route: WriteRoute) -> Step:
@@ -200,11 +200,11 @@ class Bridge:
             if task is not None:
                 task.cancel()
                 await asyncio.wait((task,))
-        self._engine.close(self.subscription)
-        self._engine.steps.remove("backlog", self._step)
+        self._kernel.close(self.subscription)
+        self._kernel.steps.remove("backlog", self._step)
         if self.plan.mode is not Mode.MEMORY:
             for route in self._routes:
-                self._engine.durable.remove(route.topics)
+                self._kernel.durable.remove(route.topics)
         self._save()
 
     @property
@@ -243,7 +243,7 @@ class Bridge:
     def _remote(self) -> Remote:
         """Return the broker; two servers have no client identifier in common unless told to."""
         remote = self.plan.remote
-        own = f"rowcast-{self.plan.name}-{self._engine.reader.epoch}"
+        own = f"rowcast-{self.plan.name}-{self._kernel.reader.epoch}"
         return remote if remote.client_id else replace(remote, client_id=own)
 
     async def _disconnect(self) -> None:
@@ -306,7 +306,7 @@ class Bridge:
         missing = self.outbox.missing()
         if not missing:
             return
-        found = await self._engine.reader.pick([item.seq for item in missing])
+        found = await self._kernel.reader.pick([item.seq for item in missing])
         for item in missing:
             event = found.get(item.seq)
             if event is None:
@@ -318,7 +318,7 @@ class Bridge:
         """Return an event of the log as it goes out: itself if that is wanted, else a row."""
         if self._route(event) is not None:
             return event
-        rows = (self._engine.reader.seeing(item.topics)(event) for item in self._routes)
+        rows = (self._kernel.reader.seeing(item.topics)(event) for item in self._routes)
         return next((row for row in rows if row is not None), event)
 
     def _take(self) -> None:
@@ -367,7 +367,7 @@ class Bridge:
         return True
 
     def _publish(self, link: Link, item: Item) -> None:
-        event, engine = item.event, self._engine
+        event, kernel = item.event, self._kernel
         if event is None:
             return
         route = self._route(event)
@@ -377,7 +377,7 @@ class Bridge:
         if route is not None:
             sender = self._sender(item)
             message = message_of(
-                event, engine.contents, sender, now, again=item.again, waited=waited
+                event, kernel.transcoder, sender, now, again=item.again, waited=waited
             )
         if route is None or message is None:  # its time is over, or the plan has changed
             self._drop(item.seq, "")
@@ -401,7 +401,7 @@ class Bridge:
 
     def _sender(self, item: Item) -> Sender:
         """Return who sends; a dead letter is numbered apart, because its turn is long over."""
-        epoch, name = self._engine.reader.epoch, self.plan.name
+        epoch, name = self._kernel.reader.epoch, self.plan.name
         return (
             Sender(epoch, f"{name}/letters") if item.letter else Sender(epoch, name, self._kept + 1)
         )
@@ -421,7 +421,7 @@ class Bridge:
                     self._wake.now()
                 if item is not None and item.letter:
                     for end in ends_of_letter(self.plan.name, seq):
-                        self._engine.submit(end, SERVER)
+                        self._kernel.submit(end, SERVER)
                 return
             self._wake.now()
             self.failed += 1
@@ -445,10 +445,10 @@ class Bridge:
             self._drop(item.seq, "it failed and is no longer in the log")
             return
         days = self.plan.dead_letter_retain_days
-        burial = Burial(self.plan.name, round(self._now() * 1000), days)
+        burial = DeadLetter(self.plan.name, round(self._now() * 1000), days)
         *parts, letter = letter_of(burial, item, event)
         for part in parts:
-            self._engine.submit(part, SERVER)
+            self._kernel.submit(part, SERVER)
 
         def buried(outcome: Outcome) -> None:
             if isinstance(outcome, Error):  # the disk refuses: it is tried once more
@@ -464,7 +464,7 @@ class Bridge:
             self._changed = True
             self._wake.now()
 
-        self._engine.submit(letter, SERVER, buried)
+        self._kernel.submit(letter, SERVER, buried)
 
     def replay(self, event: Event) -> None:
         """Send a dead letter once more."""
@@ -491,4 +491,4 @@ class Bridge:
             self._kept = self._kept if error else place
             self._changed = self._changed or error is not None
 
-        self._engine.committer.keep((change_of(self.plan.name, self.outbox, self.backlog),), saved)
+        self._kernel.committer.keep((change_of(self.plan.name, self.outbox, self.backlog),), saved)

@@ -34,7 +34,7 @@ def topic_of_letter(bridge: str, seq: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
+class DeadLetter:
     """Why and when an event was given up."""
 
     bridge: str
@@ -42,7 +42,7 @@ class Burial:
     retain_days: int
 
 
-def letter_of(burial: Burial, item: Item, event: Event) -> list[Event]:
+def letter_of(burial: DeadLetter, item: Item, event: Event) -> list[Event]:
     """Return the writes that make an item a dead letter, with all that helps to find out why.
 
     The letter is the last of them. Its payload is text where it is text, else base64.

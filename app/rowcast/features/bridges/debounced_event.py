@@ -11,7 +11,7 @@ import asyncio
 from rowcast.core.gateway_limits import GATEWAY_GATHER_SECONDS
 
 
-class Wake:
+class DebouncedEvent:
     """Wakes one task."""
 
     def __init__(self, gather_seconds: float = GATEWAY_GATHER_SECONDS) -> None:

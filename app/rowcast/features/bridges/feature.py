@@ -7,7 +7,7 @@ from rowcast.features.bridges.gateway import Gateway
 from rowcast.features.bridges.plan import Plan
 from rowcast.features.bridges.state import OWNER
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 
 class Bridges(Feature):
@@ -18,7 +18,7 @@ class Bridges(Feature):
         self._make = make
         self._facts: list[tuple[str, str, bytes]] = []
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Show the bridges as rows, and restore what they had not delivered."""
         self.gateway = Gateway(kernel, self._plans, self._make, kernel.now)
         kernel.facts(OWNER, self._facts.extend)

@@ -16,14 +16,14 @@ from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, branch_of, table_name_for_topic
+from rowcast.core.topic_tables import LogSource, branch_of, table_name_for_topic
 from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.features.bridges.plan import Route
 from rowcast.kernel.atomic_batch import place_of
 from rowcast.rows.topic_rows import Row
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 ROW: Final = "row"
 STATEMENT: Final = "statement"
@@ -34,8 +34,8 @@ Change = dict[str, object]
 class Feed:
     """Tells of changes, for the routes of one bridge."""
 
-    def __init__(self, engine: "Engine", routes: Sequence[Route]) -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel", routes: Sequence[Route]) -> None:
+        self._kernel = kernel
         self._routes = routes if any(route.feed for route in routes) else ()
 
     def route(self, topic: str) -> Route | None:
@@ -53,7 +53,7 @@ class Feed:
 
     def _table(self, topic: str) -> Table | None:
         try:
-            return self._engine.registry.route(topic).table
+            return self._kernel.registry.route(topic).table
         except Error:  # what waits is older than the schema that has no place for it
             return None
 
@@ -80,14 +80,14 @@ class Feed:
         if event.table is None:  # a dead letter does not know it
             event = event.changed(table=self._table(event.topic))
         name, number, count, span = place_of(event)
-        txid = name or self._engine.cursor(event.seq)
+        txid = name or self._kernel.cursor(event.seq)
         if feed == ROW:
             return encode(await self._change(event) | self._meta(event, txid, 1), JSON)
         if number < count:
             return b""
         events = [event]
         if count > 1:
-            found = await self._engine.reader.read(event.seq - span, span, [self._source(event)])
+            found = await self._kernel.reader.read(event.seq - span, span, [self._source(event)])
             events = [each for each in found if place_of(each)[0] == name]
         rows = [await self._change(each) for each in events]
         kinds = {row.pop("_operation") for row in rows}
@@ -96,7 +96,7 @@ class Feed:
         return encode(told, JSON)
 
     @staticmethod
-    def _source(event: Event) -> Source:
+    def _source(event: Event) -> LogSource:
         return event.table if event.table is not None else branch_of(event.topic)
 
     def _meta(self, event: Event, txid: str, count: int) -> Change:
@@ -111,10 +111,10 @@ class Feed:
     async def _change(self, event: Event) -> Change:
         """Return old and new; UPSERT where the log no longer says which of two it was."""
         source = self._source(event)
-        before = await self._engine.reader.change(source, event.topic, event.seq - 1)
+        before = await self._kernel.reader.change(source, event.topic, event.seq - 1)
         old = None if before is None or before.kind == DELETE else self._value(before)
         new = None if event.kind == DELETE else self._value(event)
-        forgotten = before is None and self._engine.reader.trimmed([source]) > 0
+        forgotten = before is None and self._kernel.reader.trimmed([source]) > 0
         operation = (
             "DELETE" if event.kind == DELETE
             else "UPSERT" if forgotten
@@ -126,7 +126,7 @@ class Feed:
     def _value(self, event: Event) -> object:
         """Return a value as every door shows it: what is hidden is not in it."""
         try:
-            return decode(self._engine.contents.payload(event, JSON), JSON)
+            return decode(self._kernel.transcoder.payload(event, JSON), JSON)
         except Error:  # plain bytes
             pass
         try:

@@ -30,7 +30,7 @@ from rowcast.features.bridges.plan import Plan
 from rowcast.features.bridges.rows import broker_rows, letter_rows
 from rowcast.features.bridges.state import OWNER, SETTINGS, saved_in
 from rowcast.features.bridges.summaries import summaries
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.store.store import Change
 
 log = logging.getLogger("rowcast.features.bridges")
@@ -44,22 +44,22 @@ class Gateway:
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         plans: Sequence[Plan],
         make: Callable[[dict[str, Any]], Plan],
         now: WallClock,
     ) -> None:
-        self._engine = engine
+        self._kernel = kernel
         self._make = make
         """Makes a plan of what a broker is in the configuration; raises INVALID."""
         self._now = now
         self._fixed = {plan.name for plan in plans}
-        self.bridges = {plan.name: Bridge(plan, engine, now) for plan in plans}
+        self.bridges = {plan.name: Bridge(plan, kernel, now) for plan in plans}
         self._told: dict[str, object] = {}
         self._task: asyncio.Task[None] | None = None
-        engine.rows(broker_rows(self).path or "", broker_rows(self))
+        kernel.rows(broker_rows(self).path or "", broker_rows(self))
         for rows in (letter_rows(self), *summaries(self)):
-            engine.rows(rows.path or "", rows)
+            kernel.rows(rows.path or "", rows)
 
     def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
         """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""
@@ -72,7 +72,7 @@ class Gateway:
                 except (Error, TypeError) as mistake:
                     log.warning("the bridge %s cannot be made again: %s", broker, mistake)
                 else:
-                    self.bridges[broker] = Bridge(plan, self._engine, self._now)
+                    self.bridges[broker] = Bridge(plan, self._kernel, self._now)
         saved = saved_in(facts)
         for name, bridge in self.bridges.items():
             bridge.start(saved.get(name))
@@ -97,7 +97,7 @@ class Gateway:
             await old.stop()
             saved = old.saved
         self._keep(Change(OWNER + name, SETTINGS, encode(settings, JSON)))
-        bridge = self.bridges[name] = Bridge(plan, self._engine, self._now)
+        bridge = self.bridges[name] = Bridge(plan, self._kernel, self._now)
         bridge.start(saved)
 
     async def remove(self, name: str) -> None:
@@ -108,7 +108,7 @@ class Gateway:
         self._keep(Change(OWNER + name, "", None))
         for topic in [topic for topic in self._told if topic.startswith(f"{ROOT}/{name}/")]:
             del self._told[topic]
-            self._engine.submit(Event(topic, DELETE, b"", None, 1, True), SERVER)
+            self._kernel.submit(Event(topic, DELETE, b"", None, 1, True), SERVER)
 
     def _check_changeable(self, name: str) -> None:
         if name in self._fixed:
@@ -117,7 +117,7 @@ class Gateway:
             )
 
     def _keep(self, change: Change) -> None:
-        self._engine.committer.keep((change,))
+        self._kernel.committer.keep((change,))
 
     def _bridge(self, name: str) -> Bridge:
         try:
@@ -130,7 +130,7 @@ class Gateway:
 
     async def letter(self, name: str, seq: int) -> Facts | None:
         """Return what a dead letter tells."""
-        record = await self._engine.reader.get(None, topic_of_letter(name, seq))
+        record = await self._kernel.reader.get(None, topic_of_letter(name, seq))
         return None if record is None else facts_of(record)
 
     async def replay(self, name: str, seq: int, changes: Facts) -> None:
@@ -147,14 +147,14 @@ class Gateway:
         facts |= changes | {"id": seq, "broker": name}
         payload = None
         if facts.get("payload_encoding") == "apart":
-            kept = await self._engine.reader.get(None, topic_of_letter(name, seq) + "/payload")
+            kept = await self._kernel.reader.get(None, topic_of_letter(name, seq) + "/payload")
             payload = kept.payload if kept is not None else b""
         bridge.replay(event_in(facts, payload))
 
     async def replay_oldest(self, name: str, limit: int) -> int:
         """Send the oldest dead letters of a bridge again; return how many."""
         self._bridge(name)
-        page = await self._engine.reader.scan(None, letters_of(name), "", limit)
+        page = await self._kernel.reader.scan(None, letters_of(name), "", limit)
         numbers = sorted(int(record.topic.rpartition("/")[2]) for record in page.records)
         for seq in numbers:
             await self.replay(name, seq, {})
@@ -164,7 +164,7 @@ class Gateway:
         """Forget a dead letter; raises NOT_FOUND."""
         if await self.letter(name, seq) is None:
             raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
-        await self._engine.write_all(ends_of_letter(name, seq), SERVER, atomic=False)
+        await self._kernel.write_all(ends_of_letter(name, seq), SERVER, atomic=False)
 
     # -- status ------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Gateway:
                     if field not in _CONSTANT and self._told.get(topic, _UNTOLD) != value:
                         self._told[topic] = value
                         payload = encode(value, JSON)
-                        self._engine.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
+                        self._kernel.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
             await asyncio.sleep(GATEWAY_STATUS_SECONDS)
 
     def _tell_dropped(self, bridge: Bridge) -> None:
@@ -233,7 +233,7 @@ class Gateway:
         lost = backlog.tell()
         if lost is None:
             return
-        cursor = self._engine.cursor
+        cursor = self._kernel.cursor
         facts = {"events": lost.events, "from": cursor(lost.first), "to": cursor(lost.last),
                  "cap": lost.why, "in_all": backlog.dropped}  # fmt: skip
         log.warning(
@@ -242,4 +242,4 @@ class Gateway:
         )  # fmt: skip
         topic = f"{ROOT}/{name}/dropped"
         self._told[topic] = facts
-        self._engine.submit(Event(topic, PUT, encode(facts, JSON), JSON, 1, True), SERVER)
+        self._kernel.submit(Event(topic, PUT, encode(facts, JSON), JSON, 1, True), SERVER)

@@ -20,24 +20,24 @@ from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.messages import event_of
 from rowcast.features.bridges.plan import Plan
 from rowcast.features.bridges.remote import Remote
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 _OURS: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Refusals that are the server's, not the message's: sent again, it may be taken."""
 
 
-class Inlet:
+class InboundBridge:
     """The way in of one bridge."""
 
     def __init__(
         self,
         plan: Plan,
-        engine: Engine,
+        kernel: Kernel,
         lost: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
         self._plan = plan
-        self._engine = engine
+        self._kernel = kernel
         self._lost = lost
         self._note = note
         self._link: Link | None = None
@@ -67,11 +67,11 @@ class Inlet:
         route = next((item for item in self._plan.into if item.topics.matches(topic)), None)
         if route is None:  # of a plan before this one
             return True
-        epoch = self._engine.reader.epoch
+        epoch = self._kernel.reader.epoch
         try:
             event = event_of(route.topic(topic), payload, qos, properties, self._writer, epoch)
             if event is not None:
-                await self._engine.write(event, self._caller)
+                await self._kernel.write(event, self._caller)
                 self.received += 1
         except Error as error:
             self.refused += 1

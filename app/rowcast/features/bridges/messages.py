@@ -14,7 +14,7 @@ from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.features.idempotency.idempotent_writes import put_mark
 from rowcast.features.late_writes.write_version import put_stamp
 from rowcast.kernel.last_write_wins import stamp_of
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 ID: Final = "rowcast-id"
 """The cursor of the event: the same for each copy of it."""
@@ -57,7 +57,7 @@ class Sender:
 
 
 def message_of(
-    event: Event, contents: Contents, sender: Sender, now: float, *, again: bool, waited: bool
+    event: Event, transcoder: Transcoder, sender: Sender, now: float, *, again: bool, waited: bool
 ) -> Message | None:
     """Return an event as it goes to another broker; None when its time is over.
 
@@ -65,7 +65,7 @@ def message_of(
     """
     if 0 < event.expires_at <= now:
         return None
-    payload, media_type = _payload(event, contents)
+    payload, media_type = _payload(event, transcoder)
     given = event.properties or {}
     properties: dict[str, Any] = {
         name: given[name] for name in ("response_topic", "correlation_data") if name in given
@@ -86,13 +86,13 @@ def as_feed(message: Message, told: bytes) -> Message:
     return Message(told, False, message.properties | {"content_type": JSON})
 
 
-def _payload(event: Event, contents: Contents) -> tuple[bytes, str | None]:
+def _payload(event: Event, transcoder: Transcoder) -> tuple[bytes, str | None]:
     if event.kind == DELETE:
         return b"", None
     if event.table is None:
         return event.payload, event.content_type
     try:
-        return contents.payload(event, JSON), JSON
+        return transcoder.payload(event, JSON), JSON
     except Error:  # plain bytes have no other form
         return event.payload, event.content_type
 

@@ -17,7 +17,7 @@ from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.topics import BROKERS
 from rowcast.features.bridges.dead_letters import Facts, facts_of, letters_of
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.kernel.watch.reader import Reader
@@ -35,7 +35,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
         """One row for each bridge."""
 
         path = BROKERS
-        engine: Engine
+        kernel: Kernel
 
         def names(self) -> Sequence[str]:
             return list(gateway.bridges)
@@ -50,7 +50,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
                     Code.INVALID,
                     'a broker is a map such as {"host": "h", "out": []}, at its name',
                 )
-            rules = self.engine.rights.policy.restricts
+            rules = self.kernel.rights.policy.restricts
             if rules and ADMIN not in self.caller.roles and self.caller.door != "server":
                 raise Error(
                     Code.DENIED,
@@ -78,7 +78,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
 
         async def get(self, query: Query | None = None) -> object:
             """Return one, or those that a query selects, the oldest of a bridge first."""
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query()
             if self.id:
                 facts = await gateway.letter(*_parts(self.id))
@@ -89,7 +89,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
             limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
             wanted = query.offset + limit
             found: list[Row] = []
-            async for name, facts in dead_letters(self.engine.reader):
+            async for name, facts in dead_letters(self.kernel.reader):
                 if holds(query.where, facts, name):
                     found.append((name, facts))
                 if len(found) >= wanted and not query.sort:
@@ -106,7 +106,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
 
         async def post(self, value: object) -> object:
             """Send the oldest dead letters of a bridge again."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             given = value if isinstance(value, dict) else {}
             broker, limit = given.get("broker"), given.get("limit", SCAN_PAGE_RECORDS)
             if not isinstance(broker, str) or not isinstance(limit, int) or limit < 1:

@@ -29,7 +29,7 @@ def summaries(gateway: "Gateway") -> tuple[type[Resource], ...]:
 
         async def get(self, query: Query | None = None) -> object:
             """Return one bridge's row, or those that a query selects."""
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query()
             if self.id:
                 row = await self.row(self.id)
@@ -65,7 +65,7 @@ def summaries(gateway: "Gateway") -> tuple[type[Resource], ...]:
             if name not in gateway.bridges:
                 return None
             tally = _Tally()
-            async for _, facts in dead_letters(self.engine.reader, name):
+            async for _, facts in dead_letters(self.kernel.reader, name):
                 tally.add(facts)
             return {"broker_name": name, **tally.facts()}
 

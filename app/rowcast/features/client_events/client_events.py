@@ -29,15 +29,15 @@ from rowcast.core.event_limits import (
     EVENTS_TEXT_CHARS_MAX,
 )
 from rowcast.core.events import MESSAGE, Event
-from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, Branch, TopicTable
-from rowcast.kernel.kernel import Engine
+from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, TopicTable
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.kernel.write import Unheard, Write
 
 log = logging.getLogger("rowcast.events")
 
-TABLE: Final = TopicTable(CLIENT_EVENTS, Branch(EVENTS_LEVEL))
+TABLE: Final = TopicTable(CLIENT_EVENTS, TopicRoot(EVENTS_LEVEL))
 """Their part of the log: it is made at the start, and never dropped."""
 SERVER_TOPIC: Final = f"{EVENTS_LEVEL}/server/process"
 STARTED: Final = "started"
@@ -72,8 +72,8 @@ class Held:
 class ClientEvents:
     """The history of the clients of one server; a listener (``kernel/listeners.py``)."""
 
-    def __init__(self, engine: Engine, now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, now: WallClock) -> None:
+        self._kernel = kernel
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._rate = Bucket(EVENTS_PER_SECOND_MAX, self._loop.time())
@@ -94,15 +94,15 @@ class ClientEvents:
 
     async def start(self, **facts: object) -> None:
         """Tell that the server is there, and if the one before was killed; then hear of clients."""
-        last = await self._engine.reader.history(TABLE.branch, SERVER_TOPIC, 1)
+        last = await self._kernel.reader.history(TABLE.branch, SERVER_TOPIC, 1)
         before = decode(last[0].payload, JSON) if last else None
         if isinstance(before, dict) and before.get("event") != STOPPED:
             facts |= {"reason": "the server before this one did not stop in order"}
             facts |= {"after": before.get("at")}
         self._put(SERVER_TOPIC, {"event": STARTED, "at": self._at(), **facts})
-        self._engine.listeners.clients.append(self)
-        self._engine.listeners.server.append(self.tell)
-        self._engine.reader.losses.noted = self._missed
+        self._kernel.listeners.clients.append(self)
+        self._kernel.listeners.server.append(self.tell)
+        self._kernel.reader.losses.noted = self._missed
         self._arm()
 
     def stop(self) -> None:
@@ -110,8 +110,8 @@ class ClientEvents:
         if self._timer is None:  # it was not started
             return
         self._timer.cancel()
-        self._engine.listeners.clients.remove(self)
-        self._engine.listeners.server.remove(self.tell)
+        self._kernel.listeners.clients.remove(self)
+        self._kernel.listeners.server.remove(self.tell)
         self._tell_missed()
         for topic in list(self._held):
             self._release(topic)
@@ -154,7 +154,7 @@ class ClientEvents:
 
     def _may_write(self, now: float) -> bool:
         """Tell whether one more event of anybody may be written now, and count it."""
-        return not self._engine.committer.crowded and self._rate.take_if_room(1, now)
+        return not self._kernel.committer.crowded and self._rate.take_if_room(1, now)
 
     def _own_rate(self, topic: str, now: float) -> Bucket:
         rates = self._rates
@@ -224,7 +224,7 @@ class ClientEvents:
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
         writes = [Write(event, _WRITER, self._refused) for event in events]
         try:
-            self._engine.writes.append(writes)
+            self._kernel.writes.append(writes)
         except Error as error:
             for _ in writes:
                 self._fail(error)

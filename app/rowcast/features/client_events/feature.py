@@ -2,7 +2,7 @@
 
 from rowcast.features.client_events.client_events import TABLE, ClientEvents
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import OwnLog
 from rowcast.store.store import Keep
 
@@ -16,7 +16,7 @@ class ClientEventLog(Feature):
         self._enabled = enabled
         self._events: ClientEvents | None = None
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Add its part of the log."""
         kernel.own_logs.append(OwnLog(TABLE, self._keep))
         if self._enabled:

@@ -31,7 +31,7 @@ from rowcast.core.limits import (
 )
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome
 
 log = logging.getLogger("rowcast.deadlines")
@@ -43,8 +43,8 @@ _GONE = 0.0
 class Deadlines:
     """The records of tables with a deadline: when each was seen, and which are late."""
 
-    def __init__(self, engine: Engine, tables: Sequence[Table], now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, tables: Sequence[Table], now: WallClock) -> None:
+        self._kernel = kernel
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._tables = [item for item in tables if item.deadline_seconds and item.path is not None]
@@ -61,7 +61,7 @@ class Deadlines:
         self._starting = True
         self._full = False
         for table in self._tables:
-            engine.bus.add(TopicFilter.below(table.path or ""), self)
+            kernel.bus.add(TopicFilter.below(table.path or ""), self)
 
     def stop(self) -> None:
         """Look no more."""
@@ -69,7 +69,7 @@ class Deadlines:
             self._timer.cancel()
         for table in self._tables:
             topics = TopicFilter.below(table.path or "")
-            self._engine.bus.remove(topics, self)
+            self._kernel.bus.remove(topics, self)
         self._tables.clear()
 
     # -- the bus's side ----------------------------------------------------------------------------
@@ -141,8 +141,8 @@ class Deadlines:
         self._timer = None
         now, due = self._now(), self._due
         self._looking = True
-        if self._engine.committer.crowded:
-            self._engine.committer.when_relieved(self._look)
+        if self._kernel.committer.crowded:
+            self._kernel.committer.when_relieved(self._look)
             return
         for _ in range(DEADLINE_LOOKS_PER_TURN):
             if not due or due[0][0] > now:
@@ -175,7 +175,7 @@ class Deadlines:
                 self._arm()
 
         event = Event(STALE_PREFIX + topic, PUT, encode(facts, JSON), JSON, 1, True)
-        self._engine.submit(event, _WRITER, done)
+        self._kernel.submit(event, _WRITER, done)
 
     def _tell_fresh(self, topic: str) -> None:
         def done(outcome: Outcome) -> None:
@@ -183,7 +183,7 @@ class Deadlines:
                 self._loop.call_later(DEADLINE_RETRY_SECONDS, self._return, topic)
 
         event = Event(STALE_PREFIX + topic, DELETE, b"", None, 1, True)
-        self._engine.submit(event, _WRITER, done)
+        self._kernel.submit(event, _WRITER, done)
 
     # -- the start ---------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Deadlines:
         topics, after = TopicFilter(STALE_PREFIX + "#"), ""
         told: set[str] = set()
         while True:
-            page = await self._engine.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
+            page = await self._kernel.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
             told.update(record.topic.removeprefix(STALE_PREFIX) for record in page.records)
             if not page.more or not page.records:
                 return told
@@ -214,7 +214,7 @@ class Deadlines:
         """Note when the records of a table were written; late ones of which is told stay so."""
         topics, after = TopicFilter.below(table.path or ""), ""
         while True:
-            page = await self._engine.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
+            page = await self._kernel.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
             now = self._now()
             for record in page.records:
                 if record.topic in self._seen or record.topic in self._stale:  # written meanwhile

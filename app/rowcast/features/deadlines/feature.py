@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rowcast.core.tables import Table
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.kernel.feature import Background, Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 
 class RecordDeadlines(Feature):
@@ -16,7 +16,7 @@ class RecordDeadlines(Feature):
         self._background = Background()
         self._deadlines: Deadlines | None = None
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Note where to look."""
         self._kernel = kernel
 

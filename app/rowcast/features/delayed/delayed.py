@@ -6,7 +6,7 @@ transaction, so a kill of the server neither loses nor doubles it. Writes that a
 time keep their order. What is waiting is bounded in number and bytes, is in memory as the bytes of
 its fact, and can be seen, cancelled and given another time at ``$SYS/delayed``.
 
-It knows no protocol; what the write means is the engine's.
+It knows no protocol; what the write means is the kernel's.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.delayed")
 
@@ -79,10 +79,10 @@ class Waiting:
 
 
 class Delayed:
-    """All delayed writes of one engine."""
+    """All delayed writes of one kernel."""
 
-    def __init__(self, engine: "Engine", now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel", now: WallClock) -> None:
+        self._kernel = kernel
         self._now = now
         self.loop = asyncio.get_running_loop()
         self._waiting: dict[str, Waiting] = {}
@@ -94,8 +94,8 @@ class Delayed:
         """What is bounded: also what is on its way to the disk."""
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        engine.registry.reserve(DELAYED, VERB_OF_KIND.values())
-        engine.registry.add(ROWS, _rows(self))
+        kernel.registry.reserve(DELAYED, VERB_OF_KIND.values())
+        kernel.registry.add(ROWS, _rows(self))
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Delayed:
             done(Receipt(event))
 
         change = Change(OWNER, waiting.name, waiting.fact)
-        self._engine.committer.keep((change, *write.changes), kept)
+        self._kernel.committer.keep((change, *write.changes), kept)
 
     def _judge(self, event: Event, topic: str, caller: Caller, condition: Condition | None) -> None:
         if condition is not None and (condition.seqs is not None or condition.exists is False):
@@ -144,10 +144,10 @@ class Delayed:
             )
         if event.kind == PUT and not event.payload:
             raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
-        route = self._engine.registry.route(topic)
+        route = self._kernel.registry.route(topic)
         if not route.overrides(VERB_OF_KIND[event.kind]):  # else the class decides, in time
             judged = _event(_facts(event, topic, 0.0, caller))
-            self._engine.writes.admit(Write(judged, caller, passed=True))
+            self._kernel.writes.admit(Write(judged, caller, passed=True))
 
     def _make_room(self, size: int) -> None:
         if self._count >= DELAYED_EVENTS_MAX or self._bytes + size > DELAYED_BYTES_MAX:
@@ -161,13 +161,13 @@ class Delayed:
 
     def _forget(self, waiting: Waiting) -> None:
         """Note that it waits no more; who watches is told, unless it never did."""
-        self._engine.live.changed(ROWS, waiting.id, "over")
+        self._kernel.live.changed(ROWS, waiting.id, "over")
         self._count -= 1
         self._bytes -= len(waiting.fact)
 
     def _add(self, waiting: Waiting) -> None:
         self._waiting[waiting.id] = waiting
-        self._engine.live.changed(ROWS, waiting.id, "waiting")
+        self._kernel.live.changed(ROWS, waiting.id, "waiting")
         heappush(self._heap, (waiting.due, waiting.number))
         self._arm()
 
@@ -204,7 +204,7 @@ class Delayed:
     def _publish_due(self) -> None:
         """Publish what is due, as much as is one turn's share."""
         now, left = self._now(), DELAYED_TURN_EVENTS
-        committer = self._engine.committer
+        committer = self._kernel.committer
         while self._heap and self._heap[0][0] <= now and left and not committer.crowded:
             due, number = heappop(self._heap)
             waiting = self._waiting.get(str(number))
@@ -227,7 +227,7 @@ class Delayed:
                 return
         else:  # an earlier version kept no rights, for it had judged by them
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
-        self._engine.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
+        self._kernel.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
 
     def _as_now(self, caller: Caller) -> Caller:
         """Return who wrote it, with what it may do now (L8).
@@ -235,7 +235,7 @@ class Delayed:
         Raises for a user who was removed or disabled; who has to sign in anew, as with another
         password, need not do so for what was taken before. The server's own are no users.
         """
-        access = self._engine.access
+        access = self._kernel.access
         if caller.user.startswith("$"):
             return caller
         try:
@@ -257,7 +257,7 @@ class Delayed:
             self._arm(DELAYED_RETRY_SECONDS)
             return
         log.warning("the delayed %s was refused: %s", waiting.name, outcome.message)
-        self._engine.committer.keep((Change(OWNER, waiting.name, None),))
+        self._kernel.committer.keep((Change(OWNER, waiting.name, None),))
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Delayed:
             return False
         self._forget(waiting)
         self._tidy()
-        self._engine.committer.keep((Change(OWNER, waiting.name, None),))
+        self._kernel.committer.keep((Change(OWNER, waiting.name, None),))
         return True
 
     def move(self, number: str, due: float) -> bool:
@@ -297,7 +297,7 @@ class Delayed:
         self._add(new)
         self._tidy()
         gone = () if old.name == new.name else (Change(OWNER, old.name, None),)
-        self._engine.committer.keep((*gone, Change(OWNER, new.name, new.fact)))
+        self._kernel.committer.keep((*gone, Change(OWNER, new.name, new.fact)))
         return True
 
     def _tidy(self) -> None:

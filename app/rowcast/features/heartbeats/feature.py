@@ -9,7 +9,7 @@ from typing import Final
 
 from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import StreamNotice
 
 NAME: Final = "heartbeat"
@@ -21,7 +21,7 @@ class Heartbeats(Feature):
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Have streams send them."""
         notice = StreamNotice(NAME, self._seconds, lambda: {"head": kernel.head})
         kernel.stream_notices.append(notice)

@@ -22,12 +22,12 @@ from rowcast.core.limits import (
     SCAN_PAGE_RECORDS,
 )
 from rowcast.core.tables import Role, Table
-from rowcast.core.topic_tables import Source, branch_of
+from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.moments import forgotten
 from rowcast.kernel.watch.reader import Reader
-from rowcast.rows.compiled_table import Shape
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder
 from rowcast.store.records import Key, Layout
 
 _NOT_THERE: Final = -1
@@ -39,9 +39,11 @@ Rank = tuple[int, str]
 class AsOf:
     """Reads records as of a position."""
 
-    def __init__(self, reader: Reader, contents: Contents, shapes: Mapping[str, Shape]) -> None:
+    def __init__(
+        self, reader: Reader, transcoder: Transcoder, shapes: Mapping[str, CompiledTable]
+    ) -> None:
         self._reader = reader
-        self._contents = contents
+        self._transcoder = transcoder
         self._shapes = shapes
 
     # -- one record ------------------------------------------------------------------------------
@@ -49,7 +51,7 @@ class AsOf:
     async def record(self, table: Table | None, topic: str, position: int) -> Record | None:
         """Return what was at a topic; raises GONE where the log does not reach."""
         reader = self._reader
-        source: Source = table if table is not None else branch_of(topic)
+        source: LogSource = table if table is not None else branch_of(topic)
         current = await reader.get(table, topic)
         if current is not None and current.seq <= position:
             return current
@@ -62,7 +64,7 @@ class AsOf:
             raise forgotten(reader, f"what {topic!r} was before", trimmed)
         return None
 
-    async def _began_later(self, source: Source, topic: str, position: int) -> bool:
+    async def _began_later(self, source: LogSource, topic: str, position: int) -> bool:
         """Tell whether it is certain that there was no record, by what changed first after it."""
         after = position
         while True:
@@ -77,7 +79,7 @@ class AsOf:
     def _began(self, event: Event) -> bool:
         """Tell whether a change made its record, by the time of creation that the server keeps."""
         shape = self._shapes[event.table.name] if event.table is not None else None
-        if shape is None or event.kind != PUT or not self._contents.structured(event):
+        if shape is None or event.kind != PUT or not self._transcoder.structured(event):
             return False
         made = next((i for i in shape.table.attributes if i.role is Role.CREATED_TIME), None)
         value = event.decoded

@@ -21,7 +21,7 @@ from rowcast.core.limits import (
     HISTORY_WHOLE_BYTES_MAX,
 )
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, branch_of
+from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.moments import Moment, bygone_of, forgotten, moment_of, position_of
@@ -38,14 +38,14 @@ class Window:
     """A part of the past: what the filter selects after one position, up to another."""
 
     topics: TopicFilter
-    source: Source
+    source: LogSource
     after: int
     until: int
     trimmed: int = 0
     """Up to where the log was trimmed, if what is gone may have been a part of this."""
 
 
-class Past:
+class HistoryReads:
     """Reads windows of the log."""
 
     def __init__(self, reader: Reader, rights: Rights, asof: AsOf, now: WallClock) -> None:
@@ -94,7 +94,7 @@ class Past:
         if topics.exact and not self._rights.may_read(caller, topics.text):
             raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
 
-    async def _reaches_beyond(self, source: Source, after: int) -> bool:
+    async def _reaches_beyond(self, source: LogSource, after: int) -> bool:
         """Tell whether what was trimmed may have been after a position that a time gave."""
         trimmed = self._reader.trimmed([source])
         if not trimmed or trimmed > after:
@@ -118,7 +118,7 @@ class Past:
                 return
             after, limit = page[-1].seq, _next_limit(page)
 
-    def _source(self, topics: TopicFilter, table: Table | None) -> Source:
+    def _source(self, topics: TopicFilter, table: Table | None) -> LogSource:
         rows = self._reader.rows(topics)
         return source_of(topics, table) if rows is None else rows.view.branch
 
@@ -235,7 +235,7 @@ class Past:
             yield self._rights.records(caller, page)
 
 
-def source_of(topics: TopicFilter, table: Table | None) -> Source:
+def source_of(topics: TopicFilter, table: Table | None) -> LogSource:
     """Return the part of the log where a table's topics are, or undeclared ones of a branch."""
     if table is not None:
         return table

@@ -15,7 +15,7 @@ from typing import Final
 from rowcast.core.clock import version_at, version_of
 from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.watch.reader import Reader
 from rowcast.schema.durations import parse_duration
 
@@ -86,7 +86,9 @@ def _version(text: str, now_seconds: float) -> int | None:
     return version_at(_ZONE.sub("+", text))
 
 
-async def position_of(reader: Reader, source: Source, moment: Moment, *, kept: bool = True) -> int:
+async def position_of(
+    reader: Reader, source: LogSource, moment: Moment, *, kept: bool = True
+) -> int:
     """Return the position that a moment is in a part of the log.
 
     Raises GONE for a cursor of another log or beyond the end of this one, and, with ``kept``, for

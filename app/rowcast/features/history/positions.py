@@ -8,12 +8,12 @@ where that is nearer. It does not know who reads.
 from collections.abc import Sequence
 
 from rowcast.core.limits import LOG_PAGE_EVENTS, STREAM_LAST_NUMBERS_MAX
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.places import Place
 from rowcast.kernel.watch.reader import Reader
 
-Sources = Sequence[Source]
+Sources = Sequence[LogSource]
 
 
 def before_first(reader: Reader, sources: Sources) -> int:

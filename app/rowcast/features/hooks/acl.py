@@ -20,7 +20,7 @@ from rowcast.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
 from rowcast.core.patterns import filled
 from rowcast.core.topics import Levels, check_filter, covers
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 Effect = Literal["allow", "deny"]
 Action = Literal["publish", "write", "subscribe", "read", "all"]
@@ -98,7 +98,7 @@ class AccessList(Hook):
         if not self._of(caller).allow(_WRITES, event.topic):
             raise _denied(caller, "write", event.topic)
 
-    def on_subscribe(self, caller: Caller, interest: Interest) -> None:
+    def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Refuse a filter of which no rule allows the whole."""
         if not self._of(caller).allow(_WATCHES, interest.topics.text):
             raise _denied(caller, "subscribe to", interest.topics.text)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 POINTS: Final = (
     "on_connect",
@@ -115,7 +115,7 @@ class Hook:
 
     # -- reads: all must agree, then what becomes of it --------------------------------------------
 
-    def on_subscribe(self, caller: Caller, interest: Interest) -> object:
+    def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> object:
         """Refuse a filter by raising; return an Interest to begin instead, or None."""
 
     def can_read(self, caller: Caller, topic: str) -> object:  # noqa: ARG002

@@ -1,11 +1,11 @@
-"""The passage of a write through the hooks: may it, what becomes of it, and who hears of it.
+"""Takes each write through the hooks: may it, what becomes of it, and who hears of it.
 
 It is used only where somebody listens (``Hooks.writing``). Plain hooks are asked at once. Where one
 of them must be awaited, the writes of each caller go through a lane of their own, one after the
 other, so that they reach the log in the order in which they came; callers do not wait for each
 other. A message that a hook drops is acknowledged and not announced (G7).
 
-It knows neither protocols nor the store; the engine carries out what comes out of it.
+It knows neither protocols nor the store; the kernel carries out what comes out of it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.features.hooks")
 
@@ -34,7 +34,7 @@ Work = Callable[[], Awaitable[None]]
 """What is done in a lane; it answers for itself and raises nothing."""
 
 
-class Lane:
+class CallerQueue:
     """The writes of one caller that wait for a hook."""
 
     __slots__ = ("size", "steps", "task")
@@ -46,13 +46,13 @@ class Lane:
         self.task: asyncio.Task[None] | None = None
 
 
-class Passage:
-    """Every write on its way through the hooks of one engine."""
+class HookPipeline:
+    """Every write on its way through the hooks of one kernel."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        self._hooks = engine.hooks
-        self._lanes: dict[Caller, Lane] = {}
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self._hooks = kernel.hooks
+        self._lanes: dict[Caller, CallerQueue] = {}
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return what hooks make of the events that a caller watches; None if none is asked."""
@@ -69,7 +69,7 @@ class Passage:
         return True
 
     def _submit(self, write: Write) -> None:
-        """Ask the hooks, then have the engine carry out what they leave of a write."""
+        """Ask the hooks, then have the kernel carry out what they leave of a write."""
         if self._hooks.write_waits:
 
             async def step() -> None:
@@ -94,11 +94,11 @@ class Passage:
             write.event, write.passed = became, True
             write.meet(condition)
             write.done = self.telling(write.caller, write.done)
-            self._engine.writes.carry_out(write)
+            self._kernel.writes.carry_out(write)
             return
         receipt, done = Receipt(write.event), write.done
         if write.changes:
-            self._engine.committer.keep(write.changes, lambda error: done(error or receipt))
+            self._kernel.committer.keep(write.changes, lambda error: done(error or receipt))
         else:
             done(receipt)
 
@@ -124,9 +124,9 @@ class Passage:
         One that was taken goes on as a message: it is announced, and no record is made of it.
         """
         topic = event.topic
-        if self._engine.registry.route(topic).entry is not None:
+        if self._kernel.registry.route(topic).entry is not None:
             return event, condition
-        self._engine.admission.check_size(event)
+        self._kernel.admission.check_size(event)
         if condition is not None or event.kind == PATCH:
             kept = await self._hooks.supply(TopicFilter(topic))
             if kept is None:  # this topic is the table's
@@ -196,8 +196,8 @@ class Passage:
 
         A hook sees a delayed write as what it will be; return what goes before its topic again.
         """
-        topic = self._engine.registry.route(event.topic).topic
-        self._engine.rights.check_write(topic, caller, event.kind)
+        topic = self._kernel.registry.route(event.topic).topic
+        self._kernel.rights.check_write(topic, caller, event.kind)
         delay, event.topic = split_delayed(event.topic)
         return delay
 
@@ -224,7 +224,7 @@ class Passage:
     ) -> None:
         lane = self._lanes.get(caller)
         if lane is None:
-            lane = self._lanes[caller] = Lane()
+            lane = self._lanes[caller] = CallerQueue()
         too_large = lane.size and lane.size + size > HOOK_WRITES_BYTES_MAX
         if len(lane.steps) >= HOOK_WRITES_MAX or too_large:
             waits = f"{len(lane.steps)} of your writes with {lane.size} bytes"
@@ -241,7 +241,7 @@ class Passage:
         if lane.task is None:
             lane.task = asyncio.get_running_loop().create_task(self._walk(caller, lane))
 
-    async def _walk(self, caller: Caller, lane: Lane) -> None:
+    async def _walk(self, caller: Caller, lane: CallerQueue) -> None:
         """Take the writes of a caller one after the other."""
         while lane.steps:
             # it stays there meanwhile, so that it is answered at a stop

@@ -30,7 +30,7 @@ from rowcast.features.hooks.bindable import Bindable
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
 from rowcast.kernel.listeners import Listeners
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.rows.topic_rows import Row
 
 if TYPE_CHECKING:
@@ -226,9 +226,9 @@ class Hooks:
         for call in self._calls[name]:
             call.notify(*arguments)
 
-    # -- what the engine tells ---------------------------------------------------------------------
+    # -- what the kernel tells ---------------------------------------------------------------------
 
-    def subscribed(self, caller: Caller, interest: Interest) -> None:
+    def subscribed(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Tell that a filter is watched now (G18)."""
         self.listeners.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
         self._happened("subscribe", [interest], caller)
@@ -241,9 +241,9 @@ class Hooks:
         """Tell that a write was carried out (G18)."""
         self._happened("publish", event, caller)
 
-    # -- reads: what the engine asks ---------------------------------------------------------------
+    # -- reads: what the kernel asks ---------------------------------------------------------------
 
-    def subscribe(self, caller: Caller, interest: Interest) -> bool:
+    def subscribe(self, caller: Caller, interest: SubscribedFilter) -> bool:
         """Let the hooks change an interest that is about to begin; raises a refusal (G4, G12).
 
         Returns whether it has another filter now.
@@ -255,7 +255,7 @@ class Hooks:
             _take(call, interest, call(caller, interest))
         return interest.topics is not asked
 
-    async def subscribe_waiting(self, caller: Caller, interest: Interest) -> bool:
+    async def subscribe_waiting(self, caller: Caller, interest: SubscribedFilter) -> bool:
         """Do likewise where some of the hooks are asynchronous."""
         if not self.subscribe_waits:
             return self.subscribe(caller, interest)
@@ -299,7 +299,7 @@ class Hooks:
                 return None
         return event
 
-    # -- writes: what the engine asks --------------------------------------------------------------
+    # -- writes: what the kernel asks --------------------------------------------------------------
 
     def publish(self, caller: Caller, event: Event) -> Event | None:
         """Return what becomes of a write, None if it is dropped; raises a refusal (G5, G7)."""
@@ -360,11 +360,11 @@ def _fits(topics: TopicFilter, record: object) -> bool:
     return isinstance(record, Event) and topics.matches(record.topic)
 
 
-def _take(call: Call, interest: Interest, answer: object) -> None:
-    if isinstance(answer, Interest):
+def _take(call: Call, interest: SubscribedFilter, answer: object) -> None:
+    if isinstance(answer, SubscribedFilter):
         interest.take(answer)
     elif answer is not None:
-        raise call.attached.failed(call.point, _wrong(answer, "an Interest"))
+        raise call.attached.failed(call.point, _wrong(answer, "an SubscribedFilter"))
 
 
 def _received(call: Call, event: Event, answer: object) -> tuple[Event, bool]:

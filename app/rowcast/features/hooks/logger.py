@@ -8,7 +8,7 @@ import logging
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 log = logging.getLogger("rowcast.access")
 
@@ -33,7 +33,7 @@ class Logger(Hook):
         """Tell who went, and why."""
         log.info("%s disconnected: %s", _who(caller), error or "it wished to")
 
-    def on_subscribe(self, caller: Caller, interest: Interest) -> None:
+    def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Tell who asks for what."""
         log.info("%s subscribes to %r", _who(caller), interest.topics.text)
 

@@ -16,11 +16,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import HOOK_CALLERS_MAX
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class HookRateLimit:
     """What one caller may do in a second; 0 is no limit."""
 
     publishes: float = 0
@@ -34,7 +34,7 @@ class RateLimit(Hook):
 
     id = "rate-limit"
 
-    def __init__(self, allowance: Allowance, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, allowance: HookRateLimit, clock: Callable[[], float] = monotonic) -> None:
         self._allowance = allowance
         self._clock = clock
         self._buckets: OrderedDict[tuple[str, str, str, str], Bucket] = OrderedDict()
@@ -45,7 +45,7 @@ class RateLimit(Hook):
         self._take(caller, "publishes", allowed.publishes, 1)
         self._take(caller, "bytes", allowed.bytes, len(event.payload))
 
-    def on_subscribe(self, caller: Caller, interest: Interest) -> None:  # noqa: ARG002
+    def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:  # noqa: ARG002
         """Refuse a filter over the rate."""
         self._take(caller, "subscribes", self._allowance.subscribes, 1)
 

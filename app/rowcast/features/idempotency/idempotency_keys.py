@@ -29,7 +29,7 @@ from rowcast.kernel.write import Done, Outcome, Receipt
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 KEY: Final = "idempotency"
 """The property that carries the mark of a write to its admission; it is not stored with it."""
@@ -64,7 +64,7 @@ class Claim:
 
 
 class Keys:
-    """All idempotency keys of one engine; the loop's own.
+    """All idempotency keys of one kernel; the loop's own.
 
     ``keep_seconds`` is how long a key is known. ``receipts_max`` is how many receipts of all users
     are, some 200 bytes each with what holds them, and ``user_receipts_max`` of one user, so that
@@ -73,13 +73,13 @@ class Keys:
 
     def __init__(
         self,
-        engine: "Engine",
+        kernel: "Kernel",
         now: WallClock,
         keep_seconds: float = 86_400,
         receipts_max: int = 200_000,
         user_receipts_max: int = 50_000,
     ) -> None:
-        self._engine = engine
+        self._kernel = kernel
         self._now = now
         self.keep_seconds = keep_seconds
         self._receipts_max = receipts_max
@@ -149,8 +149,8 @@ class Keys:
             return done
         known = entry.done.get(number)
         if known is not None:
-            self._engine.producers.repeats += 1
-            done(receipt_of(known, event, self._engine))
+            self._kernel.idempotent_writes.repeats += 1
+            done(receipt_of(known, event, self._kernel))
             return None
 
         def hear(outcome: Outcome) -> None:
@@ -217,7 +217,7 @@ class Keys:
                 del self._counts[owner]
             changes += [Change(owner, f"{digest}:{index}", None) for index in entry.done]
         if changes:
-            self._engine.committer.keep(changes)
+            self._kernel.committer.keep(changes)
 
 
 def fact_of_key(mark: str, caller: Caller) -> tuple[str, str, bytes]:

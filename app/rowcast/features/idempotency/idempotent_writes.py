@@ -34,7 +34,7 @@ from rowcast.kernel.write import Done, Outcome, Receipt, Write
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 MARK: Final = "producer"
 """The property of an event that carries its mark, as it was written."""
@@ -108,12 +108,12 @@ class Producer:
         return Change(self.owner, f"{epoch}:{name}", number.to_bytes(8, "big"))
 
 
-class Producers:
-    """All producers of one engine; the loop's own."""
+class IdempotentWrites:
+    """All producers of one kernel; the loop's own."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        self.keys = Keys(engine, engine.now)
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self.keys = Keys(kernel, kernel.now)
         self._producers: dict[str, Producer] = {}
         """By owner; the one that wrote last is the last."""
         self.repeats = 0
@@ -152,9 +152,9 @@ class Producers:
         ``done`` has then heard the first one's receipt, or will. Refusals go to ``done`` too.
         """
         try:
-            self._engine.rights.check_write(event.topic, caller, event.kind)
+            self._kernel.rights.check_write(event.topic, caller, event.kind)
             properties = event.properties or {}
-            if self._engine.reader.epoch in str(properties.get(PATH, "")).split(","):  # H34
+            if self._kernel.reader.epoch in str(properties.get(PATH, "")).split(","):  # H34
                 self.repeats += 1
                 done(Receipt(event, existed=True, repeat=True))
                 return None
@@ -182,7 +182,7 @@ class Producers:
             return None
         if known is not None:
             self.repeats += 1
-            done(receipt_of(known, event, self._engine))
+            done(receipt_of(known, event, self._kernel))
             return None
         producer.flying[epoch, number] = []
         return self._hearing(producer, epoch, number, done)
@@ -216,7 +216,7 @@ class Producers:
             if oldest is None:
                 raise Error(Code.BUSY, f"{PRODUCERS_MAX} producers are writing; try again")
             del self._producers[oldest.owner]
-            self._engine.committer.keep((Change(oldest.owner, "", None),))
+            self._kernel.committer.keep((Change(oldest.owner, "", None),))
 
     def _enter(self, producer: Producer, name: str, epoch: int) -> None:
         """Go to a newer epoch, or fence off an older one."""
@@ -226,7 +226,7 @@ class Producers:
                 f"the producer {name} goes on in epoch {producer.epoch}; epoch {epoch} is over",
             )
         if epoch > producer.epoch:
-            self._engine.committer.keep(
+            self._kernel.committer.keep(
                 (Change(producer.owner, "", None), producer.fact(epoch, _FORGOTTEN, 0))
             )
             producer.enter(epoch)
@@ -251,7 +251,7 @@ class Producers:
             del done[number]
             changes.append(Change(producer.owner, f"{producer.epoch}:{number}", None))
         if changes:
-            self._engine.committer.keep(changes)
+            self._kernel.committer.keep(changes)
 
     def _hearing(self, producer: Producer, epoch: int, number: int, done: Done) -> Done:
         def hear(outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from rowcast.core.events import Event
 from rowcast.kernel.write import Receipt
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 TOPIC_BYTES_MAX: Final = 256
 """A longer topic is not kept: those that the server makes are a table's path and a UUID."""
@@ -27,7 +27,7 @@ def pack(event: Event, *, existed: bool, late: int) -> bytes:
     return fixed + topic if len(topic) <= TOPIC_BYTES_MAX else fixed
 
 
-def receipt_of(value: bytes, event: Event, engine: "Engine") -> Receipt:
+def receipt_of(value: bytes, event: Event, kernel: "Kernel") -> Receipt:
     """Return the receipt of the first for a repeat, whose event becomes what the first one was."""
     if len(value) < _FIXED.size:
         event.seq = int.from_bytes(value, "big")
@@ -36,5 +36,5 @@ def receipt_of(value: bytes, event: Event, engine: "Engine") -> Receipt:
         event.seq, event.version, late, existed = _FIXED.unpack_from(value)
         event.topic = value[_FIXED.size :].decode() or event.topic
         receipt = Receipt(event, existed=existed, repeat=True, late=late)
-    event.table = engine.registry.route(event.topic).table
+    event.table = kernel.registry.route(event.topic).table
     return receipt

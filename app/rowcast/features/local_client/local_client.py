@@ -13,8 +13,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.topics import BROKERS, GATEWAY_PREFIX, TopicFilter, check_topic
-from rowcast.kernel.kernel import Engine
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Outcome, Receipt
 
@@ -24,20 +24,20 @@ class LocalClient:
 
     def __init__(self, name: str) -> None:
         self._caller = Caller("$server", ALL, "server", client_id=name)
-        self._engine: Engine | None = None
+        self._kernel: Kernel | None = None
         self.on_write: Callable[[Event], object] | None = None
         """Told of an event that is about to be written, of several only of the first."""
 
-    def bind(self, engine: Engine) -> None:
-        """Give it the engine that it works on."""
-        self._engine = engine
+    def bind(self, kernel: Kernel) -> None:
+        """Give it the kernel that it works on."""
+        self._kernel = kernel
 
     @property
-    def engine(self) -> Engine:
-        """The engine; raises BUSY before the server has started."""
-        if self._engine is None:
+    def kernel(self) -> Kernel:
+        """The kernel; raises BUSY before the server has started."""
+        if self._kernel is None:
             raise Error(Code.BUSY, "the server has not started yet; use the client in a function")
-        return self._engine
+        return self._kernel
 
     async def publish(
         self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
@@ -46,11 +46,11 @@ class LocalClient:
 
         Bytes go as they are, any other value as JSON. ``broker``: it is said there alone, by the
         bridge of that name, and nothing is kept here but the log. Returns the cursor when it is on
-        disk, None for what is not logged. Raises what the engine refuses.
+        disk, None for what is not logged. Raises what the kernel refuses.
         """
         event = await self._event(topic, value, retain, qos, broker)
         self._note(event)
-        receipt = await self.engine.write(event, self._caller)
+        receipt = await self.kernel.write(event, self._caller)
         return self._cursor(receipt)
 
     async def publish_json(
@@ -60,7 +60,7 @@ class LocalClient:
         event = await self._event(topic, _json(value), retain, qos, broker)
         event.content_type = JSON
         self._note(event)
-        receipt = await self.engine.write(event, self._caller)
+        receipt = await self.kernel.write(event, self._caller)
         return self._cursor(receipt)
 
     async def publish_batch(
@@ -87,7 +87,7 @@ class LocalClient:
     async def _write_all(self, events: list[Event]) -> list[str | None]:
         """Write all or none."""
         self._note(events[0])
-        outcomes = await self.engine.write_all(events, self._caller, atomic=True)
+        outcomes = await self.kernel.write_all(events, self._caller, atomic=True)
         _raise_any(outcomes)
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
 
@@ -109,7 +109,7 @@ class LocalClient:
     async def _there(self, topic: str, broker: str) -> str:
         """Return the topic at which something is said for one broker alone."""
         check_topic(topic)
-        brokers = self.engine.resource(f"{BROKERS}/{broker}", self._caller)
+        brokers = self.kernel.resource(f"{BROKERS}/{broker}", self._caller)
         if brokers is None or await brokers.get() is None:
             raise Error(
                 Code.NOT_FOUND,
@@ -119,15 +119,15 @@ class LocalClient:
         return f"{GATEWAY_PREFIX}{broker}/{topic}"
 
     def _cursor(self, receipt: Receipt) -> str | None:
-        return self.engine.cursor(receipt.event.seq) if receipt.event.seq else None
+        return self.kernel.cursor(receipt.event.seq) if receipt.event.seq else None
 
     async def get(self, topic: str) -> object:
         """Return the value of the record at a topic; None when there is none."""
-        return await self.engine.read_value(topic, self._caller, None)
+        return await self.kernel.read_value(topic, self._caller, None)
 
     def value(self, event: Event) -> object:
         """Return the value of an event: decoded, of its table's types; text or bytes if plain."""
-        return self.engine.contents.value(event)
+        return self.kernel.transcoder.value(event)
 
     async def watch(
         self, *filters: str, since: str | None = None, current: bool = True, echo: bool = False
@@ -137,17 +137,17 @@ class LocalClient:
         ``since`` is a cursor to continue after. ``echo``: also what this client says itself. Marks
         (core/events.py) come as events without a topic.
         """
-        engine = self.engine
-        subscription = Subscription(engine.reader, self._caller.client_id)
+        kernel = self.kernel
+        subscription = Subscription(kernel.reader, self._caller.client_id)
         try:
             for text in filters:
-                interest = Interest(TopicFilter(text), 2, no_local=not echo)
-                engine.watch(subscription, interest, self._caller, since, current=current)
+                interest = SubscribedFilter(TopicFilter(text), 2, no_local=not echo)
+                kernel.watch(subscription, interest, self._caller, since, current=current)
             while pairs := await subscription.batch(STREAM_ITEMS_MAX):
                 for event, _ in pairs:
                     yield event
         finally:
-            engine.close(subscription)
+            kernel.close(subscription)
 
 
 def _raise_any(outcomes: Sequence[Outcome]) -> None:

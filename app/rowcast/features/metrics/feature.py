@@ -12,13 +12,13 @@ from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE, SysTree
 from rowcast.kernel.door import DoorFigures
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.seams import OwnLog, Page
-from rowcast.kernel.watch.gaps import Why
+from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.write import Outcome, Receipt
-from rowcast.reads.read_queue import Lane
-from rowcast.store.store import Counted, Keep
+from rowcast.reads.read_queue import ReadLane
+from rowcast.store.store import Counts, Keep
 
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
@@ -34,7 +34,7 @@ class SystemMetrics(Feature):
 
     def __init__(
         self,
-        store: Counted,
+        store: Counts,
         tables: Sequence[Table],
         interval_seconds: float,
         keep: Keep,
@@ -46,7 +46,7 @@ class SystemMetrics(Feature):
         self._keep = keep
         self.metrics = Metrics(now)
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Listen to what is counted, and show the numbers."""
         self._kernel = kernel
         metrics = self.metrics
@@ -100,7 +100,7 @@ class SystemMetrics(Feature):
         """Bring up to date what the doors and the reader count, as far as that costs little."""
         metrics = self.metrics
         reader, holding = self._kernel.reader, metrics.holding
-        dropped = reader.losses.counts.get(Why.SLOW, 0)
+        dropped = reader.losses.counts.get(GapCause.SLOW, 0)
         holding.sessions = holding.sessions_expired = 0
         found = [door.figures() for door in self._kernel.doors]
         for figures in found:
@@ -144,14 +144,16 @@ class SystemMetrics(Feature):
         holding.stored_bytes = sum(x.bytes for x in found) - sum(x.bytes for x in own)
 
 
-def _commits(kernel: Engine) -> HistogramFamily:
+def _commits(kernel: Kernel) -> HistogramFamily:
     found = kernel.committer.commit_seconds
     about = "One group commit, from its hand-over to the writer thread until it is durable."
     return HistogramFamily("rowcast_commit_seconds", about, (), lambda: {(): found})
 
 
-def _reads(kernel: Engine) -> HistogramFamily:
+def _reads(kernel: Kernel) -> HistogramFamily:
     found = kernel.reader.queue.seconds
-    series: dict[tuple[str, ...], Histogram] = {(lane.name.lower(),): found[lane] for lane in Lane}
+    series: dict[tuple[str, ...], Histogram] = {
+        (lane.name.lower(),): found[lane] for lane in ReadLane
+    }
     about = "Reads of the database with the time that they waited, by kind."
     return HistogramFamily("rowcast_read_seconds", about, ("kind",), lambda: series)

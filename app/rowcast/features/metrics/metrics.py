@@ -12,7 +12,7 @@ from math import floor
 from rowcast.core.clock import WallClock
 from rowcast.core.topics import SHARE_PREFIX
 from rowcast.features.metrics.loads import Loads
-from rowcast.kernel.process_memory import Heap
+from rowcast.kernel.process_memory import ProcessMemory
 
 QUEUE_PREFIX = "$queue/"
 """The other spelling of a shared subscription (D55)."""
@@ -84,7 +84,7 @@ class Metrics:
         self.subscriptions = self.shared_subscriptions = 0
         self.retained = 0
         self.uptime_seconds = 0
-        self.heap = Heap()
+        self.heap = ProcessMemory()
         self.loads = Loads()
 
     # -- the nine methods --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``$SYS/broker`` as records: what the metrics say, written by the server through the engine.
+"""``$SYS/broker`` as records: what the metrics say, written by the server through the kernel.
 
 They are retained records at undeclared topics like any others, so each door reads and watches them
 without further ado; only nobody else may write there. Live numbers follow as they change, the
@@ -12,16 +12,16 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HISTORY_SECONDS
-from rowcast.core.topic_tables import METRICS, Branch, TopicTable
+from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable
 from rowcast.features.metrics.exposition import exposition
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.reporter import Reporter, Written
 from rowcast.features.metrics.tree import LIVE, ROOT, SYSTEM, fixed, readings
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome
 from rowcast.store.store import Keep
 
-TABLE: Final = TopicTable(METRICS, Branch("$SYS"))
+TABLE: Final = TopicTable(METRICS, TopicRoot("$SYS"))
 """Their topic table: it is made at the start, and never dropped (F1, F2)."""
 KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
 """How much of their past is kept."""
@@ -33,8 +33,8 @@ WRITER: Final = Caller(user="$server", grants=ALL)
 class SysTree:
     """The records of one server's metrics."""
 
-    def __init__(self, engine: Engine, metrics: Metrics, interval_seconds: float) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, metrics: Metrics, interval_seconds: float) -> None:
+        self._kernel = kernel
         self._metrics = metrics
         self._interval_seconds = interval_seconds
         self._loop = asyncio.get_running_loop()
@@ -47,7 +47,7 @@ class SysTree:
         """Return all of them for Prometheus, as they are now."""
         if self._timer is None:  # nothing is told, and so nothing is looked at by itself
             self._survey()
-        return exposition(self._read(), self._engine.histograms)
+        return exposition(self._read(), self._kernel.histograms)
 
     def start(self) -> None:
         """Write all of them, and from now on what changes."""
@@ -72,7 +72,7 @@ class SysTree:
 
     def _read(self) -> dict[str, str]:
         self._metrics.look()
-        figures = self._engine.figures.items()
+        figures = self._kernel.figures.items()
         others = {ROOT + name: str(read()) for name, read in figures}
         return readings(self._metrics, LIVE) | others | self._slow
 
@@ -81,4 +81,4 @@ class SysTree:
             written(outcome if isinstance(outcome, Error) else None)
 
         event = Event(topic, PUT, text.encode(), None, QOS, True)
-        self._engine.submit(event, WRITER, done)
+        self._kernel.submit(event, WRITER, done)

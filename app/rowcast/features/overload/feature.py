@@ -7,7 +7,7 @@ from rowcast.core.shedding import Shed
 from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
 from rowcast.kernel.door import Queued
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.figure_rows import listed_rows
 
 PATH: Final = "$SYS/overload"
@@ -20,7 +20,7 @@ class OverloadProtection(Feature):
         self._marks = marks
         self._overload: Overload | None = None
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Show the level as a row."""
 
         def subscriptions() -> Iterator[Queued]:

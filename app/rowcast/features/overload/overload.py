@@ -18,7 +18,7 @@ from rowcast.core.overload_limits import (
 )
 from rowcast.core.shedding import Shed
 from rowcast.kernel.door import Queued
-from rowcast.kernel.process_memory import Heap, memory_limit, trim_heap
+from rowcast.kernel.process_memory import ProcessMemory, memory_limit, trim_heap
 from rowcast.kernel.watch.reader import Reader
 
 log = logging.getLogger("rowcast.overload")
@@ -68,7 +68,7 @@ class Overload:
         queues: Queues,
         reader: Reader,
         told: Callable[[Shed, Facts], None],
-        heap: Heap | None = None,
+        heap: ProcessMemory | None = None,
         trim: Callable[[], object] = trim_heap,
     ) -> None:
         self._marks = marks
@@ -76,7 +76,7 @@ class Overload:
         self._shedding = reader.shedding
         self._shedding.never = frozenset(shed for shed in Shed if not marks.of(shed))
         self._told = told
-        self._heap = heap or Heap()
+        self._heap = heap or ProcessMemory()
         self._reader = reader
         self._trim = trim
         self.limit_bytes = marks.memory_bytes or memory_limit()

@@ -25,13 +25,13 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
-from rowcast.features.results.staged_rows import Upload, Uploads
+from rowcast.features.results.staged_rows import AllStagedRows, StagedRows
 from rowcast.features.results.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 RESULT: Final = "a result"
 """What a row is a part of, in the words that refuse one which cannot be."""
@@ -54,13 +54,13 @@ class Order:
     again: bool
 
 
-class Results:
-    """The results of one engine."""
+class BulkCommit:
+    """The results of one kernel."""
 
-    def __init__(self, engine: "Engine", facts: Facts, now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel", facts: Facts, now: WallClock) -> None:
+        self._kernel = kernel
         self._facts = facts
-        self.uploads = Uploads(now)
+        self.uploads = AllStagedRows(now)
         self._committing: set[str] = set()
         """The owners of jobs whose result is being committed: one after the other."""
 
@@ -70,15 +70,15 @@ class Results:
         self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
     ) -> None:
         """Take a part of a result; a part that came before is replaced. Raises for a bad row."""
-        shape = self._engine.registry.shapes.get(table)
+        shape = self._kernel.registry.shapes.get(table)
         if shape is None or shape.table.path is None:
-            shapes = self._engine.registry.shapes.values()
+            shapes = self._kernel.registry.shapes.values()
             known = [item.table.name for item in shapes if item.table.path is not None]
             raise Error(
                 Code.NOT_FOUND,
                 f"there is no exported table {table!r} to write to{did_you_mean(table, known)}",
             )
-        upload = self.uploads.opened(name, caller.user, table, self._engine.rights.policy)
+        upload = self.uploads.opened(name, caller.user, table, self._kernel.rights.policy)
         upload.drop(part)
         for start in range(0, len(rows), RESULT_SLICE_ROWS):
             some = rows[start : start + RESULT_SLICE_ROWS]
@@ -93,8 +93,8 @@ class Results:
     async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
         """Return the writes that rows ask for, after the hooks have had their say."""
         became: list[Event | None] = list(events)
-        if self._engine.hooks.writing:
-            await self._engine.passage.together(events, caller, _into(became))
+        if self._kernel.hooks.writing:
+            await self._kernel.hook_pipeline.together(events, caller, _into(became))
         writes: list[Write] = []
         for at, event in enumerate(became):
             if event is None:
@@ -107,9 +107,9 @@ class Results:
         return writes
 
     def _admit(self, event: Event, caller: Caller) -> Write:
-        done = self._engine.passage.telling(caller, UNHEARD)
+        done = self._kernel.hook_pipeline.telling(caller, UNHEARD)
         write = Write(event, caller, done, passed=True, part_of=RESULT)
-        self._engine.writes.admit(write)
+        self._kernel.writes.admit(write)
         return write
 
     # -- committing ------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Results:
         for write in writes:
             write.event.client = client
             leave.decide_on(write)
-            self._engine.rights.check_write(write.event.topic, caller, PUT)
+            self._kernel.rights.check_write(write.event.topic, caller, PUT)
         gone = sorted(memory.topics - topics) if order.replace else []
         for topic in gone:
             event = Event(topic, DELETE, b"", None, 1, True, client=client)
@@ -155,13 +155,13 @@ class Results:
             leave.decide_on(removal)
             writes.append(removal)
         future: asyncio.Future[ResultReceipt | Error] = asyncio.get_running_loop().create_future()
-        commit = _Commit(order, memory, topics, self._engine.cursor, resolver(future))
+        commit = _Commit(order, memory, topics, self._kernel.cursor, resolver(future))
         if not writes:
             receipt, changes = commit.concluded([])
-            self._engine.committer.keep(changes, lambda error: commit.tell(error or receipt))
+            self._kernel.committer.keep(changes, lambda error: commit.tell(error or receipt))
         else:
             commit.bind(writes)
-            self._engine.writes.append(writes, RESULT_ROWS_MAX * 3)
+            self._kernel.writes.append(writes, RESULT_ROWS_MAX * 3)
         outcome = await future
         if isinstance(outcome, Error):
             raise outcome
@@ -171,8 +171,8 @@ class Results:
         """Return the writes of the parts that an order names."""
         if not order.rows and not order.parts:
             return []
-        upload: Upload = self.uploads.find(order.upload, caller.user)
-        if upload.policy is not self._engine.rights.policy:
+        upload: StagedRows = self.uploads.find(order.upload, caller.user)
+        if upload.policy is not self._kernel.rights.policy:
             raise Error(Code.CONFLICT, "the rules of who may write have changed; bring it again")
         missing = [part for part in order.parts if part not in upload.parts]
         writes = [write for part in order.parts for write in upload.parts.get(part, ())]

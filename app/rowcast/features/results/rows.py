@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
-from rowcast.features.results.results import Order, Results
+from rowcast.features.results.results import BulkCommit, Order
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/results"
@@ -26,7 +26,7 @@ _HOW: Final = (
 _WORDS: Final = frozenset({"upload", "table", "job", "cut", "parts", "rows", "replace", "again"})
 
 
-def result_rows(results: Results) -> type[SystemRows]:
+def result_rows(results: BulkCommit) -> type[SystemRows]:
     """Return the resource class that takes results."""
 
     class ResultRows(SystemRows):

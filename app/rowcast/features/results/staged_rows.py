@@ -25,7 +25,7 @@ from rowcast.kernel.write import Write
 
 
 @dataclass(slots=True)
-class Upload:
+class StagedRows:
     """What was brought of one result, by whom, and when last."""
 
     name: str
@@ -51,18 +51,18 @@ class Upload:
         self.bytes += len(write.event.payload)
 
 
-class Uploads:
+class AllStagedRows:
     """All uploads of a server."""
 
     def __init__(self, now: WallClock) -> None:
         self._now = now
-        self._known: dict[str, Upload] = {}
+        self._known: dict[str, StagedRows] = {}
 
-    def __iter__(self) -> Iterator[Upload]:
+    def __iter__(self) -> Iterator[StagedRows]:
         self._forget()
         return iter(list(self._known.values()))
 
-    def opened(self, name: str, user: str, table: str, policy: object) -> Upload:
+    def opened(self, name: str, user: str, table: str, policy: object) -> StagedRows:
         """Return an upload that a part is for: a new one, if it is the first."""
         self._forget()
         upload = self._known.get(name)
@@ -73,7 +73,7 @@ class Uploads:
                 raise _busy(f"{RESULTS_MAX} results are being brought")
             if len(name) > RESULT_NAME_CHARS_MAX:
                 raise Error(Code.INVALID, "the name of an upload is too long")
-            upload = self._known[name] = Upload(name, user, table, policy, self._now())
+            upload = self._known[name] = StagedRows(name, user, table, policy, self._now())
         if (upload.user, upload.table) != (user, table):
             raise Error(
                 Code.CONFLICT, f"the upload {name} is of another user, or for another table"
@@ -81,7 +81,7 @@ class Uploads:
         upload.touched = self._now()
         return upload
 
-    def check(self, upload: Upload, part: str) -> None:
+    def check(self, upload: StagedRows, part: str) -> None:
         """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others.
 
         Then the upload is forgotten; those of others, and the same user's others, stay.
@@ -105,7 +105,12 @@ class Uploads:
         )
 
     def _check(
-        self, upload: Upload, counted: Collection[Upload], who: str, rows_max: int, bytes_max: int
+        self,
+        upload: StagedRows,
+        counted: Collection[StagedRows],
+        who: str,
+        rows_max: int,
+        bytes_max: int,
     ) -> None:
         """Raise BUSY when several uploads have more than may wait at a time."""
         rows, size = (sum(getattr(i, name) for i in counted) for name in ("rows", "bytes"))
@@ -116,10 +121,10 @@ class Uploads:
                 f"{bytes_max} bytes"
             )
 
-    def _of(self, user: str) -> list[Upload]:
+    def _of(self, user: str) -> list[StagedRows]:
         return [upload for upload in self._known.values() if upload.user == user]
 
-    def find(self, name: str, user: str) -> Upload:
+    def find(self, name: str, user: str) -> StagedRows:
         """Return an upload; raises NOT_FOUND."""
         self._forget()
         upload = self._known.get(name)

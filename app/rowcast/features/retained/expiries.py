@@ -19,7 +19,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED
 from rowcast.features.retained.retainer import Retained, Retainer
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
@@ -41,9 +41,9 @@ class Ending(Protocol):
 class EndOfRecords:
     """Deletes records whose time is over, by writes that every subscriber hears of."""
 
-    def __init__(self, engine: Engine, now: WallClock) -> None:
-        self._reader = engine.reader
-        self._retained: Retainer = Retained(engine, now)
+    def __init__(self, kernel: Kernel, now: WallClock) -> None:
+        self._reader = kernel.reader
+        self._retained: Retainer = Retained(kernel, now)
 
     async def end_due(self) -> float:
         """Delete what is over; return when the next record is."""

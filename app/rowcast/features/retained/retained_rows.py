@@ -26,7 +26,7 @@ from rowcast.core.limits import (
 from rowcast.core.queries import Condition, Group, Operator, Query
 from rowcast.core.writers import BY
 from rowcast.features.retained.retainer import EVERYTHING, Retained, cursor_after
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import time_text
 
@@ -43,16 +43,16 @@ def retained_rows(now: WallClock) -> type[Resource]:
         """One row for each retained message at a topic that no table declares."""
 
         path = PATH
-        engine: Engine
+        kernel: Kernel
 
         @property
         def messages(self) -> Retained:
             """The retained messages, as the caller may see them."""
-            return Retained(self.engine, now, self.caller)
+            return Retained(self.kernel, now, self.caller)
 
         async def get(self, query: Query | None = None) -> object:
             """Return one row, or a page of those that the query selects."""
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             if not self.id:
                 return await _listed(self.messages, query or Query())
             found = await self._found()
@@ -61,7 +61,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
 
         async def delete(self) -> None:
             """Forget one message."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             if not await self._found():
                 raise Error(Code.NOT_FOUND, f"no message is retained at {self.id!r}")
             await self.messages.delete_message(self.id)
@@ -72,7 +72,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
 
         async def post(self, value: object) -> object:
             """Forget all that a filter selects, or only tell what that would be."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             text, dry = _asked(value)
             first: list[str] = []
             count = 0

@@ -21,7 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Condition, Receipt
 
 log = logging.getLogger("rowcast.retainer")
@@ -71,10 +71,10 @@ class Retainer(Protocol):
 
 
 class Retained:
-    """The retained messages of an engine, as one caller may read and write them."""
+    """The retained messages of a kernel, as one caller may read and write them."""
 
-    def __init__(self, engine: Engine, now: WallClock, caller: Caller = SERVER) -> None:
-        self._engine = engine
+    def __init__(self, kernel: Kernel, now: WallClock, caller: Caller = SERVER) -> None:
+        self._kernel = kernel
         self._now = now
         self._caller = caller
 
@@ -82,18 +82,18 @@ class Retained:
 
     async def delete_message(self, topic: str) -> bool:
         """Forget the message at a topic; return whether there was one."""
-        receipt = await self._engine.write(_deletion(topic), self._caller)
+        receipt = await self._kernel.write(_deletion(topic), self._caller)
         return receipt.existed
 
     async def store_retained(self, message: Event) -> None:
         """Keep a message in the place of the one at its topic; an empty body deletes that."""
         kept = message.changed(kind=PUT if message.payload else DELETE, retain=True)
-        await self._engine.write(kept, self._caller)
+        await self._kernel.write(kept, self._caller)
 
     async def read_message(self, topic: str) -> Sequence[Record]:
         """Return the message at a topic, or none."""
         try:
-            return [await self._engine.read(topic, self._caller)]
+            return [await self._kernel.read(topic, self._caller)]
         except Error as error:
             if error.code is Code.NOT_FOUND:
                 return []
@@ -126,11 +126,11 @@ class Retained:
 
     async def match_messages(self, topics: str, cursor: str = "") -> Matched:
         """Return those that a filter selects, after a cursor, as many as are read at once."""
-        return await self._some(topics, cursor, self._engine.reader.scan_records)
+        return await self._some(topics, cursor, self._kernel.reader.scan_records)
 
     async def _some(self, topics: str, cursor: str, limit: int) -> Matched:
         """Return at most ``limit`` messages; fewer where some are not shown."""
-        reader, wanted = self._engine.reader, self._asked(topics)
+        reader, wanted = self._kernel.reader, self._asked(topics)
         after = _read_cursor(cursor)
         supplied = await reader.supplied(wanted)
         page = await reader.scan(None, wanted, after, min(limit, reader.scan_records))
@@ -156,25 +156,25 @@ class Retained:
 
     async def size(self) -> int:
         """Return how many there are: at once, unless a hook keeps some from the caller."""
-        self._engine.rights.check_watch(TopicFilter(EVERYTHING), self._caller)
+        self._kernel.rights.check_watch(TopicFilter(EVERYTHING), self._caller)
         if not self._is_filtered:
-            return await self._engine.reader.retained()
+            return await self._kernel.reader.retained()
         return sum([len(page) async for page in self.pages(EVERYTHING)])
 
     def _asked(self, topics: str) -> TopicFilter:
         wanted = TopicFilter(topics)
-        self._engine.authorise_watch(wanted, self._caller)
+        self._kernel.authorise_watch(wanted, self._caller)
         return wanted
 
     @property
     def _is_filtered(self) -> bool:
-        return self._engine.rights.reading and self._caller.door != "server"
+        return self._kernel.rights.reading and self._caller.door != "server"
 
     def _is_shown(self, record: Record) -> bool:
         """Tell whether the caller is given a message: not when its time is over (E22, L12)."""
         if 0 < record.expires_at <= self._now():
             return False
-        return not self._is_filtered or self._engine.rights.may_read(self._caller, record.topic)
+        return not self._is_filtered or self._kernel.rights.may_read(self._caller, record.topic)
 
     # -- the end of many -------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Retained:
         """
         total = 0
         while True:
-            records = await self._engine.reader.expired(self._now(), SWEEP_RECORDS_MAX)
+            records = await self._kernel.reader.expired(self._now(), SWEEP_RECORDS_MAX)
             ended = sum(await asyncio.gather(*map(self._end, records)))  # in one commit
             total += ended
             if len(records) < SWEEP_RECORDS_MAX or not ended:  # the disk refuses: later again
@@ -195,7 +195,7 @@ class Retained:
         """Delete one message, unless it was written again meanwhile."""
         condition = Condition(seqs=frozenset({record.seq}))
         try:
-            await self._engine.write(_deletion(record.topic), self._caller, condition)
+            await self._kernel.write(_deletion(record.topic), self._caller, condition)
         except Error as error:
             if error.code is not Code.PRECONDITION:
                 log.debug("%s was not ended: %s", record.topic, error.message)
@@ -207,11 +207,11 @@ class Retained:
 
         Raises what refuses one of them, after the others of its page are gone.
         """
-        self._engine.rights.check_administer(topics, self._caller)
+        self._kernel.rights.check_administer(topics, self._caller)
         total = 0
         async for messages in self.pages(topics):
             deletions = [_deletion(record.topic) for record in messages]
-            outcomes = await self._engine.write_all(deletions, self._caller, atomic=False)
+            outcomes = await self._kernel.write_all(deletions, self._caller, atomic=False)
             for outcome in outcomes:
                 if isinstance(outcome, Error):
                     raise outcome

@@ -15,9 +15,9 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.features.retained.retainer import Retained, Retainer
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
 
@@ -30,7 +30,7 @@ class RetentionSettings:
 
     keep: Keep
     sweep_seconds: float
-    others: Sequence[tuple[Source, Keep]] = ()
+    others: Sequence[tuple[LogSource, Keep]] = ()
     """What is kept of parts that are neither a declared table's nor a topic table's."""
 
 
@@ -39,13 +39,13 @@ class Retention:
 
     def __init__(
         self,
-        engine: Engine,
+        kernel: Kernel,
         tables: Sequence[Table],
         settings: RetentionSettings,
         now: WallClock,
     ) -> None:
-        self._engine = engine
-        self._retained: Retainer = Retained(engine, now)
+        self._kernel = kernel
+        self._retained: Retainer = Retained(kernel, now)
         self._tables: tuple[Table | None, ...] = (*tables, None)
         self._settings = settings
         self._now = now
@@ -70,10 +70,10 @@ class Retention:
             trimmed += await self._trim(table, self._keep(table))
         for source, keep in self._settings.others:
             trimmed += await self._trim(source, keep)
-        topic_tables = self._engine.topic_tables
+        topic_tables = self._kernel.topic_tables
         for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
             trimmed += await self._trim(branch, keep)
-        while await self._engine.committer.tidy(SWEEP_EVENTS_MAX):
+        while await self._kernel.committer.tidy(SWEEP_EVENTS_MAX):
             pass
         ended = await self._retained.clear_expired()
         self._forget_tombstones()
@@ -85,12 +85,12 @@ class Retention:
         today = int(self._now()) // 86_400
         if today != self._day:
             self._day = today
-            self._engine.committer.keep(outdated(self._now()))
+            self._kernel.committer.keep(outdated(self._now()))
 
-    async def _trim(self, source: Source, keep: Keep) -> int:
+    async def _trim(self, source: LogSource, keep: Keep) -> int:
         total = 0
         while True:
-            done = await self._engine.committer.trim(source, keep, self._now(), SWEEP_EVENTS_MAX)
+            done = await self._kernel.committer.trim(source, keep, self._now(), SWEEP_EVENTS_MAX)
             total += done
             if done < SWEEP_EVENTS_MAX:
                 return total

@@ -19,7 +19,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
     from rowcast.kernel.resource import Resource
 
 
@@ -79,40 +79,40 @@ class Access:
             self._timer = None
 
 
-def stay(engine: "Engine", subscription: Subscription, caller: Caller | None = None) -> Caller:
+def stay(kernel: "Kernel", subscription: Subscription, caller: Caller | None = None) -> Caller:
     """Judge who reads a subscription; return it as it is now. Raises why it may not go on."""
     asked = caller or subscription.caller
-    current = engine.access.current(asked)
-    engine.access.expect(current)
-    renew(engine, subscription, current)
+    current = kernel.access.current(asked)
+    kernel.access.expect(current)
+    renew(kernel, subscription, current)
     return current
 
 
 def judge_resource(resource: "Resource", source: object) -> None:
     """Judge who is sent what a resource class has of its own. Raises why it may not go on."""
-    engine = cast("Engine", resource.engine)
-    before, resource.caller = resource.caller, engine.access.current(resource.caller)
-    engine.access.expect(resource.caller)
-    engine.authorise_read(resource.topic, resource.caller)
+    kernel = cast("Kernel", resource.kernel)
+    before, resource.caller = resource.caller, kernel.access.current(resource.caller)
+    kernel.access.expect(resource.caller)
+    kernel.authorise_read(resource.topic, resource.caller)
     subscription = subscription_of(source)
     if subscription is not None:
-        renew(engine, subscription, resource.caller)
+        renew(kernel, subscription, resource.caller)
     elif resource.caller is not before:  # what it sends was chosen for who it was
         raise Error(Code.UNAUTHENTICATED, "what you may do has changed; connect anew")
 
 
 def subscription_of(source: object) -> Subscription | None:
-    """Return what of the engine a resource's ``connect`` passes on, if it does."""
+    """Return what of the kernel a resource's ``connect`` passes on, if it does."""
     found = getattr(source, "subscription", None)
     return found if isinstance(found, Subscription) else None
 
 
-def renew(engine: "Engine", subscription: Subscription, caller: Caller) -> None:
+def renew(kernel: "Kernel", subscription: Subscription, caller: Caller) -> None:
     """Go on reading as a caller that is judged anew.
 
     Raises DENIED when a filter may no longer be watched: then the reader has to be told, so its
     door ends it, rather than that it waits for what never comes.
     """
     for interest in subscription.interests:
-        engine.authorise_watch(interest.topics, caller)
-    engine.serve(subscription, caller)
+        kernel.authorise_watch(interest.topics, caller)
+    kernel.attach_caller(subscription, caller)

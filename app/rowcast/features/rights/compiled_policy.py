@@ -18,10 +18,10 @@ from rowcast.core.topic_tables import owner_of
 from rowcast.core.topics import Levels, covers, is_pattern, levels_below, overlaps
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
-from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.rows.topic_rows import Row
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 _GRANTED: Final = {
     "read": "read",
@@ -53,19 +53,19 @@ class _Filled:
     patterns: list[Levels]
 
 
-class Sight:
+class CompiledPolicy:
     """The rights of one kind of caller."""
 
     def __init__(
         self,
         policy: Policy,
         subject: Subject,
-        contents: Contents,
+        transcoder: Transcoder,
         current: Callable[[str], Record | None],
     ) -> None:
         self._policy = policy
         self._subject = subject
-        self._contents = contents
+        self._transcoder = transcoder
         self._current = current
         roles = subject.roles
         self.admin = ADMIN in roles
@@ -85,7 +85,7 @@ class Sight:
         self._answers: dict[tuple[str, str], bool] = {}
         self._mixed: dict[str, bool] = {}
 
-    def _table_sight(self, table: Table) -> TableSight | None:
+    def _table_sight(self, table: Table) -> RowPolicy | None:
         """Return what it sees of a table; None if that is all of it."""
         out: dict[bool, frozenset[str]] = {}
         only: dict[bool, frozenset[str] | None] = {}
@@ -102,7 +102,7 @@ class Sight:
         if plain and not table.restricted:
             return None
         roles, facts = self._subject.roles, self._subject.facts
-        return TableSight(table, roles, facts, self._contents, out, only)
+        return RowPolicy(table, roles, facts, self._transcoder, out, only)
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class Sight:
 
     # -- records -----------------------------------------------------------------------------------
 
-    def table(self, table: Table) -> TableSight | None:
+    def table(self, table: Table) -> RowPolicy | None:
         """Return what it sees of a table; None if that is all."""
         return self._tables.get(table.name)
 

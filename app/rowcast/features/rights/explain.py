@@ -20,7 +20,7 @@ from rowcast.features.rights.decision import Decision
 from rowcast.kernel.resource import Resource
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 PATH: Final = "$SYS/policy"
 
@@ -38,16 +38,16 @@ def policy_rows(person: Person) -> type[Resource]:
         """An answer for each question."""
 
         path = PATH
-        engine: "Engine"
+        kernel: "Kernel"
 
         async def get(self, query: Query | None = None) -> object:
             """Say whether a user may do something, and what decides it."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             user, action, topic = _asked(self.id, _filter_in(query))
             asked = await person(user)
             if asked is None:
                 raise Error(Code.NOT_FOUND, f"there is no user {user!r}")
-            decision = await explain(self.engine, asked, action, topic)
+            decision = await explain(self.kernel, asked, action, topic)
             row = {
                 "user": user,
                 "roles": sorted(asked.roles),
@@ -61,20 +61,20 @@ def policy_rows(person: Person) -> type[Resource]:
     return PolicyRows
 
 
-async def explain(engine: "Engine", caller: Caller, action: str, topic: str) -> Decision:
+async def explain(kernel: "Kernel", caller: Caller, action: str, topic: str) -> Decision:
     """Answer a question about a topic, and about the record that is there now."""
-    rights = engine.rights
+    rights = kernel.rights
     if is_pattern(topic):
         if action not in {"read", "subscribe"}:
             raise Error(Code.INVALID, f"filters are read or subscribed to; {action} takes a topic")
         TopicFilter(topic)
         return rights.decide(caller, action, topic)
     decision = rights.decide(caller, action, topic)
-    route = engine.registry.route(topic)
+    route = kernel.registry.route(topic)
     sight = rights.of_table(caller, route.table)
     if not decision.allowed or sight is None or not route.record_id or action == "administer":
         return decision
-    record = await engine.reader.get(route.table, topic)
+    record = await kernel.reader.get(route.table, topic)
     return sight.explain(action in {"write", "publish"}, record) or decision
 
 

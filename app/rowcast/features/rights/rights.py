@@ -22,11 +22,11 @@ from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from rowcast.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access import Access
-from rowcast.features.rights.compiled_policy import Sight, Subject
+from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_guard import guard_row
-from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.registry import Route
@@ -34,7 +34,7 @@ from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 ADMINISTERED: Final = (
     "$SYS/sessions/",
@@ -70,24 +70,24 @@ _ADMIN: Final = Decision(True, "the role 'admin' may do everything")
 
 
 class Rights:
-    """The rights of all callers of one engine."""
+    """The rights of all callers of one kernel."""
 
     def __init__(
         self,
         tables: Sequence[Table],
         hooks: Hooks,
-        contents: Contents,
+        transcoder: Transcoder,
         reader: Reader,
         access: Access,
     ) -> None:
         self._hooks = hooks
-        self._contents = contents
+        self._transcoder = transcoder
         self._reader = reader
         self._access = access
         self.changed: Callable[[], None] = lambda: None
         """Called when other policies hold: what was compiled by the old ones is so no more."""
-        self._sights: OrderedDict[Kind, Sight] = OrderedDict()
-        self._known: dict[Caller, Sight | None] = {}
+        self._sights: OrderedDict[Kind, CompiledPolicy] = OrderedDict()
+        self._known: dict[Caller, CompiledPolicy | None] = {}
         self._take(Policy(tuple(tables)))
 
     def _take(self, policy: Policy) -> None:
@@ -112,7 +112,7 @@ class Rights:
 
     # -- kinds of callers --------------------------------------------------------------------------
 
-    def sight(self, caller: Caller) -> Sight | None:
+    def sight(self, caller: Caller) -> CompiledPolicy | None:
         """Return what a caller may do and see; None if there is no more to it than its grants."""
         if not self.active or caller.door == "server":
             return None
@@ -124,7 +124,7 @@ class Rights:
         known = self._known[caller] = None if sight.admin else sight
         return known
 
-    def sight_of(self, caller: Caller) -> Sight:
+    def sight_of(self, caller: Caller) -> CompiledPolicy:
         """Return the same of anybody."""
         kind: Kind = (
             caller.roles & self._roles,
@@ -139,7 +139,7 @@ class Rights:
             subject = Subject(
                 caller.user, caller.roles, caller.grants, lambda path: fact_of(caller, path)
             )
-            sight = Sight(self.policy, subject, self._contents, self._current)
+            sight = CompiledPolicy(self.policy, subject, self._transcoder, self._current)
             self._sights[kind] = sight
         return sight
 
@@ -148,7 +148,7 @@ class Rights:
         record = self._reader.peek(topic)
         return None if isinstance(record, Unknown) else record
 
-    def of_table(self, caller: Caller, table: Table | None) -> TableSight | None:
+    def of_table(self, caller: Caller, table: Table | None) -> RowPolicy | None:
         """Return what a caller sees of a table; None if that is all of it."""
         if not self.active or table is None:
             return None

@@ -6,12 +6,12 @@ condition what it cannot read.
 """
 
 from rowcast.core.events import PATCH, Record
-from rowcast.features.rights.row_policy import TableSight
+from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.kernel.decide import replace_value
 from rowcast.kernel.write import Current, Write
 
 
-def guard_row(write: Write, sight: TableSight) -> None:
+def guard_row(write: Write, sight: RowPolicy) -> None:
     """Have a write judged by what its writer may see and write of the table."""
 
     def check(write: Write, record: Record | None, _current: Current) -> int:

@@ -23,7 +23,7 @@ from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.decision import Decision
 from rowcast.reads.before_image import UNSURE, before_of
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 LEFT_OUT: Final = ""
 """The mask of what is not there at all."""
@@ -38,11 +38,10 @@ Grade = tuple[tuple[str, str], ...]
 """Which attributes of a record are not shown as they are, and how instead."""
 
 
-class TableSight:
+class RowPolicy:
     """One table, for one kind of caller."""
 
     __slots__ = (
-        "_contents",
         "_fields",
         "_masking",
         "_name",
@@ -50,6 +49,7 @@ class TableSight:
         "_out",
         "_reading",
         "_table",
+        "_transcoder",
         "_write_only",
         "_write_out",
         "_writes",
@@ -62,13 +62,13 @@ class TableSight:
         table: Table,
         roles: frozenset[str],
         facts: Facts,
-        contents: Contents,
+        transcoder: Transcoder,
         out: Mapping[bool, frozenset[str]],
         only: Mapping[bool, frozenset[str] | None],
     ) -> None:
         """``out`` and ``only`` are what topic rules say of attributes; True: of writing them."""
         self._table = table
-        self._contents = contents
+        self._transcoder = transcoder
 
         def bound(clauses: tuple[Clause, ...]) -> list[tuple[Bound, dict[str, str]]]:
             if not rules_reading(clauses):
@@ -117,7 +117,7 @@ class TableSight:
 
     def _values(self, record: Record) -> Values:
         """Return a record's attributes; of what has none, nothing is known."""
-        self._contents.structured(record)
+        self._transcoder.structured(record)
         value = record.decoded
         return cast("Values", value) if isinstance(value, dict) else {}
 
@@ -210,7 +210,7 @@ class TableSight:
         copies = cast("dict[tuple[str, Grade], Event]", event.encodings.setdefault(_COPIES, made))
         copy = copies.get((event.kind, grade))
         if copy is None:
-            copy = self._contents.rewritten(event, _graded(self._values(event), dict(grade)))
+            copy = self._transcoder.rewritten(event, _graded(self._values(event), dict(grade)))
             if len(copies) >= SHOWN_COPIES_MAX:
                 copies.clear()
             copies[event.kind, grade] = copy

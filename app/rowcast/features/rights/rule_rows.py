@@ -30,7 +30,7 @@ from rowcast.kernel.write import Receipt
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 PATH: Final = "$SYS/rules"
 OWNER: Final = "rules/"
@@ -40,10 +40,10 @@ Facts = Mapping[str, object]
 
 
 class RuleTable:
-    """The rows of one engine, as they are on disk and as they count."""
+    """The rows of one kernel, as they are on disk and as they count."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
         self.rows: dict[str, Facts] = {}
         self._rules: dict[str, TopicRule] = {}
 
@@ -54,26 +54,26 @@ class RuleTable:
         """
         topics, after, more = TopicFilter(f"{PATH}/+"), "", True
         while more:
-            page = await self._engine.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
+            page = await self._kernel.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
             for record in page.records:
                 self._take(record)
                 after = record.topic
             more = page.more and bool(page.records)
         if facts:
-            self._engine.rights.remember_rules()
+            self._kernel.rights.remember_rules()
         if self._rules:
             self.remember()
-            self._engine.rights.replace(tuple(self._rules.values()))
+            self._kernel.rights.replace(tuple(self._rules.values()))
 
     def remember(self) -> None:
         """Let nobody else see rules from now on, before the first one is told of."""
-        if not self._engine.rights.policy.remembered:
-            self._engine.committer.keep((Change(OWNER, "remembered", b"1"),))
-            self._engine.rights.remember_rules()
+        if not self._kernel.rights.policy.remembered:
+            self._kernel.committer.keep((Change(OWNER, "remembered", b"1"),))
+            self._kernel.rights.remember_rules()
 
     def _take(self, record: Record) -> None:
         name = record.topic.removeprefix(f"{PATH}/")
-        value = self._engine.contents.value(record)
+        value = self._kernel.transcoder.value(record)
         try:
             rule = rule_of(name, value)
         except Error as error:
@@ -99,13 +99,13 @@ class RuleTable:
     def put(self, name: str, rule: TopicRule, value: object) -> None:
         """Have a rule count that is on disk."""
         self._keep(name, rule, value)
-        self._engine.rights.replace(tuple(self._rules.values()))
+        self._kernel.rights.replace(tuple(self._rules.values()))
 
     def remove(self, name: str) -> None:
         """Have a rule count no more."""
         self.rows.pop(name, None)
         if self._rules.pop(name, None) is not None:
-            self._engine.rights.replace(tuple(self._rules.values()))
+            self._kernel.rights.replace(tuple(self._rules.values()))
 
 
 def rule_rows(table: RuleTable) -> type[Resource]:
@@ -118,7 +118,7 @@ def rule_rows(table: RuleTable) -> type[Resource]:
 
         async def get(self, query: Query | None = None) -> object:
             """Return one rule, or those that a query selects."""
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query(limit=SYSTEM_ROWS_MAX)
             rows = {name: {"id": name, **row} for name, row in table.rows.items()}
             if self.id:
@@ -158,9 +158,9 @@ def rule_rows(table: RuleTable) -> type[Resource]:
             raise Error(Code.NOT_ALLOWED, "a rule is written with retain set, or by PUT")
 
         async def _keep(self, kind: str, value: object) -> Receipt:
-            engine = self.engine
+            kernel = self.kernel
             sent = self.sent.changed(client=self.caller.user) if self.sent is not None else None
-            return await engine.write_value(self.topic, kind, value, SERVER, sent, self.condition)
+            return await kernel.write_value(self.topic, kind, value, SERVER, sent, self.condition)
 
     return RuleRows
 

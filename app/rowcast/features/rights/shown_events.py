@@ -4,14 +4,14 @@ from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
-from rowcast.features.rights.compiled_policy import Sight
+from rowcast.features.rights.compiled_policy import CompiledPolicy
 from rowcast.kernel.watch.subscribed_filters import Pair
 
 
-class Sights(Protocol):
+class Policies(Protocol):
     """Knows what callers may see; it may be another after a change of the policy."""
 
-    def sight(self, caller: Caller) -> Sight | None:
+    def sight(self, caller: Caller) -> CompiledPolicy | None:
         """Return what a caller may do and see; None if there is no more to it than its grants."""
 
 
@@ -20,7 +20,7 @@ class RightsStage:
 
     __slots__ = ("_caller", "_sights")
 
-    def __init__(self, sights: Sights, caller: Caller) -> None:
+    def __init__(self, sights: Policies, caller: Caller) -> None:
         self._sights = sights
         self._caller = caller
 

@@ -2,7 +2,7 @@
 
 from rowcast.features.schedules.schedules import OWNER, Schedules
 from rowcast.kernel.feature import Background, Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 
 class ScheduledCalls(Feature):
@@ -11,7 +11,7 @@ class ScheduledCalls(Feature):
     def __init__(self) -> None:
         self._background = Background()
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Restore when each was called last."""
         self._schedules = Schedules(kernel, kernel.hooks.schedules, kernel.now)
         kernel.facts(OWNER, self._schedules.restore)

@@ -26,7 +26,7 @@ from rowcast.features.idempotency.idempotent_writes import put_mark
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.schedules")
 
@@ -79,14 +79,14 @@ def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
 class Schedules:
     """All schedules of one server."""
 
-    def __init__(self, engine: "Engine", schedules: Sequence[Schedule], now: WallClock) -> None:
-        self._engine = engine
+    def __init__(self, kernel: "Kernel", schedules: Sequence[Schedule], now: WallClock) -> None:
+        self._kernel = kernel
         self._schedules = schedules
         self._now = now
         self._begun: dict[str, int] = {}
         """The number of each one's newest call."""
         self.running: dict[str, asyncio.Task[None]] = {}
-        for client in engine.hooks.clients:
+        for client in kernel.hooks.clients:
             client.on_write = mark_if_called
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
@@ -137,4 +137,4 @@ class Schedules:
         self._keep(schedule, number)
 
     def _keep(self, schedule: Schedule, number: int) -> None:
-        self._engine.committer.keep((Change(OWNER, schedule.name, number.to_bytes(8, "big")),))
+        self._kernel.committer.keep((Change(OWNER, schedule.name, number.to_bytes(8, "big")),))

@@ -17,7 +17,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.tables import Table
 from rowcast.features.schema_proposal.fields import Field, Fields
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.schema.read import parse_schema
 
 AGREEMENT: Final = 0.99
@@ -177,14 +177,14 @@ def _try(proposal: Proposal, events: Sequence[Event]) -> None:
     if schema is None:
         return
     by_name = {table.name: table for table in proposal.tables}
-    shapes = {table.name: Shape(table) for table in schema.tables}
+    shapes = {table.name: CompiledTable(table) for table in schema.tables}
     for event in events:
         route = schema.route(event.topic)
         if route is not None:
             by_name[route[0].name].accepted += _takes(shapes[route[0].name], route, event)
 
 
-def _takes(shape: Shape, route: tuple[Table, str], event: Event) -> bool:
+def _takes(shape: CompiledTable, route: tuple[Table, str], event: Event) -> bool:
     table, record_id = route
     if event.kind in RETAINED and not record_id:
         return False

@@ -8,32 +8,32 @@ from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.core.metric_limits import PROPOSAL_EVENTS_MAX
 from rowcast.core.queries import Query
-from rowcast.core.topic_tables import Branch
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.schema_proposal.proposal import propose
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 
 PATH: Final = "$SYS/proposal"
 
 
-def proposal_resource(branches: Callable[[], Sequence[Branch]]) -> type[Resource]:
+def proposal_resource(branches: Callable[[], Sequence[TopicRoot]]) -> type[Resource]:
     """Return the resource class; ``branches`` are those whose messages are in the log."""
 
     class Proposed(Resource):
         """Reads the newest messages of each branch, and says what their tables could be."""
 
         path = PATH
-        engine: Engine
+        kernel: Kernel
 
         async def get(self, query: Query | None = None) -> object:  # noqa: ARG002 - there is one
             """Return the schema and what it was learnt from."""
-            self.engine.rights.check_administer(self.topic, self.caller)
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             events: list[Event] = []
             for branch in branches():
                 if branch.level is not None and branch.level[:1] != "$":
-                    events += await _newest(self.engine, branch)
-            taken = [*self.engine.registry.shapes]
+                    events += await _newest(self.kernel, branch)
+            taken = [*self.kernel.registry.shapes]
             proposal = await asyncio.to_thread(propose, events, taken)
             return {
                 "schema": proposal.text,
@@ -53,12 +53,12 @@ def proposal_resource(branches: Callable[[], Sequence[Branch]]) -> type[Resource
     return Proposed
 
 
-async def _newest(engine: Engine, branch: Branch) -> list[Event]:
+async def _newest(kernel: Kernel, branch: TopicRoot) -> list[Event]:
     """Return the newest events of a branch, a page at a time."""
     found: list[Event] = []
-    before = engine.committer.stored + 1
+    before = kernel.committer.stored + 1
     while len(found) < PROPOSAL_EVENTS_MAX:
-        page = await engine.reader.read_back(before, LOG_PAGE_EVENTS, [branch])
+        page = await kernel.reader.read_back(before, LOG_PAGE_EVENTS, [branch])
         found += [event for event in page if branch.has(event.topic)]
         if len(page) < LOG_PAGE_EVENTS:
             break

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.events import Event
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.features.shared_subscriptions.groups import Group
@@ -28,14 +28,14 @@ class Member(Protocol):
     def takes(self, event: Event) -> bool:
         """Tell whether it may be given an event at all."""
 
-    def give(self, deal: "Deal") -> None:
+    def give(self, deal: "Assignment") -> None:
         """Take an event; sets ``deal.sent`` when it goes out, and tells the group when done."""
 
-    def withdraw(self, deal: "Deal") -> None:
+    def withdraw(self, deal: "Assignment") -> None:
         """Forget what was sent on an earlier connection: another member has it now."""
 
 
-class Deal:
+class Assignment:
     """One event in the hands of one member, or on its way to the next.
 
     ``event`` is None for what was open when the server ended, until it is read again.
@@ -60,8 +60,8 @@ class Deal:
         """Its place in the order in which the group took its events."""
         self.seq = seq
         self.event = event
-        self.seat: Seat | None = None
-        self.interest: Interest | None = None
+        self.seat: MemberState | None = None
+        self.interest: SubscribedFilter | None = None
         """How its member wants it."""
         self.qos = event.qos if event is not None else 1
         """That of the event, or what its member was granted if that is less (MQTT-4.8.2-3)."""
@@ -72,19 +72,19 @@ class Deal:
         self.tried = False
         """Whether a member was sent it before: then it is no gap if this one cannot be."""
 
-    def __lt__(self, other: "Deal") -> bool:
+    def __lt__(self, other: "Assignment") -> bool:
         return self.number < other.number
 
 
-class Seat:
+class MemberState:
     """What a group knows of one member."""
 
     __slots__ = ("connected", "deals", "durable", "interest", "member", "subscribed")
 
-    def __init__(self, member: Member, interest: Interest) -> None:
+    def __init__(self, member: Member, interest: SubscribedFilter) -> None:
         self.member = member
         self.interest = interest
-        self.deals: dict[Deal, None] = {}
+        self.deals: dict[Assignment, None] = {}
         """What it holds and has not completed, in order."""
         self.subscribed = self.connected = self.durable = False
 
@@ -94,27 +94,27 @@ class Seat:
         return min(self.member.room(), GROUP_AHEAD_EVENTS_MAX - len(self.deals))
 
 
-class Ring:
+class RoundRobin:
     """The members that are dealt to, in turn (``next`` is nextIdx of the architecture's plan)."""
 
     __slots__ = ("_seats", "next")
 
     def __init__(self) -> None:
-        self._seats: list[Seat] = []
+        self._seats: list[MemberState] = []
         self.next = 0
 
     def __len__(self) -> int:
         return len(self._seats)
 
-    def __iter__(self) -> Iterator[Seat]:
+    def __iter__(self) -> Iterator[MemberState]:
         return iter(self._seats)
 
-    def add(self, seat: Seat) -> None:
+    def add(self, seat: MemberState) -> None:
         """Let a member take part."""
         seat.connected = True
         self._seats.append(seat)
 
-    def remove(self, seat: Seat) -> None:
+    def remove(self, seat: MemberState) -> None:
         """Deal to a member no more; the turn of the others is as it was."""
         if seat.connected:
             seat.connected = False
@@ -122,14 +122,14 @@ class Ring:
             del self._seats[place]
             self.next -= place < self.next
 
-    def places(self, wanted: int) -> list[tuple[Seat, int]]:
+    def places(self, wanted: int) -> list[tuple[MemberState, int]]:
         """Return whose turn it is, up to ``wanted`` times, and who follows each of them.
 
         Who has no room is passed over.
         """
         seats, index, vain = self._seats, self.next, 0
-        places: list[tuple[Seat, int]] = []
-        rooms: dict[Seat, int] = {}
+        places: list[tuple[MemberState, int]] = []
+        rooms: dict[MemberState, int] = {}
         while len(places) < wanted and vain < len(seats):
             seat = seats[index % len(seats)]
             index = (index + 1) % len(seats)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rowcast.bus.durable_filters import Durable
+from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Error
 from rowcast.core.limits import GROUP_SAVE_SECONDS
 from rowcast.core.topics import TopicFilter
@@ -32,7 +32,7 @@ Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
 class Groups:
     """All groups, by name and filter: the same name with another filter is another group."""
 
-    def __init__(self, reader: Reader, views: Views, keep: Keep, durable: Durable) -> None:
+    def __init__(self, reader: Reader, views: Views, keep: Keep, durable: DurableFilters) -> None:
         self._reader = reader
         self._views = views
         self._keep = keep

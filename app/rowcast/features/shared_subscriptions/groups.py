@@ -24,18 +24,23 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import cast
 
-from rowcast.bus.missed_while_offline import Away
+from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from rowcast.core.topics import TopicFilter
-from rowcast.features.shared_subscriptions.assignments import Deal, Member, Ring, Seat
+from rowcast.features.shared_subscriptions.assignments import (
+    Assignment,
+    Member,
+    MemberState,
+    RoundRobin,
+)
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
 from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import LOGGED
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 log = logging.getLogger("rowcast.groups")
 
@@ -56,15 +61,15 @@ class Group:
         self._reader = reader
         self._views = views
         self._on_change = on_change
-        self._seats: dict[Member, Seat] = {}
-        self._ring = Ring()
+        self._seats: dict[Member, MemberState] = {}
+        self._ring = RoundRobin()
         self._members = self._durables = 0
         self._subscription: Subscription | None = None
         self._position: int | None = None
         """Where to go on while there is no subscription; None for now."""
-        self._returned: list[Deal] = []
+        self._returned: list[Assignment] = []
         """A heap of what is to be dealt again; one that was taken meanwhile is skipped."""
-        self._recalled: dict[int, Deal] = {}
+        self._recalled: dict[int, Assignment] = {}
         """What was open when the server ended and is still to be read again, by number."""
         self._numbers = count(1)
         self._task: asyncio.Task[None] | None = None
@@ -79,7 +84,7 @@ class Group:
         """What no member had room for, or was there for."""
         self._owed: list[Gap] = []
         """What is to be told of that."""
-        self._away: Away | None = None
+        self._away: OfflineSessions | None = None
         """Counts what is missed while nobody is connected."""
 
     @property
@@ -115,7 +120,7 @@ class Group:
     def join(
         self,
         member: Member,
-        interest: Interest,
+        interest: SubscribedFilter,
         since: int | None = None,
         *,
         connected: bool = True,
@@ -126,7 +131,7 @@ class Group:
         """
         seat = self._seats.get(member)
         if seat is None:
-            seat = self._seats[member] = Seat(member, interest)
+            seat = self._seats[member] = MemberState(member, interest)
         if not self._members and since is not None:
             self._position = since
         self._members += not seat.subscribed
@@ -178,7 +183,7 @@ class Group:
         seat.subscribed = False
         self._settle(seat)
 
-    def _part(self, seat: Seat) -> None:
+    def _part(self, seat: MemberState) -> None:
         """Take a seat out of the turn; what it was not sent yet is for the others."""
         self._ring.remove(seat)
         for deal in list(seat.deals):
@@ -186,7 +191,7 @@ class Group:
                 self._release(deal)
                 self._return(deal)
 
-    def _settle(self, seat: Seat) -> None:
+    def _settle(self, seat: MemberState) -> None:
         """Follow a change of membership: on the bus or off it, and tell the owner."""
         had_place = self.durable or self._subscription is not None
         durable = bool(seat.subscribed and seat.interest.qos and seat.member.durable)
@@ -213,13 +218,13 @@ class Group:
             self._away = None
         self._owed.clear()
 
-    def _drop_if_gone(self, seat: Seat) -> None:
+    def _drop_if_gone(self, seat: MemberState) -> None:
         if not seat.subscribed and not seat.deals:
             self._seats.pop(seat.member, None)
 
     # -- deals -------------------------------------------------------------------------------------
 
-    def done(self, deal: Deal) -> None:
+    def done(self, deal: Assignment) -> None:
         """Complete a deal: it was acknowledged, refused (MQTT-4.8.2-6), or sent with QoS 0."""
         if deal.seat is None:
             return
@@ -233,7 +238,7 @@ class Group:
         if self._starved:
             self._schedule()
 
-    def _release(self, deal: Deal) -> None:
+    def _release(self, deal: Assignment) -> None:
         """Take a deal out of its member's hands."""
         if deal.seat is not None:
             del deal.seat.deals[deal]
@@ -246,7 +251,7 @@ class Group:
             self.changed = True
             self._on_change(self)
 
-    def _return(self, deal: Deal) -> None:
+    def _return(self, deal: Assignment) -> None:
         """Have a deal dealt again, before what comes later in the log."""
         deal.returned = True
         if deal.event is not None:
@@ -284,7 +289,9 @@ class Group:
         ready = self._subscription is not None and self._subscription.ready
         return bool(self._returned) or ready
 
-    def _deal_round(self, places: list[tuple[Seat, int]], subscription: Subscription) -> None:
+    def _deal_round(
+        self, places: list[tuple[MemberState, int]], subscription: Subscription
+    ) -> None:
         """Give one event to each place, what was returned first."""
         turn = iter(places)
         wanted = len(places)
@@ -293,28 +300,28 @@ class Group:
             wanted -= 1
         for event, _ in subscription.take(wanted) if wanted else ():
             if isinstance(event, Gap):  # one of them is told
-                self._give(*next(turn), Deal(self, next(self._numbers), 0, event))
+                self._give(*next(turn), Assignment(self, next(self._numbers), 0, event))
                 continue
             if event.kind not in LOGGED:  # marks and current records: MQTT 5, 3.3.1.3
                 continue
             deal = self._recalled.pop(event.seq, None) if self._recalled else None
             if deal is None:
-                self._give(*next(turn), Deal(self, next(self._numbers), event.seq, event))
+                self._give(*next(turn), Assignment(self, next(self._numbers), event.seq, event))
             else:
                 self._recall(deal, event)
 
-    def _taken_over(self, old: Deal) -> Deal:
+    def _taken_over(self, old: Assignment) -> Assignment:
         """Return a deal for another member; whoever was sent it before is to forget it."""
         holder = old.seat
         self._release(old)
         if holder is not None:
             holder.member.withdraw(old)
             self._drop_if_gone(holder)
-        new = Deal(self, old.number, old.seq, old.event)
+        new = Assignment(self, old.number, old.seq, old.event)
         new.tried = old.tried or old.sent
         return new
 
-    def _give(self, seat: Seat, following: int, deal: Deal) -> None:
+    def _give(self, seat: MemberState, following: int, deal: Assignment) -> None:
         """Put an event into a member's hands, or another's if it may not be given this one."""
         self._touch()
         if not seat.connected:  # it went while others were given theirs
@@ -332,7 +339,7 @@ class Group:
         seat.deals[deal] = None
         seat.member.give(deal)
 
-    def _who_takes(self, event: Event) -> Seat | None:
+    def _who_takes(self, event: Event) -> MemberState | None:
         """Return who may be given an event: who has most room, or, within reason, has none."""
         able = (seat for seat in self._ring if len(seat.deals) < GROUP_TURN_EVENTS)
         able = (seat for seat in able if seat.member.takes(event))
@@ -353,7 +360,7 @@ class Group:
         )
         subscription.losses = self.losses
         self._subscription = subscription
-        interest = Interest(self.topics, marks=False)
+        interest = SubscribedFilter(self.topics, marks=False)
         self._views.enter(subscription, interest)
         subscription.add(interest, self._position, current=False)
         self._end_absence()
@@ -380,8 +387,8 @@ class Group:
         missed = self._views.bus.absences.end(self._away)
         self._away = None
         if missed:
-            self.losses.add(Why.AWAY, missed)
-            self._owed.append(Gap(Why.AWAY, missed))
+            self.losses.add(GapCause.AWAY, missed)
+            self._owed.append(Gap(GapCause.AWAY, missed))
 
     def stop(self) -> None:
         """Read and deal no more: the server stops."""
@@ -414,7 +421,7 @@ class Group:
             self._task = None
             self._start()
 
-    def _recall(self, deal: Deal, event: Event | None) -> None:
+    def _recall(self, deal: Assignment, event: Event | None) -> None:
         """Take note of what an open number stands for; it may be done, or gone for good."""
         rows = self._views.rows(self.topics)
         deal.event = event if event is None or rows is None else rows.row(event) or event
@@ -446,18 +453,18 @@ class Group:
         facts = cast("dict[str, object]", decode(state, CBOR))
         self._position = cast("int", facts["position"])
         for seq in cast("list[int]", facts["open"]):
-            deal = self._recalled[seq] = Deal(self, next(self._numbers), seq, None)
+            deal = self._recalled[seq] = Assignment(self, next(self._numbers), seq, None)
             deal.returned = True
         self._away = self._views.bus.absences.begin((self.topics,))
 
-    def hold(self, member: Member, seq: int, qos: int) -> Deal:
+    def hold(self, member: Member, seq: int, qos: int) -> Assignment:
         """Return the deal of what a member was sent in an earlier run; it is the member's again.
 
         Also of what was taken since the state was written; nobody else is dealt it unasked.
         """
         deal = self._recalled.get(seq)
         if deal is None:
-            deal = self._recalled[seq] = Deal(self, next(self._numbers), seq, None)
+            deal = self._recalled[seq] = Assignment(self, next(self._numbers), seq, None)
         seat = self._seats[member]
         deal.seat, deal.interest, deal.qos, deal.sent = seat, seat.interest, qos, True
         deal.returned = qos < 2  # MQTT-4.8.2-4

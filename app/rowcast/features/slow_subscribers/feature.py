@@ -8,7 +8,7 @@ from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.features.slow_subscribers.slow_rows import PATH, slow_rows
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSettings, SlowSubscriptions
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 LAG: Final = "rowcast_delivery_lag_seconds"
 ABOUT: Final = "From the arrival of an event to its hand-over to a subscriber; one in seventeen."
@@ -20,7 +20,7 @@ class SlowSubscribers(Feature):
     def __init__(self, settings: SlowSettings) -> None:
         self._settings = settings
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """HistogramFamily deliveries, and show the list at its path."""
 
         def changed(name: str, happened: str) -> None:

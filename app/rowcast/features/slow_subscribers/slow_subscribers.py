@@ -7,7 +7,7 @@ handed over together:
 - ``response``: from then until it is acknowledged (PUBACK, PUBCOMP). Without QoS there is none.
 - ``whole``: from its arrival until it is acknowledged, or, where it is not to be, is written.
 
-A message arrives when the engine takes it, with its version, so nothing is noted of it on its way;
+A message arrives when the kernel takes it, with its version, so nothing is noted of it on its way;
 what is not logged has none, and counts from when its reader could not take it, or is sent it. What
 was there before its reader came is not late, but for its ``response``, and neither is what was
 first made elsewhere or at another time (``kernel/last_write_wins.py``).
@@ -36,7 +36,7 @@ from rowcast.core.slow_limits import (
 )
 from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.watch.delivery import Acknowledged, Delivered, Recipient, Sent
-from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 
 _OWN: Final = "server"
 """The door of those readers that are parts of the server."""
@@ -182,7 +182,12 @@ class SlowSubscriptions:
         self._note(caller, event.topic, interest, min(event.qos, interest.qos), seconds)
 
     def _note(
-        self, caller: Caller, topic: str, interest: Interest | None, qos: int, seconds: float
+        self,
+        caller: Caller,
+        topic: str,
+        interest: SubscribedFilter | None,
+        qos: int,
+        seconds: float,
     ) -> None:
         if seconds < self._seconds or caller.door == _OWN:
             return

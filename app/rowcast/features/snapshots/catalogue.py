@@ -16,7 +16,7 @@ from typing import IO, Any, BinaryIO, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
-from rowcast.features.snapshots.snapshot_directory import MAKING, Shelf, refusing
+from rowcast.features.snapshots.snapshot_directory import MAKING, SnapshotDirectory, refusing
 
 CHANGES: Final = "changes"
 MANIFEST: Final = "manifest.json"
@@ -66,7 +66,7 @@ class Catalogue:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._shelf = Shelf(directory)
+        self._shelf = SnapshotDirectory(directory)
         self._known: dict[str, Item] = {}
 
     def items(self) -> list[Item]:

@@ -29,7 +29,7 @@ from rowcast.features.snapshots.snapshot_directory import NEWEST, keep_private
 from rowcast.rows.download import Download
 
 if TYPE_CHECKING:
-    from rowcast.kernel.kernel import Engine
+    from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast_lake.snapshots")
 
@@ -53,7 +53,7 @@ class Exports:
 
     def __init__(
         self,
-        engine: "Engine",
+        kernel: "Kernel",
         directory: Path,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
@@ -64,7 +64,7 @@ class Exports:
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
         self.newest = ""
-        self._changed = engine.rows(PATH, snapshot_rows(self))
+        self._changed = kernel.rows(PATH, snapshot_rows(self))
         self._command = command
         self._every = every
         self._now = now

@@ -6,7 +6,7 @@ from pathlib import Path
 from rowcast.features.snapshots.exports import Exports
 from rowcast.features.snapshots.jobs import Order
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 
 class SnapshotExports(Feature):
@@ -22,7 +22,7 @@ class SnapshotExports(Feature):
         self._command = command
         self._every = every
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Make the exports; nothing is looked at yet."""
         self.exports = Exports(kernel, self._directory, self._command, self._every, kernel.now)
 

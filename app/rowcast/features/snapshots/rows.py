@@ -53,7 +53,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
 
         async def get(self, query: Query | None = None) -> object:
             """Return a row, rows, or a file."""
-            self.engine.authorise_read(self.topic, self.caller)
+            self.kernel.authorise_read(self.topic, self.caller)
             found = exports.find(self.id)
             if found is None or self.id.startswith(NEWEST):  # another program may have made it now
                 await exports.look()
@@ -65,7 +65,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
 
         async def post(self, value: object) -> object:
             """Begin an export."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             if self.id:
                 raise Error(Code.NOT_ALLOWED, f"post to /{PATH}/ to begin an export")
             job = exports.begin(_order(value))
@@ -74,7 +74,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
 
         async def delete(self) -> None:
             """Remove a snapshot or increment, or end a job."""
-            self.engine.rights.check_administer(self.topic, self.caller)
+            self.kernel.rights.check_administer(self.topic, self.caller)
             if self.id in exports.jobs:
                 await exports.end(exports.jobs[self.id])
                 return
@@ -93,7 +93,7 @@ def _check_file(rows: SystemRows, path: str) -> None:
     A file is given whole: no rule or hook looks at its rows. Of the server's own there are some
     that only administrators read.
     """
-    rights = rows.engine.rights
+    rights = rows.kernel.rights
     if rights.reading or path.startswith(_SERVER_S):
         rights.check_administer(rows.topic, rows.caller)
 

@@ -39,7 +39,7 @@ def name_of(seq: int, again: int = 0) -> str:
     return f"{seq:018d}-{again}" if again else f"{seq:018d}"
 
 
-class Shelf:
+class SnapshotDirectory:
     """The directory of snapshots."""
 
     def __init__(self, directory: Path) -> None:
@@ -200,7 +200,7 @@ def keep_private(directory: Path) -> None:
 class Making:
     """A directory under construction."""
 
-    def __init__(self, shelf: Shelf, place: Path) -> None:
+    def __init__(self, shelf: SnapshotDirectory, place: Path) -> None:
         self._shelf = shelf
         self.place = place
 

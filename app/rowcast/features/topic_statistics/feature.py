@@ -7,7 +7,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.seams import Sampler
 from rowcast.kernel.write import Outcome, Receipt
@@ -20,7 +20,7 @@ class TopicStatistics(Feature):
     def __init__(self, *, sampled: bool) -> None:
         self._sampled = sampled
 
-    def install(self, kernel: Engine) -> None:
+    def install(self, kernel: Kernel) -> None:
         """Count every write that is logged, and samples of what is not."""
         stats = TopicStats(kernel.now, lambda topic: len(kernel.bus.match(topic)))
 

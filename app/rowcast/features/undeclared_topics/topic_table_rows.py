@@ -13,7 +13,7 @@ PATH: Final = "$SYS/topic_tables"
 
 
 def topic_table_rows(tables: TopicTables) -> type[SystemRows]:
-    """Return the resource class that reads the topic tables of an engine."""
+    """Return the resource class that reads the topic tables of a kernel."""
 
     class TopicTableRows(SystemRows):
         """One row for each topic table."""

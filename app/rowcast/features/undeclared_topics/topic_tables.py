@@ -28,7 +28,7 @@ from rowcast.core.topic_limits import (
     TOPIC_TABLE_RETRY_SECONDS,
     TOPIC_TABLES_MAX,
 )
-from rowcast.core.topic_tables import Branch, TopicTable, branch_of, name_of_branch
+from rowcast.core.topic_tables import TopicRoot, TopicTable, branch_of, name_of_branch
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.registry import Registry, Route
@@ -79,7 +79,7 @@ class Entry:
 
 
 class TopicTables:
-    """The topic tables of one engine."""
+    """The topic tables of one kernel."""
 
     def __init__(
         self,
@@ -134,11 +134,11 @@ class TopicTables:
         """Return the table of a name."""
         return self._by_name.get(name)
 
-    def of(self, branch: Branch) -> Entry | None:
+    def of(self, branch: TopicRoot) -> Entry | None:
         """Return the table of a branch."""
         return self._entries.get(branch.level)
 
-    def subscribers(self, branch: Branch) -> int:
+    def subscribers(self, branch: TopicRoot) -> int:
         """Return how many pairs of a client and an exact filter there are in a branch."""
         return self._counts.get(branch.level, 0)
 
@@ -146,7 +146,7 @@ class TopicTables:
         """Return how much a table holds now."""
         return self._store.figures(entry.table.branch) if entry.defined else NOTHING
 
-    def keeps(self) -> list[tuple[Branch, Keep]]:
+    def keeps(self) -> list[tuple[TopicRoot, Keep]]:
         """Return how much history each table keeps (F26)."""
         settings = self.settings
         return [
@@ -280,7 +280,7 @@ class TopicTables:
         """Note a new table; it is made on disk by whoever needs it first."""
         levels = {level for level in self._entries if level}  # rows would hide what is said there
         taken = self._declared | self._by_name.keys() | levels
-        branch = Branch(level)
+        branch = TopicRoot(level)
         entry = self._put(TopicTable(name_of_branch(branch, taken), branch), self._now())
         fact = Change(OWNER + entry.table.name, CREATED, repr(entry.created_at).encode())
         self._committer.keep((fact,))

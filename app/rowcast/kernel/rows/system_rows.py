@@ -43,7 +43,7 @@ class SystemRows(Resource):
 
     async def get(self, query: Query | None = None) -> object:
         """Return the row, or a list of those that the query selects."""
-        self.engine.authorise_read(self.topic, self.caller)
+        self.kernel.authorise_read(self.topic, self.caller)
         if self.id:
             row = self.row(self.id, whole=True)
             return None if row is None else project(query.select if query else None, row, self.id)
@@ -51,12 +51,12 @@ class SystemRows(Resource):
 
     def _may_read(self, name: str) -> bool:
         """Ask about one row of several."""
-        rights = self.engine.rights
+        rights = self.kernel.rights
         return not rights.reading or rights.may_read(self.caller, f"{self.path}/{name}")
 
     async def durable(self) -> None:
         """Wait until what was changed by now is on disk; raises the Error that kept it off."""
-        await self.engine.committer.durable()
+        await self.kernel.committer.durable()
 
     async def _listed(self, query: Query) -> list[object]:
         """Return a page; rows are made until it is full, all that match where they are sorted."""

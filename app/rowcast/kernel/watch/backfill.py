@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Iterable
 from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
 from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, owner_of
+from rowcast.core.topic_tables import LogSource, owner_of
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
@@ -26,7 +26,7 @@ from rowcast.store.store import Page, Scan
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
     """What ``interest`` needs ``after`` a position is trimmed from the log, up to ``trimmed``."""
 
-    def __init__(self, interest: Interest, after: int, trimmed: int) -> None:
+    def __init__(self, interest: SubscribedFilter, after: int, trimmed: int) -> None:
         super().__init__(after, trimmed)
         self.interest = interest
         self.after = after
@@ -43,7 +43,7 @@ class CurrentRecords:
 
     __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
 
-    def __init__(self, interest: Interest, limit: int | None) -> None:
+    def __init__(self, interest: SubscribedFilter, limit: int | None) -> None:
         self.interest = interest
         self.limit = limit
         self.done = False
@@ -152,7 +152,7 @@ class Replay:
 
     __slots__ = ("_after", "_client_id", "_until", "done", "interest")
 
-    def __init__(self, interest: Interest, after: int, until: int, client_id: str) -> None:
+    def __init__(self, interest: SubscribedFilter, after: int, until: int, client_id: str) -> None:
         self.interest = interest
         self.done = False
         self._client_id = client_id
@@ -186,7 +186,7 @@ def page_records(reader: Reader, table: Table | None) -> int:
     return SCAN_PAGE_RECORDS if table is not None else reader.scan_records
 
 
-def _tables(sources: Iterable[Source]) -> list[Table | None]:
+def _tables(sources: Iterable[LogSource]) -> list[Table | None]:
     """Return where the records of sources are: those of all undeclared topics are together."""
     return list(dict.fromkeys(s if isinstance(s, Table) else None for s in sources))
 

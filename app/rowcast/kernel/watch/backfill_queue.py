@@ -16,7 +16,7 @@ from itertools import islice
 from rowcast.kernel.watch.backfill import Backfill, CurrentRecords, Lost, page_records
 from rowcast.kernel.watch.delivery_rate import DeliveryRateLimit
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 from rowcast.store.store import Page, Scan
 
 Read = list[tuple[Backfill, list[Pair]]]
@@ -32,11 +32,11 @@ class BackfillQueue:
         self._rate: DeliveryRateLimit | None = None
         self.waiting: deque[Backfill] = deque()
 
-    def drop(self, interests: Container[Interest]) -> None:
+    def drop(self, interests: Container[SubscribedFilter]) -> None:
         """Forget the backfill of some filters."""
         self.waiting = deque(item for item in self.waiting if item.interest not in interests)
 
-    def replace(self, old: Interest, new: Interest, *, current: bool) -> None:
+    def replace(self, old: SubscribedFilter, new: SubscribedFilter, *, current: bool) -> None:
         """Give what one filter waits for to another; ``current``: the current records anew."""
         for item in list(self.waiting):
             if item.interest is old:

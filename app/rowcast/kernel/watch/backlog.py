@@ -17,9 +17,9 @@ from typing import Protocol
 
 from rowcast.core.clock import WallClock
 from rowcast.core.events import Event
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscribed_filters import Interests
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilters
 from rowcast.reads.log_pages import LogPage
 
 
@@ -87,7 +87,7 @@ class _Tally:
 class Waiting(Protocol):
     """What of the subscription is asked when its backlog is counted."""
 
-    interests: Interests
+    interests: SubscribedFilters
 
     @property
     def position(self) -> int:
@@ -96,10 +96,10 @@ class Waiting(Protocol):
     def counts(self, event: Event) -> bool:
         """Tell whether the reader is to know of an event that it does not get."""
 
-    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+    def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
         """Return the sources of which a part that is needed was trimmed, and up to where."""
 
-    def log_page(self, after: int, sources: list[Source]) -> Awaitable[LogPage]:
+    def log_page(self, after: int, sources: list[LogSource]) -> Awaitable[LogPage]:
         """Return a page of the log after a position."""
 
 
@@ -149,7 +149,7 @@ class Backlog:
             self._add(found[0])
         self._on_overflow(found[1])
 
-    async def _tally(self, reader: Waiting, sources: list[Source], after: int) -> _Tally:
+    async def _tally(self, reader: Waiting, sources: list[LogSource], after: int) -> _Tally:
         tally, head = _Tally(self._limit), self._head
         while after < head:
             page = await reader.log_page(after, sources)

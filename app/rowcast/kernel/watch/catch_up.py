@@ -14,19 +14,19 @@ from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
 from rowcast.kernel.watch.backfill_queue import BackfillQueue
 from rowcast.kernel.watch.backlog import Backlog
 from rowcast.kernel.watch.conflation import superseded
 from rowcast.kernel.watch.event_queue import EventQueue
-from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
 from rowcast.kernel.watch.progress import Progress
 from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
 from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.reads.log_pages import LogPage
 
 log = logging.getLogger("rowcast.subscription")
@@ -36,7 +36,7 @@ class LiveCursor(Protocol):
     """What of the subscription is used."""
 
     client_id: str
-    interests: Interests
+    interests: SubscribedFilters
     queue: EventQueue
     progress: Progress
     losses: LossCounter
@@ -127,7 +127,9 @@ class CatchUp:
 
     # -- filters -----------------------------------------------------------------------------------
 
-    def add(self, interest: Interest, since: int | None, announced: int, *, current: bool) -> None:
+    def add(
+        self, interest: SubscribedFilter, since: int | None, announced: int, *, current: bool
+    ) -> None:
         """Begin a filter after a position, None for now; ``current``: with the current records."""
         start = announced if since is None else since
         interest.sources = self._reader.sources(interest.topics)
@@ -144,12 +146,12 @@ class CatchUp:
         self._progress.behind = position < announced
         self._cursor.queue.clear()
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: SubscribedFilter) -> None:
         """Read the log for a filter, too, from now on; what is being read is read again."""
         self.interests.put(interest)
         self.interests.generation += 1
 
-    def _join(self, interest: Interest, start: int, *, current: bool) -> None:
+    def _join(self, interest: SubscribedFilter, start: int, *, current: bool) -> None:
         """Bring a filter from a position to where all the others are."""
         reached = self._progress.read_to
         if self.interests and not self._reads_on:
@@ -169,7 +171,7 @@ class CatchUp:
         progress = self._progress
         return progress.reading or (progress.behind and not self._cursor.queue.has_logged)
 
-    def replace(self, interest: Interest, *, current: bool) -> None:
+    def replace(self, interest: SubscribedFilter, *, current: bool) -> None:
         """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
         old, progress = self.interests[interest.topics.text], self._progress
         interest.follow(old, self._reader.announced(), current=current)
@@ -184,7 +186,7 @@ class CatchUp:
         self._cursor.queue.replace(old, interest, self.interests)
         self.backfill.replace(old, interest, current=current)
 
-    def _is_doubtful(self, event: Event, interest: Interest) -> bool:
+    def _is_doubtful(self, event: Event, interest: SubscribedFilter) -> bool:
         """Tell whether an event of the page may not come again under a filter's new QoS.
 
         Before a kill it may have been handed over with the QoS of then. With QoS 0, at most once
@@ -216,7 +218,7 @@ class CatchUp:
             if id(interest) not in owed:
                 interest.since = None
 
-    def resume(self, position: int, interests: Sequence[Interest]) -> None:
+    def resume(self, position: int, interests: Sequence[SubscribedFilter]) -> None:
         """Go on where another cursor was suspended, with the backfill that is still owed."""
         self._begin(position, self._reader.announced())
         self._progress.doubt = max((interest.doubt for interest in interests), default=0)
@@ -254,7 +256,7 @@ class CatchUp:
         else:
             self._progress.page.extend(pairs)
 
-    def _reset(self, interests: list[Interest], since: int, lost: int = 0) -> None:
+    def _reset(self, interests: list[SubscribedFilter], since: int, lost: int = 0) -> None:
         """Start filters anew: one RESET, then the current records (C11)."""
         floor = max(self._reader.announced(), lost)
         token = str(Cursor(self._reader.epoch, since))
@@ -276,11 +278,11 @@ class CatchUp:
         """The number up to which everything logged was handed over."""
         return self._progress.position
 
-    async def log_page(self, after: int, sources: Sequence[Source]) -> LogPage:
+    async def log_page(self, after: int, sources: Sequence[LogSource]) -> LogPage:
         """Return a page of the log after a position."""
         return await self._reader.page(after, LOG_PAGE_EVENTS, sources)
 
-    def lost(self, needs: dict[Source, int]) -> dict[Source, int]:
+    def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
         """Return the sources of which a part that is needed was trimmed, and up to where."""
         return self._reader.lost(needs)
 
@@ -324,7 +326,7 @@ class CatchUp:
         """Tell with one GAP that the log was trimmed up to a number, and go on behind it."""
         if upto > self._trimmed_told:
             log.warning("what a reader was still to be given was trimmed, up to %d", upto)
-            self._progress.page.append((Gap(Why.TRIMMED, None, None, after, upto), None))
+            self._progress.page.append((Gap(GapCause.TRIMMED, None, None, after, upto), None))
             self._trimmed_told = upto
 
     def take_rows(self, out: list[Pair], limit: int) -> None:
@@ -363,7 +365,7 @@ class CatchUp:
         for event in page:
             if event.seq in passed_over and cursor.counts(event):
                 interest = self.interests.wanting(event, client_id)
-                progress.lose(event, interest, Why.CONFLATED)
+                progress.lose(event, interest, GapCause.CONFLATED)
                 continue
             pairs = due(event, client_id)
             if pairs:
@@ -375,4 +377,4 @@ class CatchUp:
         """Tell of an event that was perhaps handed over before the server was killed."""
         interest = self.interests.doubted(event)
         if interest is not None and self._cursor.sees(event):
-            self._progress.lose(event, interest, Why.DOUBTFUL)
+            self._progress.lose(event, interest, GapCause.DOUBTFUL)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
-from rowcast.kernel.watch.subscribed_filters import Interest, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 
 
 class Recipient(Protocol):
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
     """A message on its way to a client that will acknowledge it."""
 
     event: Event
-    interest: Interest
+    interest: SubscribedFilter
     at_seconds: float
     """When it was sent, in seconds since 1970."""
     again: bool

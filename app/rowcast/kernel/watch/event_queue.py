@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
-from rowcast.kernel.watch.gaps import Gap, Why, mark_for
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests
+from rowcast.kernel.watch.gaps import Gap, GapCause, mark_for
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter, SubscribedFilters
 
 
 class EventQueue:
@@ -65,7 +65,7 @@ class EventQueue:
         """Forget the logged events: they are read from the log again."""
         self.keep(lambda event: not event.seq)
 
-    def discard(self, text: str, filters: Interests) -> None:
+    def discard(self, text: str, filters: SubscribedFilters) -> None:
         """Forget what is only for the filter ``text``, which is gone."""
 
         def wanted(event: Event) -> bool:
@@ -78,17 +78,19 @@ class EventQueue:
 
         self.keep(wanted)
 
-    def replace(self, old: Interest, new: Interest, filters: Interests) -> None:
+    def replace(
+        self, old: SubscribedFilter, new: SubscribedFilter, filters: SubscribedFilters
+    ) -> None:
         """Have the gaps of one filter be those of another that takes its place."""
         for event in self.events:
             if isinstance(event, Gap):
                 event.interest = filters.renewed(event.interest, old, new)
 
-    def count_lost(self, interest: Interest | None) -> None:
+    def count_lost(self, interest: SubscribedFilter | None) -> None:
         """Count, at the end of the queue, an event that was not logged and had no room."""
         gap = mark_for(reversed(self.events), interest)
         if gap is None:
-            gap = Gap(Why.SLOW, 0, interest)
+            gap = Gap(GapCause.SLOW, 0, interest)
             self.events.append(gap)
         gap.count = (gap.count or 0) + 1
 
@@ -98,7 +100,7 @@ class EventQueue:
         ``counts`` tells which those are. Gaps at the front of the queue tell of them, and of those
         that the dropped gaps counted. Logged events must be gone before (``keep_unlogged``).
         """
-        lost: dict[Interest | None, int] = {}
+        lost: dict[SubscribedFilter | None, int] = {}
         dropped = 0
         while not self.fits:
             event = self.events.popleft()
@@ -108,5 +110,7 @@ class EventQueue:
             elif counts(event):
                 dropped += 1
                 lost[None] = lost.get(None, 0) + 1
-        self.events.extendleft(Gap(Why.SLOW, count, interest) for interest, count in lost.items())
+        self.events.extendleft(
+            Gap(GapCause.SLOW, count, interest) for interest, count in lost.items()
+        )
         return dropped

@@ -15,10 +15,10 @@ from enum import StrEnum
 from rowcast.core.callers import Caller
 from rowcast.core.events import GAP, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 
-class Why(StrEnum):
+class GapCause(StrEnum):
     """Why events were not passed on; these words are told to clients."""
 
     SLOW = "slow"
@@ -52,9 +52,9 @@ class Gap(Event):
 
     def __init__(
         self,
-        why: Why,
+        why: GapCause,
         count: int | None = 0,
-        interest: Interest | None = None,
+        interest: SubscribedFilter | None = None,
         after: int = 0,
         last: int = 0,
     ) -> None:
@@ -84,15 +84,15 @@ class LossCounter:
     def __init__(self, parent: "LossCounter | None" = None) -> None:
         self.parent = parent
         """What this is a part of."""
-        self.counts: dict[Why, int] = {}
+        self.counts: dict[GapCause, int] = {}
         self.caller: Caller | None = None
         """Whose it is, if it is one reader's."""
         self.noted: set[LossCounter] | None = None
         """Parts of this one that have counted something, if somebody looks at them."""
-        self.told: dict[Why, int] = {}
+        self.told: dict[GapCause, int] = {}
         """The counts when somebody looked last."""
 
-    def add(self, why: Why, count: int = 1) -> None:
+    def add(self, why: GapCause, count: int = 1) -> None:
         """Count events, here and in the counter of all."""
         self.counts[why] = self.counts.get(why, 0) + count
         if self.parent is not None:
@@ -113,7 +113,7 @@ class LossCounter:
 
     def rows(self) -> dict[str, int]:
         """Return the counts in the words that clients are told, for a row."""
-        return {why.value: self.counts[why] for why in Why if why in self.counts}
+        return {why.value: self.counts[why] for why in GapCause if why in self.counts}
 
 
 class Gaps:
@@ -128,7 +128,7 @@ class Gaps:
         self.marks: list[Gap] = []
         """What is to be told before anything else."""
 
-    def miss(self, event: Event, interest: Interest | None, why: Why) -> None:
+    def miss(self, event: Event, interest: SubscribedFilter | None, why: GapCause) -> None:
         """Count an event that is not passed on; those that follow one another are one gap."""
         self.losses.add(why)
         seq = event.seq if event.kind != SNAPSHOT else 0  # a record has no place in the stream
@@ -159,7 +159,7 @@ class Gaps:
         return marks
 
 
-def mark_for(queue: Iterable[Event], interest: Interest | None) -> Gap | None:
+def mark_for(queue: Iterable[Event], interest: SubscribedFilter | None) -> Gap | None:
     """Return the mark at the end of a queue that counts for an interest; None if there is none.
 
     ``queue`` is given from its end. Beyond a number of marks that stand together the last one
@@ -178,7 +178,7 @@ def mark_for(queue: Iterable[Event], interest: Interest | None) -> Gap | None:
 
 def together(marks: Iterable[Gap]) -> list[Gap]:
     """Return marks as few as they can be: one for each reason, if they have no place in the log."""
-    sums: dict[Why, Gap] = {}
+    sums: dict[GapCause, Gap] = {}
     apart: list[Gap] = []
     for mark in marks:
         known = sums.get(mark.why)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
-from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
 from rowcast.kernel.watch.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.rows.topic_rows import Row
 
-_READ_AGAIN = frozenset({Why.DOUBTFUL, Why.CONFLATED})
+_READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
 """Gaps that are made again with their page if they are not handed over."""
 
 
@@ -36,7 +36,7 @@ class Progress:
         self.reading = False
         """Whether a page of the log is being read."""
         self.doubt = 0
-        """Up to where any filter is in doubt of what it had: ``Interest.doubt``."""
+        """Up to where any filter is in doubt of what it had: ``SubscribedFilter.doubt``."""
 
     def begin(self, position: int) -> None:
         """Start at a position of the log."""
@@ -53,7 +53,7 @@ class Progress:
             self.read_to = max(self.read_to, page[-1].seq)
             self.page.append((read_to(page[-1].seq), None))
 
-    def discard(self, text: str, filters: Interests) -> None:
+    def discard(self, text: str, filters: SubscribedFilters) -> None:
         """Forget what is only for the filter ``text``, which is gone."""
         page, self.page = self.page, deque()
         for event, interest in page:
@@ -73,7 +73,7 @@ class Progress:
         self.page.append((read_to(skipped.last), None))  # before the gaps: all are taken, or none
         self.page.extend(skipped.marks())
 
-    def lose(self, event: Event, interest: Interest | None, why: Why) -> None:
+    def lose(self, event: Event, interest: SubscribedFilter | None, why: GapCause) -> None:
         """Count an event of a page that is not handed over; those together are one gap."""
         last = self.page[-1][0] if self.page else None
         if not isinstance(last, Gap) or last.why is not why:
@@ -84,7 +84,9 @@ class Progress:
             self.page[-1] = last, None
         last.count, last.last = (last.count or 0) + 1, event.seq
 
-    def take(self, out: list[Pair], limit: int, filters: Interests, losses: LossCounter) -> None:
+    def take(
+        self, out: list[Pair], limit: int, filters: SubscribedFilters, losses: LossCounter
+    ) -> None:
         """Hand over what is in the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
         page = self.page
         taken_bytes = 0

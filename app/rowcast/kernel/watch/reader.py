@@ -13,7 +13,7 @@ from rowcast.core.events import Event, Record
 from rowcast.core.limits import SCAN_PAGE_BYTES, SCAN_PAGE_RECORDS, SCANS_TOGETHER_MAX
 from rowcast.core.shedding import Shedding
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source, sources_of
+from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.delivery import Acknowledged, Delivered
 from rowcast.kernel.watch.gaps import LossCounter
@@ -87,7 +87,7 @@ class Reader(StoreReader):
             return rows.row
         return lambda event: event if topics.matches(event.topic) else None
 
-    def sources(self, topics: TopicFilter) -> list[Source]:
+    def sources(self, topics: TopicFilter) -> list[LogSource]:
         """Return what the filter can reach: tables, and branches or all undeclared topics."""
         rows = self.rows(topics)
         if rows is not None:

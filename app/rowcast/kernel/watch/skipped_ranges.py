@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
-from rowcast.kernel.watch.gaps import Gap, Why
+from rowcast.kernel.watch.gaps import Gap, GapCause
 from rowcast.kernel.watch.subscribed_filters import Pair
 
 READ_TO: Final = "read to"
@@ -49,7 +49,7 @@ class SkippedRange:
 
     def marks(self) -> list[Pair]:
         """Return what the reader is told in its place; it concerns all interests."""
-        counts = ((Why.WAITING, self.count), (Why.EXPIRED, self.expired))
+        counts = ((GapCause.WAITING, self.count), (GapCause.EXPIRED, self.expired))
         return [(Gap(why, n, None, self.after, self.last), None) for why, n in counts if n]
 
 

@@ -5,12 +5,15 @@ starts anew. It reads nothing itself and knows no protocol.
 """
 
 from rowcast.core.cursors import parse_cursor
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription
 
 
 def position_in(
-    log: tuple[str, int], subscription: Subscription, interest: Interest, since: str | int | None
+    log: tuple[str, int],
+    subscription: Subscription,
+    interest: SubscribedFilter,
+    since: str | int | None,
 ) -> int | None:
     """Return the position to continue after; None when the interest begins with what is there.
 

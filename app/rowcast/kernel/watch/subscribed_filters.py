@@ -11,19 +11,19 @@ from collections.abc import Iterator
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
 
-Pair = tuple[Event, "Interest | None"]
+Pair = tuple[Event, "SubscribedFilter | None"]
 """An event and the interest it is for; a mark that concerns all interests has None."""
 
 
-class Interest:
+class SubscribedFilter:
     """One filter of a subscription, and how its reader wants what it selects.
 
     ``floor`` is the position after which logged events count for it. The rest is the edge's: the
-    MQTT options (3.8.3.1), which the engine only carries.
+    MQTT options (3.8.3.1), which the kernel only carries.
     """
 
     __slots__ = (
@@ -84,11 +84,11 @@ class Interest:
         """The last topic of the current records that were handed over; None when none are owed."""
         self.since: int | None = None
         """Where the part of the log before ``floor`` begins that is owed; None when none is."""
-        self.sources: list[Source] = []
+        self.sources: list[LogSource] = []
         """What the filter can reach: ``Reader.sources``."""
         self.rows: RowFilter | None = None
         """Which rows of a topic table it selects; None: it selects topics as they are."""
-        self.merged: tuple[Interest, ...] = ()
+        self.merged: tuple[SubscribedFilter, ...] = ()
         """The overlapping interests that this one stands for."""
 
     @property
@@ -111,13 +111,13 @@ class Interest:
             return self.rows.row(event)
         return event if self.topics.matches(event.topic) else None
 
-    def take(self, other: "Interest") -> None:
+    def take(self, other: "SubscribedFilter") -> None:
         """Want what another interest wants; where it begins and in which form stays."""
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
 
-    def follow(self, old: "Interest", announced: int, *, current: bool) -> None:
+    def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:
         """Go on where another interest of the same filter is (MQTT-3.8.4-3)."""
         self.floor, self.doubt, self.sources, self.rows = (
             old.floor,
@@ -130,16 +130,16 @@ class Interest:
         self.local_floor = old.local_floor if old.no_local else announced
 
 
-class Interests:
+class SubscribedFilters:
     """The interests of one subscription, by the text of their filters."""
 
     __slots__ = ("_by_filter", "_by_set", "_by_topic", "generation", "only", "rows")
 
     def __init__(self) -> None:
-        self._by_filter: dict[str, Interest] = {}
-        self._by_topic: dict[str, tuple[Interest, ...]] = {}
-        self._by_set: dict[tuple[Interest, ...], Interest] = {}
-        self.only: Interest | None = None
+        self._by_filter: dict[str, SubscribedFilter] = {}
+        self._by_topic: dict[str, tuple[SubscribedFilter, ...]] = {}
+        self._by_set: dict[tuple[SubscribedFilter, ...], SubscribedFilter] = {}
+        self.only: SubscribedFilter | None = None
         """The interest, if there is exactly one: then every event is for it."""
         self.rows: set[str] = set()
         """The filters of those that select rows."""
@@ -152,13 +152,13 @@ class Interests:
     def __contains__(self, text: object) -> bool:
         return text in self._by_filter
 
-    def __getitem__(self, text: str) -> Interest:
+    def __getitem__(self, text: str) -> SubscribedFilter:
         return self._by_filter[text]
 
-    def __iter__(self) -> Iterator[Interest]:
+    def __iter__(self) -> Iterator[SubscribedFilter]:
         return iter(list(self._by_filter.values()))
 
-    def put(self, interest: Interest) -> None:
+    def put(self, interest: SubscribedFilter) -> None:
         """Add an interest, or replace the one of the same filter."""
         self._by_filter[interest.topics.text] = interest
         self.rows.discard(interest.topics.text)
@@ -166,7 +166,7 @@ class Interests:
             self.rows.add(interest.topics.text)
         self._changed()
 
-    def pop(self, text: str) -> Interest | None:
+    def pop(self, text: str) -> SubscribedFilter | None:
         """Remove and return an interest."""
         interest = self._by_filter.pop(text, None)
         self.rows.discard(text)
@@ -179,7 +179,7 @@ class Interests:
         one = len(self._by_filter) == 1 and not self.rows
         self.only = next(iter(self._by_filter.values())) if one else None
 
-    def matching(self, topic: str) -> tuple[Interest, ...]:
+    def matching(self, topic: str) -> tuple[SubscribedFilter, ...]:
         """Return the interests that select a topic."""
         found = self._by_topic.get(topic)
         if found is None:
@@ -189,7 +189,7 @@ class Interests:
             self._by_topic[topic] = found
         return found
 
-    def wanting(self, event: Event, client_id: str) -> Interest | None:
+    def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:
         """Return for which interest an event is; several are merged (MQTT-3.3.4-2)."""
         if self.rows:
             return next((interest for _, interest in self.due(event, client_id)), None)
@@ -222,18 +222,18 @@ class Interests:
             pairs[:0] = [(next(row for row, _ in rows if row is not None), for_row)]
         return pairs
 
-    def doubted(self, event: Event) -> Interest | None:
+    def doubted(self, event: Event) -> SubscribedFilter | None:
         """Return for which interest an event is left out because it may have been had before."""
         found = (item for item in self.matching(event.topic) if item.rows is None)
         found = (item for item in found if item.floor < event.seq <= item.doubt)
         return self.as_one(tuple(item for item in found if not _comes_again(item, event)))
 
-    def had(self, interest: Interest | None, seq: int) -> None:
+    def had(self, interest: SubscribedFilter | None, seq: int) -> None:
         """Note that an interest was handed its row of an event that is still to come as itself."""
         for item in interest.merged or (interest,) if interest is not None else ():
             item.floor = max(item.floor, seq)
 
-    def as_one(self, wanted: tuple[Interest, ...]) -> Interest | None:
+    def as_one(self, wanted: tuple[SubscribedFilter, ...]) -> SubscribedFilter | None:
         """Return one interest that stands for several; the same one for the same several."""
         if len(wanted) < 2:
             return wanted[0] if wanted else None
@@ -242,7 +242,7 @@ class Interests:
             merged = self._by_set[wanted] = _merge(wanted)
         return merged
 
-    def without(self, interest: Interest, text: str) -> Interest | None:
+    def without(self, interest: SubscribedFilter, text: str) -> SubscribedFilter | None:
         """Return for whom an event still is, now that the filter ``text`` is gone."""
         if not interest.merged:
             return None if interest.topics.text == text else interest
@@ -250,22 +250,24 @@ class Interests:
             tuple(item for item in interest.merged if item.topics.text in self._by_filter)
         )
 
-    def renewed(self, known: Interest | None, old: Interest, new: Interest) -> Interest | None:
+    def renewed(
+        self, known: SubscribedFilter | None, old: SubscribedFilter, new: SubscribedFilter
+    ) -> SubscribedFilter | None:
         """Return for whom an event is, now that one interest has taken another's place."""
         if known is None or not known.merged:
             return new if known is old else known
         return self.as_one(tuple(new if item is old else item for item in known.merged))
 
-    def needs(self, position: int) -> dict[Source, int]:
+    def needs(self, position: int) -> dict[LogSource, int]:
         """Return from where each source's part of the log is needed by a reader at a position."""
-        needs: dict[Source, int] = {}
+        needs: dict[LogSource, int] = {}
         for interest in self._by_filter.values():
             need = max(position, interest.floor)
             for source in interest.sources:
                 needs[source] = min(need, needs.get(source, need))
         return needs
 
-    def needing(self, position: int, lost: dict[Source, int]) -> list[Interest]:
+    def needing(self, position: int, lost: dict[LogSource, int]) -> list[SubscribedFilter]:
         """Return the interests that need a part of the log that was trimmed."""
         return [
             interest
@@ -274,7 +276,7 @@ class Interests:
         ]
 
 
-def _counts(interest: Interest, event: Event, local: bool) -> bool:
+def _counts(interest: SubscribedFilter, event: Event, local: bool) -> bool:
     """Tell whether an event is for an interest; ``local``: its reader wrote it (MQTT-3.8.3-3)."""
     seq = event.seq
     if local and interest.no_local and not 0 < seq <= interest.local_floor:
@@ -284,14 +286,14 @@ def _counts(interest: Interest, event: Event, local: bool) -> bool:
     return seq > interest.floor and (seq > interest.doubt or _comes_again(interest, event))
 
 
-def _comes_again(interest: Interest, event: Event) -> bool:
+def _comes_again(interest: SubscribedFilter, event: Event) -> bool:
     """Tell whether an event that is in doubt is handed over, though it may be once more."""
     return bool(event.qos and interest.qos) and event.seq > interest.plain
 
 
-def _merge(interests: tuple[Interest, ...]) -> Interest:
+def _merge(interests: tuple[SubscribedFilter, ...]) -> SubscribedFilter:
     """Merge overlapping interests: the highest QoS, every identifier (MQTT-3.3.4-2, -3, -4)."""
-    merged = Interest(
+    merged = SubscribedFilter(
         interests[0].topics,
         qos=max(item.qos for item in interests),
         retain_as_published=any(item.retain_as_published for item in interests),

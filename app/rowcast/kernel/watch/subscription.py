@@ -41,15 +41,15 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.backlog import Backlog
 from rowcast.kernel.watch.catch_up import CatchUp
 from rowcast.kernel.watch.event_queue import EventQueue
-from rowcast.kernel.watch.gaps import Gap, LossCounter, Why
+from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
 from rowcast.kernel.watch.progress import Progress
 from rowcast.kernel.watch.reader import Reader
 from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
 from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import Interest, Interests, Pair
+from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.rows.topic_rows import RowFilter
 
-__all__ = ["Interest", "Pair", "Subscription"]
+__all__ = ["Pair", "SubscribedFilter", "Subscription"]
 
 
 class Subscription:
@@ -81,7 +81,7 @@ class Subscription:
         self.on_ready = on_ready or self._event.set
         self._on_full = on_full
         self._on_offer = on_offer
-        self.interests = Interests()
+        self.interests = SubscribedFilters()
         """Its filters."""
         most = queue_events_max or reader.queue_events
         self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
@@ -138,7 +138,7 @@ class Subscription:
             self.progress.behind = True
             self.fallbacks += 1
         elif self.counts(event):
-            self.losses.add(Why.SLOW)
+            self.losses.add(GapCause.SLOW)
             self.queue.count_lost(self.interests.wanting(event, self.client_id))
         return False
 
@@ -247,7 +247,7 @@ class Subscription:
 
     # -- filters -----------------------------------------------------------------------------------
 
-    def add(self, interest: Interest, since: int | None, *, current: bool) -> None:
+    def add(self, interest: SubscribedFilter, since: int | None, *, current: bool) -> None:
         """Begin a filter that was put on the bus just now.
 
         ``since`` is the position to continue from, None for now. ``current``: begin with the
@@ -258,13 +258,13 @@ class Subscription:
         if self._catch_up.backfill.waiting or self.progress.behind or self.progress.page:
             self.signal()
 
-    def changed(self, interest: Interest, rows: RowFilter | None) -> None:
+    def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
         """Hear that a filter begins to select rows, or does no more: their table came or went."""
         interest.rows = rows
         interest.sources = self._reader.sources(interest.topics)
         self._catch_up.put(interest)
 
-    def replace(self, interest: Interest, *, current: bool) -> None:
+    def replace(self, interest: SubscribedFilter, *, current: bool) -> None:
         """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
         self._catch_up.replace(interest, current=current)
         if current:
@@ -292,12 +292,12 @@ class Subscription:
             self.progress.behind = True
         queue.keep_unlogged()
         if dropped := queue.shed(self.counts):
-            self.losses.add(Why.SLOW, dropped)
+            self.losses.add(GapCause.SLOW, dropped)
         self.signal()
 
     # -- from one connection to the next -----------------------------------------------------------
 
-    def restart(self, reason: str, token: str, interest: Interest | None = None) -> None:
+    def restart(self, reason: str, token: str, interest: SubscribedFilter | None = None) -> None:
         """Tell with a RESET that the cursor that a client brought cannot be continued."""
         self.progress.page.append((reset(token, reason, self._reader.announced()), interest))
         self.signal()
@@ -309,8 +309,8 @@ class Subscription:
         queued = (event for event in self.queue.events if not isinstance(event, Gap))
         lost = sum(not event.seq and self.counts(event) for event in queued)
         if lost:
-            self.losses.add(Why.AWAY, lost)
-            marks.append(Gap(Why.AWAY, lost))
+            self.losses.add(GapCause.AWAY, lost)
+            marks.append(Gap(GapCause.AWAY, lost))
         return marks
 
     def owe(self, marks: list[Gap]) -> None:
@@ -329,7 +329,7 @@ class Subscription:
             for feature in self._delivered:
                 feature.held(self)
 
-    def suspend(self) -> tuple[int, list[Interest]]:
+    def suspend(self) -> tuple[int, list[SubscribedFilter]]:
         """End it; return what ``resume`` takes: the position, and the filters.
 
         What was not handed over is read again then. Unlogged events are lost with the reader.
@@ -339,7 +339,7 @@ class Subscription:
         self.close()
         return position, interests
 
-    def resume(self, position: int, interests: list[Interest]) -> None:
+    def resume(self, position: int, interests: list[SubscribedFilter]) -> None:
         """Go on where ``suspend`` left off; the caller has put the filters on the bus just now.
 
         A position that the log no longer reaches back to gives a RESET, as always.

@@ -9,7 +9,7 @@ from rowcast.core.errors import Error
 from rowcast.features.hooks.acl import AccessList, AccessRule, Action, Effect
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.logger import Logger
-from rowcast.features.hooks.rate_limit import Allowance, RateLimit
+from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
 from rowcast.kernel.settings import Count, Section
 
 
@@ -80,6 +80,6 @@ def _bundled(settings: HookSettings) -> Iterator[Hook]:
     if settings.acl:
         yield AccessList([rule.rule() for rule in settings.acl])
     rate = settings.rate
-    allowance = Allowance(rate.publishes, rate.bytes, rate.subscribes)
-    if allowance != Allowance():
+    allowance = HookRateLimit(rate.publishes, rate.bytes, rate.subscribes)
+    if allowance != HookRateLimit():
         yield RateLimit(allowance)

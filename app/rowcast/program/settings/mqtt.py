@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from rowcast.auth.tries import Tries
+from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
 from rowcast.doors.mqtt.connections.guard import GuardSettings
@@ -216,6 +216,6 @@ class MqttLimits(Section):
         )
 
     @property
-    def tries(self) -> Tries:
+    def tries(self) -> LoginRateLimit:
         """How often somebody may try to sign in."""
-        return Tries(self.ban.failed_logins, self.ban.seconds)
+        return LoginRateLimit(self.ban.failed_logins, self.ban.seconds)

@@ -167,7 +167,7 @@ class RetainerSettings(Section):
 
     @property
     def rules(self) -> RetainRules:
-        """What the engine is told."""
+        """What the kernel is told."""
         return RetainRules(
             enabled=self.keeps,
             expiry_seconds=self.msg_expiry_interval,

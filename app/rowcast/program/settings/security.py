@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from rowcast.auth.keys import ALGORITHMS, Keys
-from rowcast.auth.tokens import USER_PREFIX, Foreign
+from rowcast.auth.tokens import USER_PREFIX, ForeignIssuer
 from rowcast.core.callers import Grants
 from rowcast.core.entry_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
 from rowcast.kernel.settings import Count, PlaceOrNone, Seconds, Section
@@ -78,13 +78,13 @@ class Jwt(Section):
         """What a user of theirs may do without a role."""
         return Grants(self.read, self.write)
 
-    def foreign(self) -> Foreign | None:
+    def foreign(self) -> ForeignIssuer | None:
         """Return whose tokens are believed; None when no key is set. Raises INVALID."""
         if not self.key and self.key_file is None and self.jwks_file is None:
             return None
         keys = Keys(self.key, self.key_file, self.jwks_file, self.algorithms)
         keys.load()
-        return Foreign(
+        return ForeignIssuer(
             keys,
             self.issuer,
             self.audience,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from rowcast.core.tables import Attribute, Role, Table, Type
-from rowcast.core.topic_tables import Branch, TopicTable, row_table
+from rowcast.core.topic_tables import TopicRoot, TopicTable, row_table
 
 Document = dict[str, object]
 
@@ -21,7 +21,7 @@ _TYPES: Final[Mapping[Type, Document]] = {
     Type.BYTES: {"type": "string", "contentEncoding": "base64"},
     Type.ANY: {},
 }
-ROWS: Final = replace(row_table(TopicTable("TopicRow", Branch(None))), path="mqtt_{level}")
+ROWS: Final = replace(row_table(TopicTable("TopicRow", TopicRoot(None))), path="mqtt_{level}")
 """What stands for every topic table."""
 PROBLEM: Final[Document] = {
     "type": "object",

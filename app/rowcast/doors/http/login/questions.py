@@ -29,9 +29,9 @@ def readable(
 
 
 def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:
-    text = edge.engine.registry.named(text)
+    text = edge.kernel.registry.named(text)
     exact = TopicFilter(text).exact
-    rights, hooks = edge.engine.rights, edge.engine.hooks
+    rights, hooks = edge.kernel.rights, edge.kernel.hooks
     if not rights.decide(caller, "read" if exact else "subscribe", text).allowed:
         return False
     return not (exact and hooks.reading) or hooks.may_read(caller, text)

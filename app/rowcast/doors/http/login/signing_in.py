@@ -63,7 +63,7 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
             scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
         elif ticket is not None:
             caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
-            scope[SIGNED_IN] = edge.engine.access.current(caller)
+            scope[SIGNED_IN] = edge.kernel.access.current(caller)
         elif (token := cookie_of(headers)) is not None:
             check_origin(edge, headers, scope)
             shown = Credentials(peer=peer, door=door, token=token)
@@ -75,9 +75,9 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
 
 def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
     """Tell listeners that somebody could not prove who it is (L9)."""
-    edge.engine.hooks.auth_failed(nobody, error.message)
+    edge.kernel.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
-    edge.engine.listeners.tell("refused", nobody, reason=error.message, code=status)
+    edge.kernel.listeners.tell("refused", nobody, reason=error.message, code=status)
 
 
 def peer_of(scope: Scope) -> str:

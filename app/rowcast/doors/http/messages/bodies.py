@@ -12,7 +12,7 @@ from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
 from rowcast.doors.http.uvicorn_fastpath import has_arrived
-from rowcast.rows.compiled_table import Shape
+from rowcast.rows.compiled_table import CompiledTable
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -85,7 +85,7 @@ def too_large(bytes_max: int) -> Error:
     return Error(Code.TOO_LARGE, f"the body has more than {bytes_max} bytes; send it in parts")
 
 
-def content_type_of(headers: Headers, body: bytes, shape: Shape | None) -> str | None:
+def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) -> str | None:
     """Return what a body is; None: the client did not say, so JSON if it can be read as JSON.
 
     ``curl -d`` calls everything a form. What begins like JSON is none, and a declared table has no
@@ -106,7 +106,7 @@ def content_type_of(headers: Headers, body: bytes, shape: Shape | None) -> str |
     return said
 
 
-def patch_type_of(headers: Headers, body: bytes, shape: Shape | None) -> str:
+def patch_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) -> str:
     """Return what the body of a PATCH is: a merge patch (RFC 7396) in a structured format."""
     said = content_type_of(headers, body, shape)
     asked = (text_of(headers, b"content-type") or "").lower()

@@ -5,7 +5,7 @@ term with an operator, as in ``from==Rome`` or ``from=gt=a``, is always a condit
 that declares an attribute of such a name keeps it: there, and anywhere, ``_from`` means the same as
 ``from``, because no attribute begins with an underscore.
 
-This only reads words. What the moments are is for the engine.
+This only reads words. What the moments are is for the kernel.
 """
 
 import re

@@ -21,7 +21,7 @@ log = logging.getLogger("rowcast.doors.http")
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class ErrorStatus:
     """How a code is told: an HTTP status, a WebSocket close code and a title."""
 
     status: int
@@ -29,22 +29,22 @@ class Face:
     title: str
 
 
-FACES: Final[Mapping[Code, Face]] = MappingProxyType(
+FACES: Final[Mapping[Code, ErrorStatus]] = MappingProxyType(
     {
-        Code.INVALID: Face(400, 1007, "Malformed"),
-        Code.UNPROCESSABLE: Face(422, 1007, "Wrong values"),
-        Code.UNAUTHENTICATED: Face(401, 4401, "Not signed in"),
-        Code.DENIED: Face(403, 4403, "Not permitted"),
-        Code.NOT_FOUND: Face(404, 4404, "Not found"),
-        Code.NOT_ALLOWED: Face(405, 4405, "Not offered here"),
-        Code.CONFLICT: Face(409, 4409, "Conflict"),
-        Code.PRECONDITION: Face(412, 4412, "Condition does not hold"),
-        Code.GONE: Face(410, 4410, "No longer kept"),
-        Code.TOO_LARGE: Face(413, 1009, "Too large"),
-        Code.UNSUPPORTED: Face(415, 1003, "Media type not understood"),
-        Code.NOT_ACCEPTABLE: Face(406, 1003, "No acceptable media type"),
-        Code.BUSY: Face(503, 1013, "Busy"),
-        Code.INTERNAL: Face(500, 1011, "Internal error"),
+        Code.INVALID: ErrorStatus(400, 1007, "Malformed"),
+        Code.UNPROCESSABLE: ErrorStatus(422, 1007, "Wrong values"),
+        Code.UNAUTHENTICATED: ErrorStatus(401, 4401, "Not signed in"),
+        Code.DENIED: ErrorStatus(403, 4403, "Not permitted"),
+        Code.NOT_FOUND: ErrorStatus(404, 4404, "Not found"),
+        Code.NOT_ALLOWED: ErrorStatus(405, 4405, "Not offered here"),
+        Code.CONFLICT: ErrorStatus(409, 4409, "Conflict"),
+        Code.PRECONDITION: ErrorStatus(412, 4412, "Condition does not hold"),
+        Code.GONE: ErrorStatus(410, 4410, "No longer kept"),
+        Code.TOO_LARGE: ErrorStatus(413, 1009, "Too large"),
+        Code.UNSUPPORTED: ErrorStatus(415, 1003, "Media type not understood"),
+        Code.NOT_ACCEPTABLE: ErrorStatus(406, 1003, "No acceptable media type"),
+        Code.BUSY: ErrorStatus(503, 1013, "Busy"),
+        Code.INTERNAL: ErrorStatus(500, 1011, "Internal error"),
     }
 )
 """Close codes from 4000 on are ours: 4000 and the status (RFC 6455, 7.4.2)."""

@@ -8,7 +8,7 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.problems import problem, problem_body, problem_headers, status_of
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 EMPTY: Final = {"type": "http.response.body", "body": b""}
 VARY: Final = (b"vary", b"Accept")
@@ -48,14 +48,14 @@ async def send_headers(
 
 
 async def send_problem(
-    engine: Engine, error: Error, headers: Headers, scope: Scope, send: Send
+    kernel: Kernel, error: Error, headers: Headers, scope: Scope, send: Send
 ) -> None:
     """Send an error as problem details, in the format that the client accepts."""
     instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
-    details = problem(error, instance, engine.cursor)
+    details = problem(error, instance, kernel.cursor)
     media_type, body = problem_body(details, text_of(headers, b"accept"))
     quiet = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
-    extra = problem_headers(error, engine.cursor, quiet=quiet)
+    extra = problem_headers(error, kernel.cursor, quiet=quiet)
     if error.code is Code.TOO_LARGE or error.detail.get("close"):
         extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
     head = scope["method"] == "HEAD"

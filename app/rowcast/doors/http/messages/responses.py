@@ -67,7 +67,7 @@ async def refuse(request: Request, failure: Exception) -> Response:
     edge: Edge = edge_of(request)
     error = failure if isinstance(failure, Error) else _not_offered(request, failure)
     headers = headers_of(request.scope)
-    return Answer(lambda scope, send: send_problem(edge.engine, error, headers, scope, send))
+    return Answer(lambda scope, send: send_problem(edge.kernel, error, headers, scope, send))
 
 
 def _not_offered(request: Request, failure: Exception) -> Error:

@@ -26,7 +26,7 @@ def moment_asked(request: Request) -> Moment | None:
     period = request.parameters.period
     if period is None or period.asof is None:
         return None
-    return request.engine.past.bygone(period.asof, "asof")
+    return request.kernel.past.bygone(period.asof, "asof")
 
 
 async def send_then(
@@ -44,7 +44,7 @@ async def send_then(
             "count, a page token or a range",
         )
     media_type = media_type or negotiate(request.accept, ROW_TYPES)
-    past = request.engine.past
+    past = request.kernel.past
     position = await past.position(table, moment)
     listing = Listing(request, table, query, media_type)
     pages = _selected(listing, past.records(table, position, request.caller))
@@ -74,12 +74,12 @@ async def _selected(
     listing: Listing, pages: AsyncIterator[list[Record]]
 ) -> AsyncIterator[list[Record]]:
     """Give those records that the conditions select, as many as the limit lets."""
-    query, table, contents = listing.query, listing.table, listing.request.engine.contents
+    query, table, transcoder = listing.query, listing.table, listing.request.kernel.transcoder
     left = query.limit
     async for page in pages:
         found = []
         for record in page:
-            contents.structured(record)  # of the log, it is not decoded yet
+            transcoder.structured(record)  # of the log, it is not decoded yet
             record_id = parse_id(table, local_id(table, record.topic))
             if holds(query.where, record.decoded, record_id):
                 found.append(record)

@@ -42,7 +42,7 @@ async def put(request: Request) -> None:
         await _write_together(request, table, _all_of(prepared))
         return
     events = [item for item in prepared if isinstance(item, Event)]
-    written = iter(await request.engine.write_all(events, request.caller, atomic=False))
+    written = iter(await request.kernel.write_all(events, request.caller, atomic=False))
     outcomes = [next(written) if isinstance(item, Event) else item for item in prepared]
     await _answer(request, table, outcomes, values)
 
@@ -139,7 +139,7 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
             Code.NOT_ALLOWED,
             f"the resource at {path_of(table.topic(''))!r} has a put of its own; leave atomic out",
         )
-    outcomes = await request.engine.write_all(events, request.caller, atomic=True)
+    outcomes = await request.kernel.write_all(events, request.caller, atomic=True)
     for index, outcome in enumerate(outcomes):
         if isinstance(outcome, Error) and not outcome.message.startswith(_TOGETHER):
             raise _indexed(outcome, index)
@@ -159,7 +159,7 @@ async def _create_each(
             payload = encode(value, media_type)
             event = new_event(request.topic, PUT, payload, media_type, request.caller)
             request.mark(event, index)
-            return await request.engine.create(request.topic, event, request.caller)
+            return await request.kernel.create(request.topic, event, request.caller)
         except Exception as failure:  # noqa: BLE001 - as_error logs it
             return as_error(failure, f"a batch at {request.topic!r}")
 
@@ -178,10 +178,10 @@ async def _create_together(
     named = [_named(table, value) for value in values]
     events = _all_of(_prepare_all(request, table, named, media_type))
     for index, event in enumerate(events):
-        if request.engine.producers.knows(event, request.caller):
+        if request.kernel.idempotent_writes.knows(event, request.caller):
             continue
-        known = await request.engine.reader.get(table, event.topic)
-        if known is not None and request.engine.rights.record(request.caller, known) is not None:
+        known = await request.kernel.reader.get(table, event.topic)
+        if known is not None and request.kernel.rights.record(request.caller, known) is not None:
             taken = Error(Code.CONFLICT, f"there is a record at {event.topic!r} already")
             raise _indexed(taken, index)
     await _write_together(request, table, events)
@@ -213,14 +213,14 @@ async def _answer(
 
 
 def _row(request: Request, table: Table, outcome: Outcome) -> dict[str, object]:
-    engine = request.engine
+    kernel = request.kernel
     if isinstance(outcome, Receipt):
         event = outcome.event
         status = HTTPStatus.NO_CONTENT if outcome.existed else HTTPStatus.CREATED
         return {
             "id": parse_id(table, local_id(table, event.topic)),
             "status": int(status),
-            "position": engine.cursor(event.seq) if event.seq else None,
+            "position": kernel.cursor(event.seq) if event.seq else None,
         }
-    details = problem(outcome, path_of(request.topic), engine.cursor)
+    details = problem(outcome, path_of(request.topic), kernel.cursor)
     return {"id": None, "status": int(status_of(outcome)), "error": details}

@@ -1,6 +1,6 @@
 """Conditional requests (RFC 9110, section 13): ETags are cursors, so a condition names positions.
 
-A condition of a write is handed to the engine, which checks it in the order of commits: two writers
+A condition of a write is handed to the kernel, which checks it in the order of commits: two writers
 with the same ETag cannot both win (A16, B9).
 """
 
@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.doors.http.messages.asgi import Headers
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Condition
 
 _TAGS: Final = re.compile(
@@ -94,7 +94,7 @@ def is_conditional(headers: Headers) -> bool:
     )
 
 
-def write_condition(engine: Engine, headers: Headers, read: Record | None) -> Condition | None:
+def write_condition(kernel: Kernel, headers: Headers, read: Record | None) -> Condition | None:
     """Return the condition of a write; ``read`` is the current record, for If-Unmodified-Since."""
     exists: bool | None = None
     seqs: frozenset[int] | None = None
@@ -103,7 +103,7 @@ def write_condition(engine: Engine, headers: Headers, read: Record | None) -> Co
         exists = True
         tags = tags_of(header, "If-Match")
         if tags is not None:  # strong comparison: a weak tag never matches (RFC 9110, 13.1.1)
-            seqs = _seqs(engine, [(weak, text) for weak, text in tags if not weak])
+            seqs = _seqs(kernel, [(weak, text) for weak, text in tags if not weak])
     elif (date := headers.get(b"if-unmodified-since")) is not None and read is not None:
         seqs = frozenset([read.seq]) if _not_after(read.version, date) else frozenset()
     if (header := headers.get(b"if-none-match")) is not None:
@@ -111,7 +111,7 @@ def write_condition(engine: Engine, headers: Headers, read: Record | None) -> Co
         if tags is None:
             exists = _not_both(exists)
         else:
-            not_seqs = _seqs(engine, tags)
+            not_seqs = _seqs(kernel, tags)
     if exists is None and seqs is None and not not_seqs:
         return None
     return Condition(exists, seqs, not_seqs)
@@ -123,9 +123,9 @@ def _not_both(exists: bool | None) -> bool:
     return False
 
 
-def _seqs(engine: Engine, tags: list[Tag]) -> frozenset[int]:
+def _seqs(kernel: Kernel, tags: list[Tag]) -> frozenset[int]:
     """Return the positions that tags name; a tag of another log names none."""
-    epoch = engine.reader.epoch
+    epoch = kernel.reader.epoch
     found = set()
     for _weak, text in tags:
         try:

@@ -1,6 +1,6 @@
 """Resource classes: verbs that code in ``resources/`` has given a behaviour of its own.
 
-Put, patch, delete and publish reach the class through the engine, whichever door they come from;
+Put, patch, delete and publish reach the class through the kernel, whichever door they come from;
 get and post have no event, so they are called here.
 """
 
@@ -26,7 +26,7 @@ from rowcast.rows.download import Download
 
 async def get(request: Request) -> None:
     """Answer GET with what the class's ``get`` returns; None is NOT_FOUND."""
-    request.engine.authorise_read(request.topic, request.caller)
+    request.kernel.authorise_read(request.topic, request.caller)
     if request.parameters.count:  # what a class returns may be cut short, so its length is no count
         raise Error(
             Code.INVALID,
@@ -50,7 +50,7 @@ async def post(request: Request) -> None:
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = new_event(request.topic, MESSAGE, body, content_type, request.caller)
-    await request.engine.hooks.authorise(request.caller, event)
+    await request.kernel.hooks.authorise(request.caller, event)
     value: object = body or None
     if body and (content_type is None or is_structured(content_type)):
         value = decode(body, content_type)
@@ -61,7 +61,7 @@ async def post(request: Request) -> None:
         status = HTTPStatus.ACCEPTED
         extra = [(b"location", path_of(resource.began).encode())]
     elif resource.receipt is not None:
-        extra = position_headers(request.engine, resource.receipt.event)
+        extra = position_headers(request.kernel, resource.receipt.event)
         if not resource.receipt.existed and resource.receipt.event.kind != MESSAGE:
             status = HTTPStatus.CREATED
             extra.append((b"location", path_of(resource.receipt.event.topic).encode()))
@@ -80,12 +80,12 @@ async def _posted(request: Request, resource: Resource, value: object) -> object
         refused = error
         raise
     finally:
-        hooks = request.engine.hooks
+        hooks = request.kernel.hooks
         hooks.listeners.administered(request.caller, "post", request.topic, value, refused)
 
 
 def _resource(request: Request) -> Resource:
-    return cast("Resource", request.engine.resource(request.topic, request.caller))
+    return cast("Resource", request.kernel.resource(request.topic, request.caller))
 
 
 def _query(request: Request) -> Query | None:

@@ -8,7 +8,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.rest.allowed_methods import not_offered, offered
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 SYSTEM: Final = "$SYS/"
 
@@ -18,7 +18,7 @@ async def send_description(request: Request) -> None:
     table = request.route.table
     if table is None:
         raise not_offered(request.route, request.method)
-    count = await request.engine.count(table, Query(), request.caller)
+    count = await request.kernel.count(table, Query(), request.caller)
     await request.answer(describe(table) | {"count": count})
 
 
@@ -58,33 +58,33 @@ def type_text(attribute: Attribute) -> str:
 
 async def send_system_index(request: Request) -> None:
     """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (M11)."""
-    request.engine.rights.check_index(request.caller)
-    route = request.engine.registry.route
-    paths = system_paths(request.engine)
+    request.kernel.rights.check_index(request.caller)
+    route = request.kernel.registry.route
+    paths = system_paths(request.kernel)
     await request.answer(
         [{"path": path_of(f"{path}/"), "rows": list(offered(route(f"{path}/x")))} for path in paths]
     )
 
 
-def system_paths(engine: Engine) -> list[str]:
+def system_paths(kernel: Kernel) -> list[str]:
     """Return where the server has rows of itself."""
-    return [entry.path for entry in engine.registry.entries if entry.path.startswith(SYSTEM)]
+    return [entry.path for entry in kernel.registry.entries if entry.path.startswith(SYSTEM)]
 
 
 async def send_index(request: Request) -> None:
     """Answer GET at the root, where nothing is declared: what there is."""
-    request.engine.rights.check_index(request.caller)
+    request.kernel.rights.check_index(request.caller)
     settings = request.edge.settings
     entries = [
         entry
-        for entry in request.engine.registry.entries
+        for entry in request.kernel.registry.entries
         if entry.shape is None or "rest" not in entry.shape.table.hidden_from
     ]
     await request.answer(
         {
             "name": settings.title,
             "version": settings.version,
-            "position": request.engine.head,
+            "position": request.kernel.head,
             "documentation": "/docs",
             "openapi": "/openapi.json",
             "asyncapi": "/asyncapi.json",

@@ -52,7 +52,7 @@ async def send_history(request: Request, period: Period) -> None:
     reading = await _reading(request)
     media_type = reading.media_type or negotiate(request.accept, ROW_TYPES)
     table = route.table
-    past = request.engine.past
+    past = request.kernel.past
     start = None if period.start is None else past.moment(period.start, "from")
     end = None if period.end is None else past.moment(period.end, "to")
     topics = _filter(reading.topic, table)
@@ -72,10 +72,10 @@ async def send_history(request: Request, period: Period) -> None:
 
 async def _reading(request: Request) -> Reading:
     """Return how a path is to be read: as the first way at which something is or was."""
-    table, engine = request.route.table, request.engine
+    table, kernel = request.route.table, request.kernel
     ways = list(readings(request.topic, table))
     for way in ways if len(ways) > 1 else ():
-        if way.topic.endswith("/") or await engine.past.known(
+        if way.topic.endswith("/") or await kernel.past.known(
             _filter(way.topic, table), table, request.caller
         ):
             return way
@@ -126,7 +126,7 @@ class Answer:
 
     def headers(self, until: int | None = None, link: str = "") -> HeaderList:
         """Return where the answer ends, and whether the log begins within what was asked."""
-        cursor = self.request.engine.cursor
+        cursor = self.request.kernel.cursor
         position = self.window.until if until is None else until
         headers: HeaderList = [(b"rowcast-position", cursor(position).encode())]
         if self.window.trimmed:
@@ -141,7 +141,7 @@ class Answer:
         """Answer with the first or the last events, which are in memory together."""
         until, link = None, ""
         if self.period.last:
-            events = await self.request.engine.past.last(
+            events = await self.request.kernel.past.last(
                 self.window, self.request.caller, self.period.last, self._wanted_if_any
             )
         else:
@@ -169,7 +169,7 @@ class Answer:
         """Return the path of the events that follow: the same words, from where this one ends."""
         request = self.request
         path = request.scope.get("raw_path", b"").decode("ascii", "replace")
-        cursor = request.engine.cursor(after)
+        cursor = request.kernel.cursor(after)
         terms = request.scope["query_string"].decode("ascii", "replace").split("&")
         kept = [item for item in terms if item.partition("=")[0] not in {"from", "_from"}]
         return f"{path}?_from={cursor}&{'&'.join(kept)}"
@@ -194,7 +194,7 @@ class Answer:
 
     async def send_series(self) -> None:
         """Answer with the buckets of a window."""
-        contents = self.request.engine.contents
+        transcoder = self.request.kernel.transcoder
         select = self.query.select
         series = Series(
             self.period.every_ms, self.period.functions, select.paths if select else None
@@ -203,7 +203,7 @@ class Answer:
             for event in page:
                 if event.kind != DELETE:
                     topic = event.about if isinstance(event, Row) else event.topic
-                    series.add(topic, event.version, contents.value(event))
+                    series.add(topic, event.version, transcoder.value(event))
         rows = list(series.rows())
         if self.period.last:
             rows = rows[-self.period.last :]
@@ -218,7 +218,7 @@ class Answer:
     # -- events ------------------------------------------------------------------------------------
 
     async def _pages(self) -> AsyncIterator[list[Event]]:
-        async for page in self.request.engine.past.pages(self.window, self.request.caller):
+        async for page in self.request.kernel.past.pages(self.window, self.request.caller):
             yield [event for event in page if self._wanted(event)]
 
     @property
@@ -230,7 +230,7 @@ class Answer:
         where = self.query.where
         if where is None:
             return True
-        self.request.engine.contents.structured(event)
+        self.request.kernel.transcoder.structured(event)
         return holds(where, event.decoded, self._id(event))
 
     def _id(self, event: Event) -> object:
@@ -243,9 +243,9 @@ class Answer:
         spelling = CBOR if spelling == CBOR_SEQ else spelling
         value = None
         if event.kind != DELETE:
-            value = self.request.engine.contents.spelled(event, spelling)
+            value = self.request.kernel.transcoder.spelled(event, spelling)
             value = project(self.query.select, value, self._id(event))
-        meta = meta_of(event, self.request.engine.reader.epoch)
+        meta = meta_of(event, self.request.kernel.reader.epoch)
         if self.media_type == CSV:
             return _flat_entry(event.topic, value) | meta
         return {"topic": event.topic, "value": value, **meta}

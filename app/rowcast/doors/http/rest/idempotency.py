@@ -30,7 +30,7 @@ async def carry_out_once(request: Request, verb: Callable[[Request], Awaitable[N
     """Carry out a request that has a key, unless that was done; answer it as the first time."""
     key = _key(request)
     body = await request.body()
-    keys = request.engine.producers.keys
+    keys = request.kernel.idempotent_writes.keys
     with keys.claim(request.caller, key, _digest(request, body)) as request.claim:
         await verb(request)
 

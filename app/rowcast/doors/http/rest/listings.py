@@ -31,7 +31,7 @@ from rowcast.core.limits import (
     HTTP_PAGE_SORTED_RECORDS,
 )
 from rowcast.core.meta import with_meta
-from rowcast.core.queries import Condition, Group, Operator, Query, Shape
+from rowcast.core.queries import Condition, Group, Operator, Projection, Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
@@ -58,7 +58,7 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
         raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
     query = within(prefix, parse_query(request.parameters.query, table))
     if request.parameters.count:
-        count = await request.engine.count(table, query, request.caller)
+        count = await request.kernel.count(table, query, request.caller)
         await request.answer({"count": count})
         return
     media_type = media_type or negotiate(request.accept, ROW_TYPES)
@@ -104,12 +104,12 @@ class Listing:
         return await self._search(replace(self.query, limit=most))
 
     async def _search(self, query: Query) -> Page:
-        return await self.request.engine.search(self.table, query, self.request.caller)
+        return await self.request.kernel.search(self.table, query, self.request.caller)
 
     async def send_head(self, page: Page) -> None:
         """Answer HEAD: no length, as the body is not made."""
         request = self.request
-        count = await request.engine.count(self.table, self.query, request.caller)
+        count = await request.kernel.count(self.table, self.query, request.caller)
         headers = [*self.headers(page), (b"rowcast-count", str(count).encode())]
         await request.send({"type": "http.response.start", "status": 200, "headers": headers})
         await request.send({"type": "http.response.body", "body": b""})
@@ -147,14 +147,14 @@ class Listing:
 
     async def _count(self) -> int | None:
         """Return how many rows there will be, for the format that begins with it."""
-        engine = self.request.engine
+        kernel = self.request.kernel
         if (
             self.media_type != MSGPACK
             or self.query.after is not None
-            or engine.rights.sifts(self.request.caller, self.table)
+            or kernel.rights.sifts(self.request.caller, self.table)
         ):
             return None  # a hook may keep some back, and which ones is known one by one
-        count = await engine.count(self.table, self.query, self.request.caller)
+        count = await kernel.count(self.table, self.query, self.request.caller)
         left = max(0, count - self.query.offset)
         return left if self.query.limit is None else min(left, self.query.limit)
 
@@ -163,7 +163,7 @@ class Listing:
         headers: HeaderList = [
             (b"content-type", content_type_header(self.media_type).encode()),
             VARY,
-            (b"rowcast-position", self.request.engine.cursor(page.position).encode()),
+            (b"rowcast-position", self.request.kernel.cursor(page.position).encode()),
         ]
         if self.linked and page.after:
             headers.append((b"rowcast-after", page.after.encode()))
@@ -182,12 +182,12 @@ class Listing:
 
     def encoder(self, page: Page, count: int | None) -> "Rows":
         """Return what makes rows of records; CSV's columns are those of a first page."""
-        contents, table = self.request.engine.contents, self.table
+        transcoder, table = self.request.kernel.transcoder, self.table
         plain = self.query.select is None and not self.request.parameters.meta
         if plain and not table.open and table.primary_key and self.media_type in _FRAMES:
             media_type = self.media_type
             frame = _FRAMES[media_type]
-            return Rows(*frame, lambda record: contents.payload(record, media_type))
+            return Rows(*frame, lambda record: transcoder.payload(record, media_type))
         encoder = rows_encoder(self.media_type, self._columns(page), count)
         return Rows(b"", b"", b"", lambda record: encoder.row(self._value(record)), encoder)
 
@@ -196,7 +196,7 @@ class Listing:
         table = self.table
         spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
         spelling = CBOR if spelling == CBOR_SEQ else spelling
-        value = self.request.engine.contents.spelled(record, spelling)
+        value = self.request.kernel.transcoder.spelled(record, spelling)
         record_id = parse_id(table, local_id(table, record.topic))
         key = table.primary_key.name if table.primary_key else "id"
         if isinstance(value, dict):
@@ -205,8 +205,8 @@ class Listing:
             value = {key: record_id, "value": value}
         value = project(self.query.select, value, record_id)
         if self.request.parameters.meta:
-            engine = self.request.engine
-            return with_meta(value, record, engine.reader.epoch, engine.now())
+            kernel = self.request.kernel
+            return with_meta(value, record, kernel.reader.epoch, kernel.now())
         return value
 
     def _columns(self, page: Page) -> list[str]:
@@ -217,7 +217,7 @@ class Listing:
         if select is None:
             known = [item.name for item in self.table.attributes if not item.hidden and item.stored]
             known = known if self.table.primary_key else ["id", *known]
-        elif select.shape is not Shape.OBJECT:
+        elif select.shape is not Projection.OBJECT:
             return ["value"]
         rows = [self._value(record) for record in page.records]
         found = [name for row in rows if isinstance(row, dict) for name in row]

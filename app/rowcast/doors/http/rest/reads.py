@@ -37,7 +37,7 @@ _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE}
 
 async def get(request: Request) -> None:
     """Answer GET and HEAD; what is read for it takes turns, and only so long (P1)."""
-    with request.engine.reader.queue.asking(request.caller):
+    with request.kernel.reader.queue.asking(request.caller):
         await _get(request)
 
 
@@ -109,7 +109,7 @@ async def _get_record(request: Request) -> None:
 def _no_system_row(request: Request) -> Error:
     """Return the refusal of a path at which the server says nothing of itself."""
     path = "/".join(request.topic.split("/", 2)[:2])
-    known = descriptions.system_paths(request.engine)
+    known = descriptions.system_paths(request.kernel)
     hint = did_you_mean(path, known) if path not in known else ""
     where = path_of(request.topic)
     return Error(
@@ -130,9 +130,9 @@ async def _record(request: Request, topic: str) -> Record:
     """Return the record at a topic: as it is, or as it was."""
     moment = moment_asked(request)
     if moment is None:
-        return await request.engine.read(topic, request.caller)
-    table = request.engine.registry.route(topic).table
-    return await request.engine.past.record(topic, table, moment, request.caller)
+        return await request.kernel.read(topic, request.caller)
+    table = request.kernel.registry.route(topic).table
+    return await request.kernel.past.record(topic, table, moment, request.caller)
 
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:
@@ -141,14 +141,14 @@ async def _send_record(request: Request, record: Record, reading: Reading) -> No
         await _send_parts(request, record, reading)
         return
     accept = request.headers.get(b"accept")
-    kept = representation(request.engine, record, accept, reading.media_type)
+    kept = representation(request.kernel, record, accept, reading.media_type)
     await send_representation(kept, request.headers, request.send, head=request.is_head)
 
 
 async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
     """Answer with what was asked of a record instead of the whole of it."""
     headers, send = request.headers, request.send
-    validators = validators_of(request.engine, record)
+    validators = validators_of(request.kernel, record)
     etag = validators[0][1]
     check_read_condition(headers, etag)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
@@ -170,21 +170,21 @@ async def _check_selected(request: Request, record: Record) -> None:
     text, table = request.parameters.query, record.table
     if text and table is not None:
         query = Query(select=_select_of(text, table))
-        await request.engine.readable.check_names(table, query, (record,), request.caller)
+        await request.kernel.readable.check_names(table, query, (record,), request.caller)
 
 
 def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:
     """Return a property, or the selected parts with their metadata."""
     spelling = JSON if media_type in {CSV, NDJSON} else media_type
-    value = request.engine.contents.spelled(record, spelling)
+    value = request.kernel.transcoder.spelled(record, spelling)
     if path:
         return reduce(_member, path, value)
     table = record.table or Table(record.topic, None)
     select = _select_of(request.parameters.query, table)
     value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
     if request.parameters.meta:
-        engine = request.engine
-        return with_meta(value, record, engine.reader.epoch, engine.now())
+        kernel = request.kernel
+        return with_meta(value, record, kernel.reader.epoch, kernel.now())
     return value
 
 

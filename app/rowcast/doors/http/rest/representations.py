@@ -17,8 +17,8 @@ from rowcast.doors.http.messages.replies import EMPTY, VARY
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
 from rowcast.doors.http.uvicorn_fastpath import whole_answer, write_whole
-from rowcast.kernel.kernel import Engine
-from rowcast.rows.transcoder import Contents, structured_type
+from rowcast.kernel.kernel import Kernel
+from rowcast.rows.transcoder import Transcoder, structured_type
 
 _HARMLESS: Final = (
     # A stored page must not run with the rights of this server's own pages.
@@ -41,15 +41,15 @@ class Representation:
 
 
 def representation(
-    engine: Engine, record: Record, accept: bytes | None, wanted: str | None = None
+    kernel: Kernel, record: Record, accept: bytes | None, wanted: str | None = None
 ) -> Representation:
     """Return a record as the client accepts it, or in the media type ``wanted`` by the path."""
     key = ("http", accept if wanted is None else wanted)
     kept = record.encodings.get(key) if record.encodings is not None else None
     if isinstance(kept, Representation):
         return kept
-    media_type = wanted or _choose(engine.contents, record, accept)
-    made = _make(engine, record, media_type)
+    media_type = wanted or _choose(kernel.transcoder, record, accept)
+    made = _make(kernel, record, media_type)
     if record.encodings is None:
         record.encodings = {}
     if len(record.encodings) < HTTP_REPRESENTATIONS_MAX:
@@ -65,13 +65,13 @@ def kept_representation(record: Record, accept: bytes | None) -> Representation 
     return kept if isinstance(kept, Representation) else None
 
 
-def _choose(contents: Contents, record: Record, accept: bytes | None) -> str | None:
+def _choose(transcoder: Transcoder, record: Record, accept: bytes | None) -> str | None:
     """Return the media type to answer in; None: as it came."""
     text = None if accept is None else accept.decode("latin-1")
     if record.table is not None and not record.table.open:
         return negotiate(text, RECORD_TYPES)
-    own = safe_media_type(contents.media_type(record))
-    if not contents.structured(record):
+    own = safe_media_type(transcoder.media_type(record))
+    if not transcoder.structured(record):
         negotiate(text, (own,))
         return None
     # A declared table is JSON for who has no wish, whatever its writer sent; a topic is as it came.
@@ -90,19 +90,19 @@ def safe_media_type(said: str) -> str:
     return said if sound and said.isprintable() else RAW
 
 
-def _make(engine: Engine, record: Record, media_type: str | None) -> Representation:
-    contents = engine.contents
-    body = _body(contents, record, media_type)
+def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representation:
+    transcoder = kernel.transcoder
+    body = _body(transcoder, record, media_type)
     if media_type is None:
-        content_type = safe_media_type(contents.media_type(record))
+        content_type = safe_media_type(transcoder.media_type(record))
     else:
         content_type = content_type_header(media_type)
-    validators = [*validators_of(engine, record), VARY]
+    validators = [*validators_of(kernel, record), VARY]
     headers = [
         (b"content-type", content_type.encode("ascii")),
         (b"content-length", str(len(body)).encode()),
         *validators,
-        *(_HARMLESS if media_type is None and not contents.structured(record) else ()),
+        *(_HARMLESS if media_type is None and not transcoder.structured(record) else ()),
     ]
     return Representation(
         {"type": "http.response.start", "status": 200, "headers": headers},
@@ -114,9 +114,9 @@ def _make(engine: Engine, record: Record, media_type: str | None) -> Representat
     )
 
 
-def validators_of(engine: Engine, record: Record) -> HeaderList:
+def validators_of(kernel: Kernel, record: Record) -> HeaderList:
     """Return the headers that name a record's state; the ETag is the first of them."""
-    cursor = engine.cursor(record.seq).encode()
+    cursor = kernel.cursor(record.seq).encode()
     if not record.seq:  # a hook keeps it: it is no record of this log
         said = f"{record.content_type}:".encode() + record.payload
         cursor = blake2b(said, digest_size=16).hexdigest().encode()
@@ -129,20 +129,20 @@ def validators_of(engine: Engine, record: Record) -> HeaderList:
     ]
 
 
-def _body(contents: Contents, record: Record, media_type: str | None) -> bytes:
+def _body(transcoder: Transcoder, record: Record, media_type: str | None) -> bytes:
     if media_type == NDJSON:  # one line, spelled as JSON is, whatever the value
-        return _line(contents, record)
+        return _line(transcoder, record)
     if media_type == CSV:
-        if not contents.structured(record):
+        if not transcoder.structured(record):
             raise not_a_value(record, CSV)
-        return encode(contents.spelled(record, JSON), CSV)
-    return contents.payload(record, media_type)
+        return encode(transcoder.spelled(record, JSON), CSV)
+    return transcoder.payload(record, media_type)
 
 
-def _line(contents: Contents, record: Record) -> bytes:
-    if not contents.structured(record):
+def _line(transcoder: Transcoder, record: Record) -> bytes:
+    if not transcoder.structured(record):
         raise not_a_value(record, NDJSON)
-    return encode([contents.spelled(record, JSON)], NDJSON)
+    return encode([transcoder.spelled(record, JSON)], NDJSON)
 
 
 def not_a_value(record: Record, media_type: str) -> Error:

@@ -15,7 +15,7 @@ from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
 from rowcast.features.late_writes.write_version import put_stamp
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Receipt
 
@@ -32,7 +32,7 @@ ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
 class Request:
     """A request: its edge, what it asks for, who asks, and the two ends of ASGI."""
 
-    engine: Engine
+    kernel: Kernel
     edge: "Edge"
     scope: Scope
     headers: Headers
@@ -69,7 +69,7 @@ class Request:
     async def body(self) -> bytes:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
         if self.read is None:
-            settings, committer = self.edge.settings, self.engine.committer
+            settings, committer = self.edge.settings, self.kernel.committer
             if self.caller in committer.pending and not has_arrived(self.receive):
                 await committer.room(self.caller)  # else many bodies are in memory at once
             self.read = await read_body(
@@ -77,7 +77,7 @@ class Request:
                 self.receive,
                 settings.body_bytes_max,
                 settings.body_seconds_max,
-                self.engine.reader.shedding.check_unfinished,
+                self.kernel.reader.shedding.check_unfinished,
             )
         return self.read
 
@@ -130,11 +130,11 @@ def outcome_headers(receipt: Receipt) -> HeaderList:
     return headers
 
 
-def position_headers(engine: Engine, event: Event) -> HeaderList:
+def position_headers(kernel: Kernel, event: Event) -> HeaderList:
     """Return the headers that say which position a write became; none when it was not logged."""
     if not event.seq:
         return []
-    cursor = engine.cursor(event.seq).encode()
+    cursor = kernel.cursor(event.seq).encode()
     headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
     if event.version:  # an earlier version remembered only the position of what came again
         headers.append((b"rowcast-version", str(event.version).encode()))

@@ -54,11 +54,11 @@ async def serve(
 ) -> None:
     """Answer one request."""
     try:
-        topic = edge.engine.registry.named(topic_of(scope))
+        topic = edge.kernel.registry.named(topic_of(scope))
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                entry = edge.engine.registry.route(topic).entry
+                entry = edge.kernel.registry.route(topic).entry
                 send.path, send.named = (entry.path, True) if entry else (UNDECLARED, False)
                 await send_representation(kept, headers, send)
                 return
@@ -67,12 +67,12 @@ async def serve(
         error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
         if send.status:  # half an answer is sent: cut it, or it would be taken for a whole one
             raise error from failure
-        await send_problem(edge.engine, error, headers, scope, send)
+        await send_problem(edge.kernel, error, headers, scope, send)
 
 
 def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Representation | None:
     """Return the answer to a plain GET if it was given before and the record is still the same."""
-    record = edge.engine.peek(topic, edge.caller(scope, "http"))
+    record = edge.kernel.peek(topic, edge.caller(scope, "http"))
     if not isinstance(record, Event) or record.expires_at:
         return None
     return kept_representation(record, headers.get(b"accept"))
@@ -82,7 +82,7 @@ async def _serve(
     edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
 ) -> None:
     method = scope["method"]
-    route = route_of(edge.engine.registry, topic)
+    route = route_of(edge.kernel.registry, topic)
     entry = route.entry  # its route is noted for the times of requests
     send.path, send.named = (entry.path, route.record_id != "") if entry else (UNDECLARED, False)
     if method == "OPTIONS":
@@ -97,9 +97,9 @@ async def _serve(
         own = route.overrides("get")  # a resource's own words are its own
         parameters = read_parameters(query_string, route.table, past=not own)
     else:
-        edge.engine.rights.check_writer(topic, caller)  # before a stranger's body is read
+        edge.kernel.rights.check_writer(topic, caller)  # before a stranger's body is read
         parameters = write_parameters(query_string)
-    request = Request(edge.engine, edge, scope, headers, route, caller, parameters, receive, send)
+    request = Request(edge.kernel, edge, scope, headers, route, caller, parameters, receive, send)
     if HEADER in headers and method not in {"GET", "HEAD"}:
         await carry_out_once(request, verb)
     else:

@@ -1,4 +1,4 @@
-"""PUT, PATCH, DELETE and POST: each becomes one event, or a batch of them, handed to the engine."""
+"""PUT, PATCH, DELETE and POST: each becomes one event, or a batch of them, handed to the kernel."""
 
 from http import HTTPStatus
 
@@ -39,8 +39,8 @@ async def _put_record(request: Request) -> None:
 async def _write(request: Request, event: Event) -> None:
     """Carry out a write that makes a record, and say whether it is a new one."""
     condition = await _condition(request) if is_conditional(request.headers) else None
-    receipt = await request.engine.write(event, request.caller, condition)
-    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    receipt = await request.kernel.write(event, request.caller, condition)
+    extra = [*position_headers(request.kernel, receipt.event), *outcome_headers(receipt)]
     status = HTTPStatus.NO_CONTENT
     if receipt.event.seq and not receipt.existed:
         status = HTTPStatus.CREATED
@@ -67,8 +67,8 @@ async def delete(request: Request) -> None:
     condition = asked or A_RECORD
     if condition.exists is None:
         condition = Condition(True, condition.seqs, condition.not_seqs, strict=True)
-    receipt = await request.engine.write(event, request.caller, condition)
-    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    receipt = await request.kernel.write(event, request.caller, condition)
+    extra = [*position_headers(request.kernel, receipt.event), *outcome_headers(receipt)]
     await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
 
 
@@ -98,9 +98,9 @@ async def _create(request: Request) -> None:
         await batch.create(request, body, content_type)
         return
     event = request.event(PUT, body, content_type)
-    receipt = await request.engine.create(request.topic, event, request.caller)
+    receipt = await request.kernel.create(request.topic, event, request.caller)
     made = receipt.event
-    extra = [*position_headers(request.engine, made), *outcome_headers(receipt)]
+    extra = [*position_headers(request.kernel, made), *outcome_headers(receipt)]
     extra.append((b"location", path_of(made.topic).encode()))
     record_id = parse_id(shape.table, local_id(shape.table, made.topic))
     await request.answer({"id": record_id}, HTTPStatus.CREATED, extra)
@@ -116,8 +116,8 @@ async def _send_message(request: Request) -> None:
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = request.event(MESSAGE, body, content_type)
-    receipt = await request.engine.write(event, request.caller)
-    extra = [*position_headers(request.engine, receipt.event), *outcome_headers(receipt)]
+    receipt = await request.kernel.write(event, request.caller)
+    extra = [*position_headers(request.kernel, receipt.event), *outcome_headers(receipt)]
     status = HTTPStatus.NO_CONTENT if receipt.event.seq else HTTPStatus.ACCEPTED
     await send_empty(request.send, status, extra)
 
@@ -127,7 +127,7 @@ async def _condition(request: Request) -> Condition | None:
     headers = request.headers
     current: Record | None = None
     if b"if-unmodified-since" in headers and b"if-match" not in headers:
-        current = await request.engine.reader.get(request.route.table, request.topic)
+        current = await request.kernel.reader.get(request.route.table, request.topic)
         if current is not None:
-            current = request.engine.rights.record(request.caller, current)
-    return write_condition(request.engine, headers, current)
+            current = request.kernel.rights.record(request.caller, current)
+    return write_condition(request.kernel, headers, current)

@@ -13,15 +13,15 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import Source
+from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
 from rowcast.features.history.places import Place
 from rowcast.features.history.positions import before
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +32,31 @@ class Beginning:
     resumed: bool
 
 
-def resource_at(engine: Engine, request: Request, caller: Caller) -> Resource | None:
-    """Return the resource whose own code streams at a path; None where the engine's stream does."""
-    topic = engine.registry.named(request.topic)
-    if not topic or not streams_itself(engine, request.filters[0], topic):
+def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | None:
+    """Return the resource whose own code streams at a path; None where the kernel's stream does."""
+    topic = kernel.registry.named(request.topic)
+    if not topic or not streams_itself(kernel, request.filters[0], topic):
         return None
     if len(request.filters) > 1:
         raise Error(
             Code.INVALID,
             f"{topic!r} streams by its own code; open other topics with a stream of their own",
         )
-    return engine.resource(topic, caller)
+    return kernel.resource(topic, caller)
 
 
-def streams_itself(engine: Engine, topics: TopicFilter, topic: str) -> bool:
+def streams_itself(kernel: Kernel, topics: TopicFilter, topic: str) -> bool:
     """Tell whether a filter names a resource that has its own way to stream."""
     if not topics.exact and not topic.endswith("/"):
         return False
-    route = engine.registry.route(topic)
+    route = kernel.registry.route(topic)
     return route.overrides("connect") or route.overrides("subscribe")
 
 
 async def begin(
-    engine: Engine,
+    kernel: Kernel,
     subscription: Subscription,
-    interests: Sequence[Interest],
+    interests: Sequence[SubscribedFilter],
     place: Place,
     caller: Caller,
 ) -> Beginning:
@@ -64,12 +64,12 @@ async def begin(
 
     A cursor that cannot be continued without a gap gives one RESET and the records as they are.
     """
-    reader = engine.reader
+    reader = kernel.reader
     reader.shedding.check_subscribe()
     for interest in interests:
         if interest.topics.text.startswith("/"):
-            interest.topics = TopicFilter(engine.registry.named(interest.topics.text))
-        await engine.authorise_waiting(interest, caller)
+            interest.topics = TopicFilter(kernel.registry.named(interest.topics.text))
+        await kernel.authorise_waiting(interest, caller)
     interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
     position, broken = None, ""
@@ -80,7 +80,7 @@ async def begin(
         position = await before(reader, [item.topics for item in interests], sources, place)
     announced = reader.announced()
     for interest in interests:
-        engine.watch(subscription, interest, caller, position, current=not place.new, asked=True)
+        kernel.watch(subscription, interest, caller, position, current=not place.new, asked=True)
     if broken:
         subscription.restart(broken, str(place.since), interests[0])
     return Beginning(
@@ -88,18 +88,20 @@ async def begin(
     )
 
 
-def _with_silence(reader: Reader, interests: Sequence[Interest]) -> Iterator[Interest]:
+def _with_silence(
+    reader: Reader, interests: Sequence[SubscribedFilter]
+) -> Iterator[SubscribedFilter]:
     """Give interests, and beside those in tables with a deadline the silence there (M4)."""
     for interest in interests:
         yield interest
         sources = reader.sources(interest.topics)
         if any(isinstance(item, Table) and item.deadline_seconds for item in sources):
             beside = TopicFilter(STALE_PREFIX + interest.topics.text)
-            yield Interest(beside, identifiers=interest.identifiers, marks=interest.marks)
+            yield SubscribedFilter(beside, identifiers=interest.identifiers, marks=interest.marks)
             interest.marks = False  # the mark comes after both
 
 
-async def _broken(reader: Reader, token: str, sources: list[Source]) -> str:
+async def _broken(reader: Reader, token: str, sources: list[LogSource]) -> str:
     """Return why a cursor cannot be continued; empty when it can."""
     cursor = parse_cursor(token)
     if cursor.epoch != reader.epoch:

@@ -36,7 +36,7 @@ def retry_block(edge: "Edge") -> bytes:
 
 def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
     """Return the last event of a stream that cannot go on."""
-    details = encode(problem(error, instance, edge.engine.cursor), JSON)
+    details = encode(problem(error, instance, edge.kernel.cursor), JSON)
     return b"event: problem\ndata: %b\n\n" % details
 
 

@@ -33,7 +33,7 @@ class Connection:
 
     def __init__(self, edge: "Edge", media_type: str) -> None:
         self._edge = edge
-        self.engine = edge.engine
+        self.kernel = edge.kernel
         self.media_type = media_type
         self._goodbye: tuple[int, str] | None = None
         self._gone = False

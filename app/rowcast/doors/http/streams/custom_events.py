@@ -119,7 +119,7 @@ async def _blocks(
     """Give what a resource sends, as blocks of lines."""
     yield retry_block(edge)
     try:
-        source = await edge.engine.connect(resource)
+        source = await edge.kernel.connect(resource)
         async with contextlib.aclosing(items_of(source)) as items:
             async for item in items:
                 event = event_in(item)

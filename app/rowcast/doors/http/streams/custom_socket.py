@@ -90,7 +90,7 @@ class ResourceSocket(Connection):
 
     @property
     def subscription(self) -> Subscription | None:
-        """What of the engine the resource passes on, if it does."""
+        """What of the kernel the resource passes on, if it does."""
         return subscription_of(self._source)
 
     def _stop_sending(self) -> None:
@@ -107,7 +107,7 @@ class ResourceSocket(Connection):
         """Send what the resource gives, each value as it is."""
         frames = self._frames
         try:
-            self._source = await self.engine.connect(self._resource, self._incoming)
+            self._source = await self.kernel.connect(self._resource, self._incoming)
             async with contextlib.aclosing(items_of(self._source)) as items:
                 async for item in items:
                     event = event_in(item)

@@ -14,7 +14,7 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.watch.gaps import Gap
 from rowcast.rows.topic_rows import Row
 
@@ -58,12 +58,12 @@ def _said(event: Event) -> tuple[str, str]:
 class Frames:
     """Makes what is sent for an event in one media type."""
 
-    def __init__(self, engine: Engine, media_type: str, *, meta: bool = False) -> None:
+    def __init__(self, kernel: Kernel, media_type: str, *, meta: bool = False) -> None:
         self.media_type = media_type
         self.name = f"{media_type} meta" if meta else media_type
         """What is kept on events under this name is the same for all readers."""
-        self._engine = engine
-        self._contents = engine.contents
+        self._kernel = kernel
+        self._transcoder = kernel.transcoder
         self._meta = meta
         self._shared = Once(f"envelope {self.name}", self.envelope)
 
@@ -79,7 +79,7 @@ class Frames:
             "version": event.version or None,
         }
         if isinstance(event, Gap):
-            members["gap"] = event.facts(self._engine.cursor)
+            members["gap"] = event.facts(self._kernel.cursor)
         elif event.kind in MARKS:
             if event.kind != CURRENT:
                 members["value"] = event.decoded
@@ -91,7 +91,7 @@ class Frames:
         """Return where an event is from, for those who asked (A17)."""
         if not self._meta or event.kind in MARKS:
             return {}
-        return meta_of(event, self._engine.reader.epoch)
+        return meta_of(event, self._kernel.reader.epoch)
 
     def _json(self, event: Event) -> bytes:
         """Put the envelope around the payload as it came, if that is JSON.
@@ -111,18 +111,18 @@ class Frames:
         if event.kind in {DELETE, CURRENT}:
             return head + end
         if isinstance(event, Gap):
-            return head + b',"gap":' + encode(event.facts(self._engine.cursor), JSON) + end
+            return head + b',"gap":' + encode(event.facts(self._kernel.cursor), JSON) + end
         return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
 
     def _json_value(self, event: Event) -> bytes:
         if event.kind in MARKS:
             return encode(event.decoded, JSON)
-        if self._contents.structured(event):
-            return self._contents.payload(event, JSON)
-        return encode(self._contents.value(event), JSON)
+        if self._transcoder.structured(event):
+            return self._transcoder.payload(event, JSON)
+        return encode(self._transcoder.value(event), JSON)
 
     def _value(self, event: Event) -> object:
-        return self._contents.spelled(event, self.media_type)
+        return self._transcoder.spelled(event, self.media_type)
 
     def cursor(self, event: Event) -> str | None:
         """Return the position to continue from after an event; None for one that is not logged.
@@ -130,11 +130,11 @@ class Frames:
         Nor has one a row that comes before the event itself: that is still to come.
         """
         if isinstance(event, Gap):
-            return self._engine.cursor(event.last) if event.last else None
+            return self._kernel.cursor(event.last) if event.last else None
         if isinstance(event, Row) and event.leads:
             return None
         if event.seq or event.kind in MARKS:
-            return self._engine.cursor(event.seq)
+            return self._kernel.cursor(event.seq)
         return None
 
     def block(self, event: Event) -> bytes:

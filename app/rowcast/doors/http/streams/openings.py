@@ -4,7 +4,7 @@ A URL says it with its path and query, a WebSocket's ``subscribe`` with the same
 
 - ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
   and a path that ends in ``/`` is all below it.
-- where to begin, one of the words of ``engine/places``: ``since``, ``start``, ``previousCount`` or
+- where to begin, one of the words of ``kernel/places``: ``since``, ``start``, ``previousCount`` or
   ``last``, ``startTime`` or ``from``. None of them: the records as they are.
 - ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
 """
@@ -20,7 +20,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
 from rowcast.doors.http.messages.parameters import is_switched_on
-from rowcast.features.history.history import Past
+from rowcast.features.history.history import HistoryReads
 from rowcast.features.history.places import PLACES, Place
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
@@ -45,7 +45,7 @@ class Request:
 # -- reading what is asked for -------------------------------------------------------------------
 
 
-def request_of(scope: Scope, past: Past, last_event_id: str | None = None) -> Request:
+def request_of(scope: Scope, past: HistoryReads, last_event_id: str | None = None) -> Request:
     """Read a URL; raises INVALID.
 
     A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a

@@ -40,7 +40,7 @@ from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access import stay
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
@@ -52,27 +52,27 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     """Answer a request for an event stream."""
     headers = headers_of(scope)
     caller = edge.caller(scope, "sse")
-    hooks = edge.engine.hooks
+    hooks = edge.kernel.hooks
     stream = EventStream(edge, scope["path"], send)
     hooks.connection(caller)
     try:
-        edge.engine.reader.shedding.check_connect()
+        edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.engine.past, text_of(headers, b"last-event-id"))
+        request = request_of(scope, edge.kernel.past, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
-        frames = Frames(edge.engine, media_type, meta=request.meta)
-        resource = resource_at(edge.engine, request, caller)
+        frames = Frames(edge.kernel, media_type, meta=request.meta)
+        resource = resource_at(edge.kernel, request, caller)
         if resource is not None:
             with present(hooks, caller):
                 await serve_resource(edge, resource, frames, scope, receive, send)
             return
         beginning = await begin(
-            edge.engine, stream.subscription, interests_of(request), request.place, caller
+            edge.kernel, stream.subscription, interests_of(request), request.place, caller
         )
     except Error as error:
-        edge.engine.close(stream.subscription)
+        edge.kernel.close(stream.subscription)
         hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
-        await send_problem(edge.engine, error, headers, scope, send)
+        await send_problem(edge.kernel, error, headers, scope, send)
         return
     with present(hooks, caller):
         await stream.run(receive, beginning, frames)
@@ -88,14 +88,14 @@ def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
         hooks.disconnected(caller)
 
 
-def interests_of(request: Request) -> list[Interest]:
+def interests_of(request: Request) -> list[SubscribedFilter]:
     """Return the interests of one stream: only the last one marks the end of the records."""
     filters = request.filters
     if not filters:
         raise Error(
             Code.INVALID, "the path / names no topic; give one, or name filters with ?topic="
         )
-    return [Interest(topics, marks=topics is filters[-1]) for topics in filters]
+    return [SubscribedFilter(topics, marks=topics is filters[-1]) for topics in filters]
 
 
 class EventStream:
@@ -105,7 +105,7 @@ class EventStream:
         self._edge = edge
         self.path = path
         self._send = send
-        subscription = Subscription(edge.engine.reader)
+        subscription = Subscription(edge.kernel.reader)
         self._writer = StreamWriter(
             edge.flusher, self._take, lambda: subscription.ready, subscription.hold
         )
@@ -142,13 +142,13 @@ class EventStream:
                 raise
         finally:
             edge.watch.remove(self)
-            edge.engine.close(self.subscription)
+            edge.kernel.close(self.subscription)
             listener.cancel()
         if not self._gone:
             await self._send({"type": "http.response.body", "body": b""})
 
     async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
-        cursor = self._edge.engine.cursor(beginning.position)
+        cursor = self._edge.kernel.cursor(beginning.position)
         place = [
             (b"rowcast-position", cursor.encode()),
             (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
@@ -202,7 +202,7 @@ class EventStream:
             return
         self._gone, self._left_since = True, now
         self._writer.close()
-        self._edge.engine.close(self.subscription)
+        self._edge.kernel.close(self.subscription)
 
     # -- what the watch calls --------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class EventStream:
         """Raise why the reader may not have what it reads any more, if it may not."""
         if self._left_since:  # its subscription has ended
             return
-        stay(self._edge.engine, self.subscription)
+        stay(self._edge.kernel, self.subscription)
 
     def refuse(self, error: Error) -> None:
         """End with a problem."""

@@ -30,7 +30,7 @@ class Watched(Protocol):
 
     @property
     def subscription(self) -> Subscription | None:
-        """What of the engine it reads; None for what a resource gives by itself."""
+        """What of the kernel it reads; None for what a resource gives by itself."""
 
     def look(self, now: float) -> None:
         """Do what is due; ``now`` is the loop's time in seconds."""
@@ -84,7 +84,7 @@ class Watch:
         return len(self._streams)
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """Give the subscriptions of those streams that have one of the engine's."""
+        """Give the subscriptions of those streams that have one of the kernel's."""
         for stream in list(self._streams):
             if stream.subscription is not None:
                 yield stream.subscription

@@ -37,7 +37,7 @@ from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
 from rowcast.features.history.places import Place
 from rowcast.features.rights.access import stay
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
@@ -51,27 +51,27 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     """Serve one WebSocket; a refusal is told after the handshake, where browsers can read it."""
     await receive()  # websocket.connect
     caller = edge.caller(scope, "ws")
-    hooks = edge.engine.hooks
+    hooks = edge.kernel.hooks
     protocol, media_type = _spoken(scope)
     socket: Socket | None = None
     hooks.connection(caller)
     try:
-        edge.engine.reader.shedding.check_connect()
+        edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.engine.past)
+        request = request_of(scope, edge.kernel.past)
         media_type = request.format or media_type
-        resource = resource_at(edge.engine, request, caller)
+        resource = resource_at(edge.kernel, request, caller)
         socket = Socket(edge, scope, caller, media_type, meta=request.meta)
         headers = []
         if request.filters and resource is None:
             beginning = await socket.open(request.filters, request.place)
             headers = [
-                (b"rowcast-position", edge.engine.cursor(beginning.position).encode()),
+                (b"rowcast-position", edge.kernel.cursor(beginning.position).encode()),
                 (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
             ]
     except Error as error:
         if socket is not None:
-            edge.engine.close(socket.subscription)
+            edge.kernel.close(socket.subscription)
         hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
         await _refuse(send, error, protocol)
         return
@@ -118,11 +118,11 @@ class Socket(Connection):
         self.meta = meta
         self.caller = caller
         self.path: str = scope["path"]
-        self.subscription = Subscription(edge.engine.reader)
+        self.subscription = Subscription(edge.kernel.reader)
         self._writer = StreamWriter(edge.flusher, self._take, self._more, self.subscription.hold)
         self.subscription.on_ready = self._writer.ready
         self._frame: Once
-        self.frames = Frames(edge.engine, media_type, meta=meta)
+        self.frames = Frames(edge.kernel, media_type, meta=meta)
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
@@ -158,13 +158,13 @@ class Socket(Connection):
             self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
             edge.watch.remove(self)
-            edge.engine.close(self.subscription)
+            edge.kernel.close(self.subscription)
             listener.cancel()
         await self._close()
 
     def judge(self) -> None:
         """Raise why the client may not have what it reads any more, or not be here at all."""
-        self.caller = stay(self.engine, self.subscription, self.caller)
+        self.caller = stay(self.kernel, self.subscription, self.caller)
 
     # -- the sender ------------------------------------------------------------------------------
 
@@ -201,8 +201,8 @@ class Socket(Connection):
                 if self._full:
                     self._room.clear()
                     await self._room.wait()
-                if self.caller in self.engine.committer.pending:
-                    await self.engine.committer.room(self.caller)
+                if self.caller in self.kernel.committer.pending:
+                    await self.kernel.committer.room(self.caller)
             self.left()
         except Error as error:
             self.end(*farewell(error))
@@ -261,9 +261,10 @@ class Socket(Connection):
     async def open(self, filters: Sequence[TopicFilter], place: Place) -> Beginning:
         """Begin the URL's own stream."""
         interests = [
-            Interest(topics, identifiers=_OWN, marks=topics is filters[-1]) for topics in filters
+            SubscribedFilter(topics, identifiers=_OWN, marks=topics is filters[-1])
+            for topics in filters
         ]
-        return await begin(self.engine, self.subscription, interests, place, self.caller)
+        return await begin(self.kernel, self.subscription, interests, place, self.caller)
 
     async def subscribe(self, text: str, place: Place) -> tuple[int, Beginning]:
         """Begin one more stream; return its number."""
@@ -275,7 +276,7 @@ class Socket(Connection):
                 f"this connection has a subscription to {text!r} already: "
                 f"{interests[text].identifiers[0]}",
             )
-        if streams_itself(self.engine, topics, text):
+        if streams_itself(self.kernel, topics, text):
             raise Error(
                 Code.NOT_ALLOWED,
                 f"{text!r} streams by its own code; open a WebSocket at {path_of(text)!r}",
@@ -285,8 +286,8 @@ class Socket(Connection):
                 Code.BUSY, f"a connection has at most {SOCKET_SUBSCRIPTIONS_MAX} subscriptions"
             )
         number = self._last_number + 1
-        interest = Interest(topics, identifiers=(number,))
-        beginning = await begin(self.engine, self.subscription, [interest], place, self.caller)
+        interest = SubscribedFilter(topics, identifiers=(number,))
+        beginning = await begin(self.kernel, self.subscription, [interest], place, self.caller)
         self._last_number = number
         self._filters[number] = interest.topics
         return number, beginning
@@ -296,6 +297,6 @@ class Socket(Connection):
         topics = self._filters.pop(number, None) if type(number) is int else None
         if topics is None:
             return False
-        self.engine.listeners.tell("unsubscribed", self.caller, filter=topics.text)
-        self.engine.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
-        return self.engine.unwatch(self.subscription, topics)
+        self.kernel.listeners.tell("unsubscribed", self.caller, filter=topics.text)
+        self.kernel.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
+        return self.kernel.unwatch(self.subscription, topics)

@@ -76,7 +76,7 @@ def refuse(socket: "Socket", fields: Fields, error: Error) -> None:
     given = fields.get("id")
     socket.say(
         {
-            "error": problem(error, instance, socket.engine.cursor),
+            "error": problem(error, instance, socket.kernel.cursor),
             "id": given if _is_id(given) else None,
         }
     )
@@ -139,7 +139,7 @@ def _topic(socket: "Socket", fields: Fields) -> str:
     topic = fields["topic"]
     if not isinstance(topic, str):
         raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
-    return socket.engine.registry.named(topic)
+    return socket.kernel.registry.named(topic)
 
 
 # -- the commands --------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     await socket.settled()
     number, beginning = await socket.subscribe(
-        _topic(socket, fields), socket.engine.past.place(fields)
+        _topic(socket, fields), socket.kernel.past.place(fields)
     )
     # said at once, in the turn in which the stream begins: the events come after it
     socket.say(
@@ -156,7 +156,7 @@ async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
             "ack": fields.get("id"),
             "subscription": number,
             "resumed": beginning.resumed,
-            "cursor": socket.engine.cursor(beginning.position),
+            "cursor": socket.kernel.cursor(beginning.position),
         }
     )
     return None
@@ -188,7 +188,7 @@ async def _message(socket: "Socket", fields: Fields) -> None:
 
 
 def _write(socket: "Socket", fields: Fields, kind: str) -> None:
-    """Hand a write to the engine; it is answered when it is done."""
+    """Hand a write to the kernel; it is answered when it is done."""
     media_type = None if kind == DELETE else socket.media_type
     payload = b"" if media_type is None else encode(fields["value"], media_type)
     event = Event(_topic(socket, fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
@@ -196,7 +196,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         put_stamp(event, str(fields.get("version")), str(fields.get("origin") or ""))
     if "producer" in fields:
         put_mark(event, str(fields["producer"]))
-    condition = _condition(fields, kind, socket.engine.reader.epoch)
+    condition = _condition(fields, kind, socket.kernel.reader.epoch)
 
     def done(outcome: Outcome) -> None:
         socket.pending_less()
@@ -205,7 +205,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
             return
         written = outcome.event
         answer: Fields = {
-            "cursor": socket.engine.cursor(written.seq) if written.seq else None,
+            "cursor": socket.kernel.cursor(written.seq) if written.seq else None,
             "version": written.version or None,  # an earlier version did not remember it
         }
         if kind in {PUT, PATCH}:
@@ -217,7 +217,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         socket.answer(fields.get("id"), answer)
 
     socket.pending_more()
-    socket.engine.submit(event, socket.caller, done, condition)
+    socket.kernel.submit(event, socket.caller, done, condition)
 
 
 def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
@@ -242,29 +242,29 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
 
 async def _get(socket: "Socket", fields: Fields) -> Fields:
     await socket.settled()
-    with socket.engine.reader.queue.asking(socket.caller):
+    with socket.kernel.reader.queue.asking(socket.caller):
         return await _got(socket, fields)
 
 
 async def _got(socket: "Socket", fields: Fields) -> Fields:
-    engine, topic = socket.engine, _topic(socket, fields)
-    route = engine.registry.route(topic)
+    kernel, topic = socket.kernel, _topic(socket, fields)
+    route = kernel.registry.route(topic)
     if route.overrides("get"):
-        engine.authorise_read(topic, socket.caller)
-        resource = engine.resource(topic, socket.caller)
+        kernel.authorise_read(topic, socket.caller)
+        resource = kernel.resource(topic, socket.caller)
         value = None if resource is None else await resource.get()
         if isinstance(value, Download):
             value.close()
             raise Error(Code.NOT_ALLOWED, f"{topic!r} is a file; get it over HTTP")
         return {"cursor": None, "version": None, "value": value}
-    record = await engine.read(topic, socket.caller)
-    value = engine.contents.spelled(record, socket.media_type)
-    told = meta_of(record, engine.reader.epoch) if socket.meta else {}
-    return {"cursor": engine.cursor(record.seq), "version": record.version, "value": value} | told
+    record = await kernel.read(topic, socket.caller)
+    value = kernel.transcoder.spelled(record, socket.media_type)
+    told = meta_of(record, kernel.reader.epoch) if socket.meta else {}
+    return {"cursor": kernel.cursor(record.seq), "version": record.version, "value": value} | told
 
 
 async def _ping(socket: "Socket", _fields: Fields) -> Fields:
-    return {"cursor": socket.engine.head}
+    return {"cursor": socket.kernel.head}
 
 
 _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rowcast.doors.mqtt.client import Client
 from rowcast.doors.mqtt.connections.rejections import Refused
 from rowcast.doors.mqtt.connections.transport import Transport
-from rowcast.doors.mqtt.delivery.delivery_format import Form
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
 
 
 def enter(
-    broker: "Broker", transport: Transport, peer: str, form: Form | None = None
+    broker: "Broker", transport: Transport, peer: str, form: DeliveryFormat | None = None
 ) -> Client | Refused | None:
     """Return what takes the connection's bytes; None if it was closed."""
     if broker.stopping:

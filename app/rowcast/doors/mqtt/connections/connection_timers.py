@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.mqtt")
 
 
-class Patience:
+class ConnectionTimers:
     """The timers of one client."""
 
     __slots__ = (

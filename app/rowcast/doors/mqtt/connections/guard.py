@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rowcast.core.buckets import Bucket
 from rowcast.core.callers import Caller
-from rowcast.core.fading import Fading
+from rowcast.core.fading import TtlMap
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, RATE_BURST_SECONDS
 from rowcast.core.peers import network, short
 from rowcast.mqtt.reasons import Reason
@@ -63,7 +63,7 @@ class GuardSettings:
     ban_seconds: float = 300
 
 
-class Guard:
+class LoginThrottle:
     """Counts connections and offences; its numbers are plain counts."""
 
     def __init__(self, settings: GuardSettings, now: Callable[[], float]) -> None:
@@ -77,10 +77,10 @@ class Guard:
         self._rate: Bucket | None = None
         rate = settings.connects_per_peer_per_second
         full_seconds = max(RATE_BURST_SECONDS, 1 / rate) if rate else 0
-        self._peer_rates: Fading[str, Bucket] = Fading(full_seconds, GUARD_ENTRIES_MAX)
+        self._peer_rates: TtlMap[str, Bucket] = TtlMap(full_seconds, GUARD_ENTRIES_MAX)
         """Buckets that are not full: one that fades is as good as new."""
-        self._drops: _Offences = Fading(settings.within_seconds, GUARD_ENTRIES_MAX)
-        self._bans: Fading[_Who, str] = Fading(settings.ban_seconds, GUARD_ENTRIES_MAX)
+        self._drops: _Offences = TtlMap(settings.within_seconds, GUARD_ENTRIES_MAX)
+        self._bans: TtlMap[_Who, str] = TtlMap(settings.ban_seconds, GUARD_ENTRIES_MAX)
         self.refusals: dict[Reason, int] = {}
         """Connections refused, by reason."""
         self.banned = 0
@@ -206,7 +206,7 @@ class Guard:
 
 _Who = tuple[str, ...]
 _ANONYMOUS = Caller().user
-_Offences = Fading[_Who, list[int]]
+_Offences = TtlMap[_Who, list[int]]
 """How many, in a list of one, so that counting does not lengthen their time."""
 _BANNED = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
 _FLAPS = "connections that end without a goodbye"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def cut_unfinished(broker: "Broker") -> None:
     """End each client of which a large part of a packet is held."""
-    shedding = broker.engine.reader.shedding
+    shedding = broker.kernel.reader.shedding
     for client in list(broker.clients):
         try:
             shedding.check_unfinished(0 if client.closing else client.connection.held_bytes)

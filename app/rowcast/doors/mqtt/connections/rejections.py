@@ -35,7 +35,7 @@ class Refused:
     __slots__ = ("_connection", "_others", "_refusal", "_timer", "_transport", "peer")
 
     def __init__(
-        self, others: "Refusals", transport: "Transport", peer: str, refusal: Refusal
+        self, others: "Rejections", transport: "Transport", peer: str, refusal: Refusal
     ) -> None:
         self.peer = peer
         self._others = others
@@ -88,7 +88,7 @@ class Refused:
         self._others.leave(self)
 
 
-class Refusals:
+class Rejections:
     """The connections that are being refused."""
 
     def __init__(self, broker: "Broker", open_max: int = REFUSED_CONNECTIONS_MAX) -> None:

@@ -15,7 +15,7 @@ from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import Client
 from rowcast.doors.mqtt.connections.accept import enter
 from rowcast.doors.mqtt.connections.rejections import Refused
-from rowcast.doors.mqtt.delivery.delivery_format import Form, media_type_wanted
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, media_type_wanted
 from rowcast.mqtt.packets import MQTT_3_1_1
 
 log = logging.getLogger("rowcast.mqtt")
@@ -172,7 +172,7 @@ class WebSocketEndpoint:
                 return UNSUPPORTED_DATA
             client.receive(data)
 
-    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> Form | None:
+    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> DeliveryFormat | None:
         """Return what the upgrade's Accept asks for, if it names a format that is written here."""
         accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
         try:

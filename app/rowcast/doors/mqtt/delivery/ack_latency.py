@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from rowcast.core.events import Event
 from rowcast.core.slow_limits import SLOW_TIMED_MAX
 from rowcast.kernel.watch.delivery import GroupMember, Sent
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client
     from rowcast.doors.mqtt.sessions.session import Session
-    from rowcast.features.shared_subscriptions.assignments import Deal
+    from rowcast.features.shared_subscriptions.assignments import Assignment
 
 
 def begin(
     client: "Client",
     packet_id: int,
     event: Event,
-    interest: Interest | None,
+    interest: SubscribedFilter | None,
     *,
     again: bool = False,
 ) -> None:
@@ -44,9 +44,9 @@ def begin(
 def dealt(
     client: "Client",
     session: "Session",
-    deal: "Deal",
+    deal: "Assignment",
     event: Event,
-    interest: Interest,
+    interest: SubscribedFilter,
     packet_id: int = 0,
 ) -> None:
     """Note when a message that a group dealt is sent."""
@@ -54,7 +54,7 @@ def dealt(
     if subscription is None or caller is None:
         return
     if not deal.tried:  # else it is others who let it wait
-        for feature in client.broker.engine.reader.delivered:
+        for feature in client.broker.kernel.reader.delivered:
             feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
         begin(client, packet_id, event, interest, again=deal.tried)

@@ -22,7 +22,7 @@ from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
 from rowcast.mqtt.wire import text, varint
 from rowcast.rows.topic_rows import Row
-from rowcast.rows.transcoder import Contents
+from rowcast.rows.transcoder import Transcoder
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -56,12 +56,12 @@ _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class DeliveryFormat:
     """A version of the protocol, a media type (None: as it came), and what is told besides.
 
-    Compared by identity: ``Forms`` makes one of each. ``keys`` are where its frames are kept on an
-    event: at ``qos * 2 + retain``, one more for the last frame that few clients share, one for the
-    last with a Topic Alias, and one for the size of the payload.
+    Compared by identity: ``DeliveryFormats`` makes one of each. ``keys`` are where its frames are
+    kept on an event: at ``qos * 2 + retain``, one more for the last frame that few clients share,
+    one for the last with a Topic Alias, and one for the size of the payload.
     """
 
     version: int
@@ -76,26 +76,26 @@ class Form:
     """What stands before the payload when there are no properties."""
 
 
-class Forms:
+class DeliveryFormats:
     """The forms in use, and the making of frames."""
 
     def __init__(
         self,
-        contents: Contents,
+        transcoder: Transcoder,
         cursor: Callable[[int], str],
         clears_silently: bool = False,
         topics_max: int = MATCH_CACHE_TOPICS_MAX,
     ) -> None:
-        self._contents = contents
+        self._transcoder = transcoder
         self._cursor = cursor
         self._clears_silently = clears_silently
-        self._forms: dict[tuple[int, str | None, bool, bool], Form] = {}
+        self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
         self._topics_max = topics_max
         self._topics: dict[str, bytes] = {}
 
     def form(
         self, version: int, media_type: str | None, *, tells_seq: bool, tells_meta: bool = False
-    ) -> Form:
+    ) -> DeliveryFormat:
         """Return the one form of this kind."""
         name = (version, media_type, tells_seq, tells_meta)
         form = self._forms.get(name)
@@ -103,16 +103,18 @@ class Forms:
             keys = tuple(object() for _ in range(_SIZE + 1))
             plain = media_type is None and not tells_seq and not tells_meta
             no_properties = b"\0" if version == MQTT_5 else b""
-            form = Form(version, media_type, tells_seq, tells_meta, keys, plain, no_properties)
+            form = DeliveryFormat(
+                version, media_type, tells_seq, tells_meta, keys, plain, no_properties
+            )
             self._forms[name] = form
         return form
 
-    def restored(self, version: int, facts: Mapping[str, Any]) -> Form:
+    def restored(self, version: int, facts: Mapping[str, Any]) -> DeliveryFormat:
         """Return the form that ``facts_of`` was told of, in a version."""
         meta = bool(facts.get("meta"))
         return self.form(version, facts["media"], tells_seq=facts["tells"], tells_meta=meta)
 
-    def frame(self, event: Event, form: Form, qos: int, retain: bool) -> Frame:
+    def frame(self, event: Event, form: DeliveryFormat, qos: int, retain: bool) -> Frame:
         """Make the shared frame of an event, and keep it on the event.
 
         The most frequent one of all, bytes as they came, is made without a detour.
@@ -146,7 +148,7 @@ class Forms:
     def own_parts(
         self,
         event: Event,
-        form: Form,
+        form: DeliveryFormat,
         qos: int,
         *,
         retain: bool,
@@ -170,7 +172,9 @@ class Forms:
         return parts
 
     @staticmethod
-    def aliased(event: Event, form: Form, frame: Frame, number: int, *, known: bool) -> Frame:
+    def aliased(
+        event: Event, form: DeliveryFormat, frame: Frame, number: int, *, known: bool
+    ) -> Frame:
         """Return a frame with a Topic Alias; clients that know a topic by one number share it."""
         if event.encodings is None:
             event.encodings = {}
@@ -193,7 +197,7 @@ class Forms:
         return self._clears_silently and event.kind == DELETE and event.topic[0] != "$"  # E20
 
     def _make(
-        self, event: Event, form: Form, qos: int, retain: bool, added: dict[str, object]
+        self, event: Event, form: DeliveryFormat, qos: int, retain: bool, added: dict[str, object]
     ) -> Parts:
         """Make any frame; what cannot be written concerns this event alone (D8)."""
         if self.withholds(event):
@@ -224,7 +228,7 @@ class Forms:
             self._topics[topic] = raw
         return raw
 
-    def _content(self, event: Event, form: Form) -> tuple[bytes, dict[str, object]]:
+    def _content(self, event: Event, form: DeliveryFormat) -> tuple[bytes, dict[str, object]]:
         """Return payload and properties in a form; before MQTT 5 there are no properties."""
         payload, media_type = self._payload(event, form)
         if form.version != MQTT_5:
@@ -242,24 +246,24 @@ class Forms:
             properties["user_property"] = (*users, *told)  # type: ignore[misc]
         return payload, properties
 
-    def _payload(self, event: Event, form: Form) -> tuple[bytes, str | None]:
+    def _payload(self, event: Event, form: DeliveryFormat) -> tuple[bytes, str | None]:
         """Return the payload: as asked, else JSON for a declared table, else as it came."""
         if event.kind == DELETE:
             return b"", None
         wanted = form.media_type or (JSON if event.table is not None else None)
         if wanted is None:
             return event.payload, event.content_type
-        if wanted != event.content_type and not self._contents.structured(event):
+        if wanted != event.content_type and not self._transcoder.structured(event):
             return event.payload, event.content_type  # plain bytes have no other form
-        return self._contents.payload(event, wanted), wanted
+        return self._transcoder.payload(event, wanted), wanted
 
     @staticmethod
-    def size(event: Event, form: Form) -> int:
+    def size(event: Event, form: DeliveryFormat) -> int:
         """Return how many bytes of payload were sent of an event in a form."""
         known = event.encodings.get(form.keys[_SIZE]) if event.encodings is not None else None
         return known if isinstance(known, int) else len(event.payload)
 
-    def _told(self, event: Event, form: Form) -> tuple[tuple[str, str], ...]:
+    def _told(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
         """Return what Rowcast adds as user properties: always on a declared table, else if asked.
 
         An open topic gives back exactly the properties that came, unless the client asked for more.
@@ -286,7 +290,7 @@ def _head(topic: bytes, tail_bytes: int, qos: int, retain: bool) -> bytes:
     return bytes((0x30 | flags,)) + varint(size) + topic
 
 
-def facts_of(form: Form) -> dict[str, object]:
+def facts_of(form: DeliveryFormat) -> dict[str, object]:
     """Return what a form is, but for the version, in plain values."""
     facts: dict[str, object] = {"media": form.media_type, "tells": form.tells_seq}
     return facts | {"meta": True} if form.tells_meta else facts

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
-from rowcast.doors.mqtt.delivery.delivery_format import Form, Frame
-from rowcast.doors.mqtt.delivery.inflight import Light, begin_flight
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
+from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
 
@@ -34,23 +34,27 @@ class Mark(bytes):
 
 
 def mark(
-    client: "Client", session: Session, event: Event, interest: Interest | None, frames: list[bytes]
+    client: "Client",
+    session: Session,
+    event: Event,
+    interest: SubscribedFilter | None,
+    frames: list[bytes],
 ) -> bool:
     """Tell a client that asked for it where it stands; return whether that has QoS 2."""
     if isinstance(event, Gap):
         return tell(client, session, event, frames)
     if interest is None:  # it concerns all of them: one that asked says how to tell it
-        asked = (item for item in session.interests if cast("Form", item.form).tells_seq)
+        asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
         interest = next(asked, None)
         name = 0
     else:
         name = interest.identifiers[0] if interest.identifiers else 0
-    form = client.form if interest is None else cast("Form", interest.form)
+    form = client.form if interest is None else cast("DeliveryFormat", interest.form)
     if form is None or not form.tells_seq:
         return False
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
     properties: dict[str, object] = {}
-    facts["cursor"] = cursor = client.broker.engine.cursor(event.seq)
+    facts["cursor"] = cursor = client.broker.kernel.cursor(event.seq)
     if form.version == MQTT_5:
         properties["user_property"] = (("seq", cursor),)
     topic = f"{MARKS[event.kind]}/{name}"
@@ -78,17 +82,17 @@ def tell(client: "Client", session: Session, gap: Gap, frames: list[bytes]) -> b
     concerned = _concerned(session, gap.interest)
     numbers = gap.interest.identifiers if gap.interest is not None else ()
     topic = f"{GAPS}{numbers[0] if numbers else 0}"
-    listening: tuple[Interest, ...] = ()
+    listening: tuple[SubscribedFilter, ...] = ()
     if session.subscription is not None:
         listening = session.subscription.interests.matching(topic)
     tellers = [*listening, *([concerned] if concerned is not None else ())]
     if not tellers:
         return False
-    facts: dict[str, object] = {"gap": gap.facts(client.broker.engine.cursor)}
+    facts: dict[str, object] = {"gap": gap.facts(client.broker.kernel.cursor)}
     if gap.interest is not None and not gap.interest.merged:
         facts["filter"] = gap.interest.asked or gap.interest.topics.text
     event = Event(topic, MESSAGE, encode(facts, JSON), JSON)
-    form = cast("Form", tellers[0].form)
+    form = cast("DeliveryFormat", tellers[0].form)
     qos = max(item.qos for item in tellers)
     identifiers = tuple(number for item in tellers for number in item.identifiers)
     head, tail = client.broker.forms.own_parts(
@@ -105,12 +109,12 @@ def tell(client: "Client", session: Session, gap: Gap, frames: list[bytes]) -> b
     if session.kept:
         number = begin_flight(client, session, event, tellers[0], qos, retain=False)
     else:
-        number = session.window.begin(0 if qos == 1 else Light.SENT)
+        number = session.window.begin(0 if qos == 1 else CompactInflight.SENT)
     frames.append(head + number.to_bytes(2, "big") + tail)
     return qos == 2 and session.kept
 
 
-def _concerned(session: Session, interest: Interest | None) -> Interest | None:
+def _concerned(session: Session, interest: SubscribedFilter | None) -> SubscribedFilter | None:
     """Return the subscription that lost something, or any if all did, if it wants to be told."""
     if interest is not None:
         return interest if interest.gaps else None

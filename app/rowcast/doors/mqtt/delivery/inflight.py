@@ -1,9 +1,9 @@
 """Messages in flight to a client: what it takes to send one again, on this connection or another.
 
 Flights of a clean session are light: there is nothing to send again, so a QoS 1 message is its
-number and a QoS 2 message a ``Light``. Of the others, QoS 1 and 2 are the same but for one thing: a
-QoS 2 message that was answered with PUBREC is never sent again, only its PUBREL is (MQTT-4.3.3-6,
-MQTT-4.4.0-1).
+number and a QoS 2 message a ``CompactInflight``. Of the others, QoS 1 and 2 are the same but for
+one thing: a QoS 2 message that was answered with PUBREC is never sent again, only its PUBREL is
+(MQTT-4.3.3-6, MQTT-4.4.0-1).
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import PREFIX
-from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, Form, Parts
-from rowcast.features.shared_subscriptions.assignments import Deal
+from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
+from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.kernel.watch.backfill import snapshot_of
-from rowcast.kernel.watch.gaps import Why
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.gaps import GapCause
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight
@@ -58,7 +58,7 @@ class Sent:
     def __init__(
         self,
         event: Event | None,
-        form: Form,
+        form: DeliveryFormat,
         qos: int,
         retain: bool,
         identifiers: tuple[int, ...],
@@ -76,11 +76,11 @@ class Sent:
         self.topic = event.topic if event is not None else topic
         self.named = retain or event is None or isinstance(event, Row)
         """Whether it is found again by its topic too, not by its number alone."""
-        self.deal: Deal | None = None
+        self.deal: Assignment | None = None
         """What a group dealt and is to be told of."""
 
 
-class Light(Enum):
+class CompactInflight(Enum):
     """A QoS 2 message in flight to a clean session: it ends with the connection (MQTT 5, 4.1)."""
 
     SENT = "sent"
@@ -92,7 +92,7 @@ def sent_of(flight: Flight) -> Sent | None:
     return flight.item if isinstance(flight.item, Sent) else None
 
 
-def note_rows(filters: Iterable[Interest], flight: Flight, position: int) -> None:
+def note_rows(filters: Iterable[SubscribedFilter], flight: Flight, position: int) -> None:
     """Note after a kill which rows were sent whose events, at the same position, were not."""
     sent = sent_of(flight)
     if sent is None or sent.seq <= position or not sent.topic.startswith(PREFIX):
@@ -112,15 +112,15 @@ def begin_flight(
     client: "Client",
     session: "Session",
     event: Event,
-    interest: Interest | None,
+    interest: SubscribedFilter | None,
     qos: int,
     *,
     retain: bool,
-    deal: Deal | None = None,
+    deal: Assignment | None = None,
 ) -> int:
     """Put a message in flight with all it takes to send it again; return its identifier."""
-    wanted = cast("Interest", interest)
-    form = cast("Form", wanted.form)
+    wanted = cast("SubscribedFilter", interest)
+    form = cast("DeliveryFormat", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
     sent.deal = deal
     number = session.window.begin(Flight(sent, client.broker.now()))
@@ -195,11 +195,17 @@ def _pubrel(client: "Client", packet_id: int) -> bytes:
 
 def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:
     """Note what is not sent again; what is kept from the client is no gap."""
-    engine = client.broker.engine
-    kept = engine.hooks.delivering or engine.rights.active
+    kernel = client.broker.kernel
+    kept = kernel.hooks.delivering or kernel.rights.active
     if sent is None or (sent.event is None and (not sent.seq or kept)):
         return
-    why = Why.TRIMMED if sent.event is None else Why.TOO_LARGE if parts[0] else Why.UNSENDABLE
+    why = (
+        GapCause.TRIMMED
+        if sent.event is None
+        else GapCause.TOO_LARGE
+        if parts[0]
+        else GapCause.UNSENDABLE
+    )
     event = sent.event or Event(sent.topic, MESSAGE, b"", seq=sent.seq)
     session.gaps.miss(event, None, why)
 
@@ -232,15 +238,15 @@ async def read_again(client: "Client", session: "Session") -> None:
             wanted.setdefault(sent.seq, []).append(sent)
     if not wanted:
         return
-    engine = client.broker.engine
-    found = await engine.reader.pick(sorted(wanted))
-    stage = engine.stage(client.caller) if client.caller is not None else None
+    kernel = client.broker.kernel
+    found = await kernel.reader.pick(sorted(wanted))
+    stage = kernel.stage(client.caller) if client.caller is not None else None
     for seq, flights in wanted.items():
         event = found.get(seq)
         topic = next((sent.topic for sent in flights if sent.topic), "")
         if event is None and topic:
             with suppress(Error):
-                record = await engine.read(topic, SERVER)
+                record = await kernel.read(topic, SERVER)
                 event = snapshot_of(record) if record.seq == seq else None
         for sent in flights:
             again = row_again(event, sent.topic) if event is not None else None

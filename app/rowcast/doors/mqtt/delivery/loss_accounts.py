@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowcast.doors.mqtt.delivery.gap_notices import Mark
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.gaps import Gap, Why, together
+from rowcast.kernel.watch.gaps import Gap, GapCause, together
 from rowcast.kernel.watch.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ _PUBLISH_QOS_0 = 0x30
 def close(session: Session, subscription: Subscription, client: "Client") -> None:
     """Count what is lost with a connection, before its subscription is suspended."""
     session.gaps.owed += session.gaps.told() + subscription.untold()
-    unwritten = Gap(Why.AWAY)
+    unwritten = Gap(GapCause.AWAY)
     for frame in (*client.saving, *client.later, *client.out):
         if isinstance(frame, Mark):
             session.gaps.owed += [frame.gap] if frame.gap is not None else []
         elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
             unwritten.count = (unwritten.count or 0) + 1
     if unwritten.count:
-        session.gaps.losses.add(Why.AWAY, unwritten.count)
+        session.gaps.losses.add(GapCause.AWAY, unwritten.count)
         session.gaps.owed.append(unwritten)
     session.gaps.owed = together(session.gaps.owed)
 
@@ -47,22 +47,22 @@ def begin_absence(
     if subscription is not None:
         if subscription.stage is not None or any(item.no_local for item in session.filters):
             counts = subscription.counts
-    elif broker.engine.hooks.delivering or broker.engine.rights.active:
+    elif broker.kernel.hooks.delivering or broker.kernel.rights.active:
         return
     if session.filters:
         filters = [interest.topics for interest in session.filters]
-        session.away = broker.engine.bus.absences.begin(filters, counts)
+        session.away = broker.kernel.bus.absences.begin(filters, counts)
 
 
 def end_absence(broker: "Broker", session: Session) -> None:
     """Count what a session missed, now that its client is back, or it ends."""
     if session.away is None:
         return
-    missed = broker.engine.bus.absences.end(session.away)
+    missed = broker.kernel.bus.absences.end(session.away)
     session.away = None
     if missed:
-        session.gaps.losses.add(Why.AWAY, missed)
-        session.gaps.owed = together([*session.gaps.owed, Gap(Why.AWAY, missed)])
+        session.gaps.losses.add(GapCause.AWAY, missed)
+        session.gaps.owed = together([*session.gaps.owed, Gap(GapCause.AWAY, missed)])
 
 
 def owed_facts(session: Session) -> dict[str, int]:
@@ -71,10 +71,10 @@ def owed_facts(session: Session) -> dict[str, int]:
     for gap in session.gaps.owed:
         facts[gap.why.value] = facts.get(gap.why.value, 0) + (gap.count or 0)
     if session.away is not None and session.away.missed:
-        facts[Why.AWAY.value] = facts.get(Why.AWAY.value, 0) + session.away.missed
+        facts[GapCause.AWAY.value] = facts.get(GapCause.AWAY.value, 0) + session.away.missed
     return facts
 
 
 def owed_of(facts: dict[str, int]) -> list[Gap]:
     """Return what is owed according to what was written down."""
-    return [Gap(Why(why), count) for why, count in facts.items()]
+    return [Gap(GapCause(why), count) for why, count in facts.items()]

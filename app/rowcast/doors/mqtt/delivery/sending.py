@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, Form, Frame, Parts
+from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
-from rowcast.doors.mqtt.delivery.inflight import Light, begin_flight, send_again
+from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight, send_again
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.gaps import Gap, Why
-from rowcast.kernel.watch.subscription import Interest, Pair
+from rowcast.kernel.watch.gaps import Gap, GapCause
+from rowcast.kernel.watch.subscription import Pair, SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client
@@ -102,7 +102,9 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
             deal.group.done(deal)
             continue
         certain |= tell_all(client, session, frames)
-        client.traffic.sent(1, client.broker.forms.size(event, cast("Form", interest.form)))
+        client.traffic.sent(
+            1, client.broker.forms.size(event, cast("DeliveryFormat", interest.form))
+        )
         if not qos:
             timing.dealt(client, session, deal, event, interest)
             frames.append(cast("bytes", frame))
@@ -123,7 +125,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
 
 
 def _frame(
-    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+    client: "Client", event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
     """Return what to send; None when it expired, is too large, or cannot be written.
 
@@ -136,7 +138,7 @@ def _frame(
             return None
         frame = own
     else:
-        form = cast("Form", interest.form)
+        form = cast("DeliveryFormat", interest.form)
         key = form.keys[qos * 2 + retain]
         known = event.encodings.get(key) if event.encodings is not None else None
         if known is None:
@@ -158,7 +160,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
     light, certain = not session.kept, False
     make, size_of = client.broker.forms.frame, client.broker.forms.size
-    last: Interest | None = None
+    last: SubscribedFilter | None = None
     marks, sent, payload_bytes = session.gaps.marks, 0, 0
     for event, interest in pairs:
         if not event.topic:
@@ -170,7 +172,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
             if interest is None:
                 continue
             last = interest
-            form: Form = interest.form  # type: ignore[assignment]
+            form: DeliveryFormat = interest.form  # type: ignore[assignment]
             keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
             own, as_published = interest.identifiers, interest.retain_as_published
         qos = event.qos
@@ -180,7 +182,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
         encodings = event.encodings
         if own or event.expires_at:
             frame: Frame | None = _own(
-                client, event, cast("Interest", interest), qos, retain=retain
+                client, event, cast("SubscribedFilter", interest), qos, retain=retain
             )
         else:
             key = keys[qos * 2 + retain]
@@ -189,16 +191,16 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
             if frame is None:
                 frame = make(event, form, qos, retain)
         if asks_more and frame:
-            frame = _fitted(client, event, cast("Interest", interest), frame)
+            frame = _fitted(client, event, cast("SubscribedFilter", interest), frame)
         if not frame or frame is UNSENDABLE:
-            _unsendable(client, event, cast("Interest", interest), frame)
+            _unsendable(client, event, cast("SubscribedFilter", interest), frame)
             continue
         if marks:
             certain |= tell_all(client, session, frames)
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if light:
-                number = begin(event.seq if qos == 1 else Light.SENT)
+                number = begin(event.seq if qos == 1 else CompactInflight.SENT)
             else:
                 number = begin_flight(client, session, event, interest, qos, retain=retain)
                 certain |= qos == 2
@@ -214,7 +216,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
 
 
 def _own(
-    client: "Client", event: Event, interest: Interest, qos: int, *, retain: bool
+    client: "Client", event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
     """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
     left = -1
@@ -223,11 +225,11 @@ def _own(
         if left <= 0:
             client.broker.expired += 1
             if client.session is not None:
-                client.session.gaps.miss(event, interest, Why.EXPIRED)
+                client.session.gaps.miss(event, interest, GapCause.EXPIRED)
             return None
     parts = client.broker.forms.own_parts(
         event,
-        cast("Form", interest.form),
+        cast("DeliveryFormat", interest.form),
         qos,
         retain=retain,
         identifiers=interest.identifiers,
@@ -236,21 +238,25 @@ def _own(
     return parts if qos else parts[0] + parts[1]
 
 
-def _unsendable(client: "Client", event: Event, interest: Interest, frame: Frame | None) -> None:
+def _unsendable(
+    client: "Client", event: Event, interest: SubscribedFilter, frame: Frame | None
+) -> None:
     """Note that no packet can be made of an event; what is not for MQTT was never sent here."""
     session = client.session
     if session is None or frame is None:  # why there is none was noted
         return
     if not client.broker.forms.withholds(event):
-        session.gaps.miss(event, interest, Why.UNSENDABLE)
+        session.gaps.miss(event, interest, GapCause.UNSENDABLE)
 
 
-def _fitted(client: "Client", event: Event, interest: Interest, frame: Frame) -> Frame | None:
+def _fitted(
+    client: "Client", event: Event, interest: SubscribedFilter, frame: Frame
+) -> Frame | None:
     """Return a frame as this client takes it: with a Topic Alias if it keeps some (D42).
 
     None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
     """
-    aliases, form = client.aliases, cast("Form", interest.form)
+    aliases, form = client.aliases, cast("DeliveryFormat", interest.form)
     if aliases is not None and frame and frame[0]:  # not UNSENDABLE
         topic = event.topic
         number = aliases.find(topic)
@@ -264,6 +270,6 @@ def _fitted(client: "Client", event: Event, interest: Interest, frame: Frame) ->
     if is_large(client, frame):
         client.broker.dropped_large += 1
         if client.session is not None:
-            client.session.gaps.miss(event, interest, Why.TOO_LARGE)
+            client.session.gaps.miss(event, interest, GapCause.TOO_LARGE)
         return None
     return frame

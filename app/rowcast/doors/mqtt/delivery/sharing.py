@@ -17,10 +17,10 @@ from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.core.topics import SHARE_PREFIX, TopicFilter
-from rowcast.features.shared_subscriptions.assignments import Deal
+from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
 
@@ -72,7 +72,7 @@ def filter_of(group: Group) -> str:
 
 
 class Sharing:
-    """A session's part in groups: an ``engine.deals.Member``."""
+    """A session's part in groups: an ``kernel.deals.Member``."""
 
     __slots__ = ("_broker", "_flights", "_stage", "given", "session", "shares")
 
@@ -81,11 +81,11 @@ class Sharing:
         self.session = session
         self._stage: Stage | None = None
         """What hooks have to say of what it is given."""
-        self.shares: dict[str, tuple[Share, Interest]] = {}
+        self.shares: dict[str, tuple[Share, SubscribedFilter]] = {}
         """By the whole text of the filter."""
-        self.given: deque[Deal] = deque()
+        self.given: deque[Assignment] = deque()
         """What was dealt and is not sent yet."""
-        self._flights: dict[Deal, int] = {}
+        self._flights: dict[Assignment, int] = {}
         """The packet identifiers of what is in flight and not completed for its group."""
 
     # -- the group's side --------------------------------------------------------------------------
@@ -110,19 +110,19 @@ class Sharing:
 
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (G6)."""
-        rights, client = self._broker.engine.rights, self.session.client
+        rights, client = self._broker.kernel.rights, self.session.client
         if not event.topic or not rights.reading or client is None or client.caller is None:
             return True
         return rights.takes(client.caller, event)
 
-    def give(self, deal: Deal) -> None:
+    def give(self, deal: Assignment) -> None:
         """Take a message; it is sent at the end of this turn."""
         self.given.append(deal)
         client = self.session.client
         if client is not None:
             client.ready()
 
-    def withdraw(self, deal: Deal) -> None:
+    def withdraw(self, deal: Assignment) -> None:
         """Forget a flight of an earlier connection: another member was sent its message."""
         packet_id = self._flights.pop(deal, None)
         if packet_id is not None:
@@ -142,10 +142,10 @@ class Sharing:
         return groups
 
     def _group(self, share: Share) -> Group:
-        return self._broker.engine.groups.group(share.name, share.topics)
+        return self._broker.kernel.groups.group(share.name, share.topics)
 
     def subscribe(
-        self, text: str, share: Share, interest: Interest, since: str | int | None = None
+        self, text: str, share: Share, interest: SubscribedFilter, since: str | int | None = None
     ) -> None:
         """Take part in a group, or change the options. A new group begins at ``since``."""
         known, _ = self.shares.get(text, (share, None))
@@ -161,11 +161,11 @@ class Sharing:
         """Return the position of a cursor of this log; any other is the head (D55)."""
         if since is None or isinstance(since, int):
             return since
-        cursor, engine = parse_cursor(since), self._broker.engine
-        known = cursor.epoch == engine.reader.epoch and cursor.seq <= engine.committer.stored
+        cursor, kernel = parse_cursor(since), self._broker.kernel
+        known = cursor.epoch == kernel.reader.epoch and cursor.seq <= kernel.committer.stored
         return cursor.seq if known else None
 
-    def unsubscribe(self, text: str) -> Interest | None:
+    def unsubscribe(self, text: str) -> SubscribedFilter | None:
         """Leave a group; return how its messages were wanted, None if it was in no such group."""
         share, interest = self.shares.pop(text, (None, None))
         if share is not None:
@@ -184,9 +184,9 @@ class Sharing:
         """Note what hooks have to say of what this client is given."""
         client = self.session.client
         if client is not None and client.caller is not None:
-            self._stage = self._broker.engine.stage(client.caller)
+            self._stage = self._broker.kernel.stage(client.caller)
 
-    def let(self, deal: Deal) -> tuple[Event, Interest] | None:
+    def let(self, deal: Assignment) -> tuple[Event, SubscribedFilter] | None:
         """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
 
         (G8).
@@ -225,7 +225,7 @@ class Sharing:
 
     # -- flights -----------------------------------------------------------------------------------
 
-    def sent(self, deal: Deal, packet_id: int) -> None:
+    def sent(self, deal: Assignment, packet_id: int) -> None:
         """Note which flight a deal is."""
         self._flights[deal] = packet_id
 
@@ -238,7 +238,9 @@ class Sharing:
 
     # -- restarts ----------------------------------------------------------------------------------
 
-    def restore(self, shares: dict[str, Interest], sent: Iterable[tuple[int, str, "Sent"]]) -> None:
+    def restore(
+        self, shares: dict[str, SubscribedFilter], sent: Iterable[tuple[int, str, "Sent"]]
+    ) -> None:
         """Put back what an earlier run left: filters, and flights with the group of each."""
         groups: dict[str, Group] = {}
         for text, interest in shares.items():

@@ -1,1 +1,1 @@
-"""Packets: what a client asks for with each, in the engine's words."""
+"""Packets: what a client asks for with each, in the kernel's words."""

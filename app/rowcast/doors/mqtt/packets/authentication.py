@@ -50,7 +50,7 @@ async def authenticate(
 def _refused(client: "Client", name: str, shown: Credentials, error: Error) -> None:
     """Note that somebody could not prove who it is."""
     caller = Caller(name or "anonymous", NONE, DOOR, shown.client_id, shown.peer)
-    client.broker.engine.hooks.auth_failed(caller, error.message)
+    client.broker.kernel.hooks.auth_failed(caller, error.message)
 
 
 class Dialogue:

@@ -17,7 +17,7 @@ from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.doors.mqtt import reauthorize as judging
 from rowcast.doors.mqtt.delivery import loss_accounts as accounts
-from rowcast.doors.mqtt.delivery.delivery_format import Form, facts_of, media_type_wanted
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
 from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again, sent_of
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.packets import lifecycle_events as hooking
@@ -102,7 +102,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
         return
     client.caller = caller
     if broker.settings.rewriting is not None:
-        named = broker.engine.registry.named
+        named = broker.kernel.registry.named
         client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
     v5 = packet.version == MQTT_5
     client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
@@ -159,7 +159,7 @@ async def _saved(client: "Client", session: Session) -> None:
         raise error
 
 
-def _form(client: "Client", packet: Connect) -> Form:
+def _form(client: "Client", packet: Connect) -> DeliveryFormat:
     """Return how the client wants its messages: by CONNECT, its WebSocket, or the setting."""
     users = user_properties(packet.properties)
     media_type = client.form.media_type if client.form is not None else None
@@ -238,7 +238,7 @@ def _will(client: "Client", will: Will | None) -> Will | None:
     and may hold a password.
     """
     rewriting, caller = client.broker.settings.rewriting, client.caller
-    named = client.broker.engine.registry.named
+    named = client.broker.kernel.registry.named
     if will is None:
         return None
     try:
@@ -260,7 +260,7 @@ def _will(client: "Client", will: Will | None) -> Will | None:
 
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
     """Make the session a live cursor: where it left off, or at the head."""
-    broker, form = client.broker, cast("Form", client.form)
+    broker, form = client.broker, cast("DeliveryFormat", client.form)
     subscription = session.subscription = _cursor(client, session)
     session.gaps.losses.parent = subscription.losses.parent
     subscription.losses = session.gaps.losses
@@ -280,9 +280,9 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
             client.ready()
         return
     for interest in session.filters:
-        interest.form = _of_version(client, cast("Form", interest.form), form.version)
+        interest.form = _of_version(client, cast("DeliveryFormat", interest.form), form.version)
     filters, session.filters = session.filters, []
-    refused = broker.engine.resume(session.subscription, session.position, filters, caller)
+    refused = broker.kernel.resume(session.subscription, session.position, filters, caller)
     for interest in refused:
         broker.forget_filter(session, interest)
     client.ready()
@@ -290,7 +290,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
 
 def _cursor(client: "Client", session: Session) -> Subscription:
     """Return a live cursor; one that goes on may find that more waits for it than may (D25)."""
-    broker, reader = client.broker, client.broker.engine.reader
+    broker, reader = client.broker, client.broker.kernel.reader
     most = broker.settings.session_queue_max
     if not session.filters or not (most or session.skipped):
         return Subscription(reader, session.client_id, client.ready, client.overflow)
@@ -307,15 +307,15 @@ def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> 
     """Take part in groups again, in those that the caller may still watch."""
     for text, (share, interest) in list(sharing.shares.items()):
         try:
-            client.broker.engine.authorise_watch(share.topics, caller)
+            client.broker.kernel.authorise_watch(share.topics, caller)
         except Error:
             client.broker.forget_share(sharing, text)
         else:
-            interest.form = _of_version(client, cast("Form", interest.form), version)
+            interest.form = _of_version(client, cast("DeliveryFormat", interest.form), version)
     sharing.connect()
 
 
-def _of_version(client: "Client", form: Form, version: int) -> Form:
+def _of_version(client: "Client", form: DeliveryFormat, version: int) -> DeliveryFormat:
     """Return a form in the version that the client speaks now."""
     if form.version == version:
         return form
@@ -330,7 +330,7 @@ def _offer(client: "Client", packet: Connect) -> dict[str, object]:
         "receive_maximum": settings.receive_maximum,
         "maximum_packet_size": settings.packet_bytes_max,
         "topic_alias_maximum": MQTT_TOPIC_ALIAS_MAXIMUM,
-        "user_property": (("seq", client.broker.engine.head),),  # M1
+        "user_property": (("seq", client.broker.kernel.head),),  # M1
     }
     if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):
         offer["session_expiry_interval"] = session.expiry_seconds  # MQTT 5, 3.2.2.3.2

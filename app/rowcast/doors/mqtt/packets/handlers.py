@@ -1,6 +1,6 @@
 """What each packet of a client does: the table of handlers, and the small ones themselves.
 
-A handler translates: it asks the engine and answers with what the engine said. It decides nothing
+A handler translates: it asks the kernel and answers with what the kernel said. It decides nothing
 about rights, types or storage.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.inflight import Light, Sent
+from rowcast.doors.mqtt.delivery.inflight import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.connect import on_connect
 from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
 from rowcast.doors.mqtt.packets.subscribe import on_subscribe, on_unsubscribe
@@ -98,8 +98,8 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
         raise protocol_error("A PUBLISH of QoS 1 must be answered with PUBACK, not PUBREC.")
     elif failed:  # MQTT-4.3.3-4: it is over
         _complete(client, session, packet_id)
-    elif isinstance(item, Light):
-        window.exchange(packet_id, Light.RELEASED)
+    elif isinstance(item, CompactInflight):
+        window.exchange(packet_id, CompactInflight.RELEASED)
         client.write(b"\x62\x02" + packet_id.to_bytes(2, "big"))
     else:
         window.release(packet_id, client.broker.now())
@@ -113,7 +113,7 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
 
 
 def _is_qos_2(item: object) -> bool:
-    if isinstance(item, Light):
+    if isinstance(item, CompactInflight):
         return True
     return isinstance(item, Flight) and isinstance(item.item, Sent) and item.item.qos == 2
 
@@ -126,7 +126,7 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
     item = session.window.item(packet.packet_id)
     if item is None:
         return
-    if item is not Light.RELEASED and not (isinstance(item, Flight) and item.released):
+    if item is not CompactInflight.RELEASED and not (isinstance(item, Flight) and item.released):
         raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")  # MQTT 5, 4.3
     _complete(client, session, packet.packet_id)
 

@@ -1,6 +1,6 @@
 """What hooks are told and asked at this edge: who came and went, sessions that ended, reasons.
 
-The engine asks the hooks about everything that is written, watched and read; here is only what no
+The kernel asks the hooks about everything that is written, watched and read; here is only what no
 other door has: connections that begin with a packet, sessions, and the reasons of MQTT 5.
 """
 
@@ -12,7 +12,7 @@ from rowcast.doors.mqtt.delivery.delivery_format import DOOR
 from rowcast.doors.mqtt.sessions.rows import tell
 from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
 from rowcast.features.hooks.hook import Refusal
-from rowcast.kernel.watch.subscribed_filters import Interest
+from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.packets import Connect
 from rowcast.mqtt.reasons import REASONS, PacketType, Reason
 
@@ -35,12 +35,12 @@ def reason_of(error: Error, packet: PacketType, usual: Reason) -> Reason:
 def came(client: "Client") -> None:
     """Tell of a new connection: nobody knows yet who it is (G17)."""
     caller = Caller("anonymous", NONE, DOOR, peer=client.peer)
-    client.broker.engine.hooks.connection(caller)
+    client.broker.kernel.hooks.connection(caller)
 
 
 async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
     """Ask whether a client may come in; raises the refusal (G2)."""
-    hooks = client.broker.engine.hooks
+    hooks = client.broker.kernel.hooks
     try:
         await hooks.connect(caller, packet)
     except Error as error:
@@ -51,7 +51,7 @@ async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
 
 def entered(client: "Client", caller: Caller, *, present: bool) -> None:
     """Tell that a client was let in, and what became of its session (G3, G9)."""
-    hooks = client.broker.engine.hooks
+    hooks = client.broker.kernel.hooks
     client.broker.entered.add(client)
     client.broker.observer.on_connect(caller.client_id)
     if client.session is not None:
@@ -71,13 +71,13 @@ def refused_at(broker: "Broker", peer: str, packet: Connect, reason: Reason, mes
     """Tell that a connection from a peer was refused."""
     user = packet.username or "anonymous"
     caller = Caller(user, NONE, DOOR, packet.client_id, peer)
-    broker.engine.listeners.tell("refused", caller, reason=message, code=int(reason))
+    broker.kernel.listeners.tell("refused", caller, reason=message, code=int(reason))
 
 
 def taken_over(old: "Client", new: "Client") -> None:
     """Tell that another connection takes the session of a client."""
     if old.caller is not None:
-        old.broker.engine.listeners.tell("taken_over", old.caller, by=new.peer)
+        old.broker.kernel.listeners.tell("taken_over", old.caller, by=new.peer)
 
 
 def left(client: "Client") -> None:
@@ -86,7 +86,7 @@ def left(client: "Client") -> None:
     if client in broker.entered and client.caller is not None:
         broker.entered.discard(client)
         broker.observer.on_disconnect(client.caller.client_id)
-        broker.engine.hooks.disconnected(client.caller, client.trouble or None)
+        broker.kernel.hooks.disconnected(client.caller, client.trouble or None)
 
 
 async def ask_again(client: "Client", session: "Session", caller: Caller) -> None:
@@ -94,7 +94,7 @@ async def ask_again(client: "Client", session: "Session", caller: Caller) -> Non
 
     What they would change about them they have changed when they were new.
     """
-    broker, hooks = client.broker, client.broker.engine.hooks
+    broker, hooks = client.broker, client.broker.kernel.hooks
     if not hooks.subscribing:
         return
     for interest in list(session.filters):
@@ -114,11 +114,11 @@ async def ask_again(client: "Client", session: "Session", caller: Caller) -> Non
             broker.forget_share(sharing, text)
 
 
-async def _is_allowed(broker: "Broker", interest: Interest, caller: Caller) -> bool:
-    asked = Interest(interest.topics, interest.qos)
+async def _is_allowed(broker: "Broker", interest: SubscribedFilter, caller: Caller) -> bool:
+    asked = SubscribedFilter(interest.topics, interest.qos)
     asked.take(interest)
     try:
-        await broker.engine.hooks.subscribe_waiting(caller, asked)
+        await broker.kernel.hooks.subscribe_waiting(caller, asked)
     except Error as error:
         return error.code in _NOT_NOW  # too much at once is no reason to lose a filter for good
     return True
@@ -138,7 +138,7 @@ def _filters(session: "Session") -> list[str]:
 
 def ended(broker: "Broker", session: "Session") -> None:
     """Tell that a session is over, and with it its subscriptions (G9, G18, X5)."""
-    hooks = broker.engine.hooks
+    hooks = broker.kernel.hooks
     caller = Caller(session.user, NONE, DOOR, session.client_id)
     for interest in session.interests:
         hooks.unsubscribed(caller, interest.topics.text)

@@ -1,4 +1,4 @@
-"""From a PUBLISH or a will to an event: what its flags and properties say, in the engine's words.
+"""From a PUBLISH or a will to an event: what its flags and properties say, in the kernel's words.
 
 Retained is put, retained and empty is delete, anything else is a message (D48-D50).
 """
@@ -38,7 +38,7 @@ def user_properties(properties: Properties) -> dict[str, str]:
 
 
 def describe(event: Event, properties: dict[str, object]) -> None:
-    """Give an event what its properties say of it; what they mean in time is the engine's."""
+    """Give an event what its properties say of it; what they mean in time is the kernel's."""
     content_type = properties.get("content_type")
     if content_type:
         event.content_type = str(content_type)

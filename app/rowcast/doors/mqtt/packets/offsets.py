@@ -16,7 +16,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.history.places import FROM, Place
 from rowcast.features.history.places import LAST as PREVIOUS
 from rowcast.features.history.positions import before, before_first, before_last, before_time
-from rowcast.kernel.kernel import Engine
+from rowcast.kernel.kernel import Kernel
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"
@@ -28,10 +28,10 @@ WORDS: Final = (*PREVIOUS, *FROM)
 """The user properties that say where any subscription begins."""
 
 
-async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | int | None:
+async def beginning(kernel: Kernel, topics: TopicFilter, offset: str) -> str | int | None:
     """Return the position, or cursor, after which a stream begins; None for now."""
-    _check_history(engine, topics)
-    reader = engine.reader
+    _check_history(kernel, topics)
+    reader = kernel.reader
     sources = reader.sources(topics)
     if offset == NEXT:
         return None
@@ -52,24 +52,24 @@ async def beginning(engine: Engine, topics: TopicFilter, offset: str) -> str | i
         ) from None
 
 
-def place_of(engine: Engine, users: Mapping[str, str]) -> Place | None:
+def place_of(kernel: Kernel, users: Mapping[str, str]) -> Place | None:
     """Return where the user properties of a SUBSCRIBE say that it begins (C24).
 
     None if they do not, or only with ``since``. Raises INVALID.
     """
     given = {name: users[name] for name in ("since", *WORDS) if name in users}
-    place = engine.past.place(given)
+    place = kernel.past.place(given)
     return place if given.keys() - {"since"} else None
 
 
-async def placed(engine: Engine, topics: TopicFilter, place: Place) -> str | int | None:
+async def placed(kernel: Kernel, topics: TopicFilter, place: Place) -> str | int | None:
     """Return the position, or cursor, after which a subscription begins."""
-    _check_history(engine, topics)
-    sources = engine.reader.sources(topics)
-    return place.since or await before(engine.reader, [topics], sources, place)
+    _check_history(kernel, topics)
+    sources = kernel.reader.sources(topics)
+    return place.since or await before(kernel.reader, [topics], sources, place)
 
 
-def _check_history(engine: Engine, topics: TopicFilter) -> None:
+def _check_history(kernel: Kernel, topics: TopicFilter) -> None:
     """Raise where there is nothing to read: the log has no event that the filter could select."""
     text = topics.text
     if text.startswith("$") and not text.startswith(SYSTEM):
@@ -77,11 +77,11 @@ def _check_history(engine: Engine, topics: TopicFilter) -> None:
             Code.NOT_FOUND, f"{text[:100]!r} has no history: the server's own is not logged"
         )
     if topics.exact:
-        route = engine.registry.route(text)
+        route = kernel.registry.route(text)
         if route.overrides("subscribe") or route.overrides("connect"):
             raise Error(
                 Code.NOT_ALLOWED, f"{text[:100]!r} has no history: it streams by its own code"
             )
-    declared = any(isinstance(item, Table) for item in engine.reader.sources(topics))
-    if not engine.registry.undeclared and not declared:
+    declared = any(isinstance(item, Table) for item in kernel.reader.sources(topics))
+    if not kernel.registry.undeclared and not declared:
         raise Error(Code.NOT_FOUND, f"{text[:100]!r} has no history: no table is declared there")

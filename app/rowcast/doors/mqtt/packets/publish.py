@@ -1,6 +1,6 @@
-"""PUBLISH and its answers: a message goes to the engine, and its answer back to who sent it.
+"""PUBLISH and its answers: a message goes to the kernel, and its answer back to who sent it.
 
-The engine decides whether it is allowed, valid and stored; here is only which words of MQTT say so.
+The kernel decides whether it is allowed, valid and stored; here is only which words of MQTT say so.
 Answers go out in the order of the publishes (MQTT-4.6.0-2), although a refusal is known at once and
 a commit takes a while: each publish of QoS 1 and 2 has a number, and an answer waits for those
 before it.
@@ -13,7 +13,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.inflight import Light, Sent
+from rowcast.doors.mqtt.delivery.inflight import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
 from rowcast.kernel.write import Done, Outcome, Receipt
@@ -44,7 +44,7 @@ REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.QUOTA_EXCEEDED,
     Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
 }
-"""The engine's codes as the reasons that a PUBACK may carry (MQTT 5, 3.4.2.1)."""
+"""The kernel's codes as the reasons that a PUBACK may carry (MQTT 5, 3.4.2.1)."""
 
 _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
 """Refusals that are the server's, not the message's: sent again, it may succeed."""
@@ -72,7 +72,7 @@ def on_publish(client: "Client", packet: Publish) -> None:
     try:
         stamp_from(event, properties)
         mark_from(event, properties)
-        condition = condition_of(properties, client.broker.engine.reader.epoch)
+        condition = condition_of(properties, client.broker.kernel.reader.epoch)
     except Error as error:
         done(error)
     else:
@@ -123,7 +123,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         try:
             stamp_from(event, packet.properties)
             mark_from(event, packet.properties)
-            condition = condition_of(packet.properties, client.broker.engine.reader.epoch)
+            condition = condition_of(packet.properties, client.broker.kernel.reader.epoch)
         except Error as error:
             done(error)
             return
@@ -187,7 +187,7 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         answer = Puback if first == PUBACK else Pubrec
         client.send(answer(packet_id, Reason.SUCCESS, why | told))
     elif outcome.event.seq and client.tells_seq and _is_told(client, outcome.event):  # D51, M1
-        frame = _stored(first, packet_id, client.broker.engine.cursor(outcome.event.seq))
+        frame = _stored(first, packet_id, client.broker.kernel.cursor(outcome.event.seq))
         if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
             frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
         client.write(frame)
@@ -229,7 +229,7 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         properties = client.explain(error.message)
         current = error.detail.get("seq")
         if properties is not None and isinstance(current, int):  # A16: what the loser needs
-            properties["user_property"] = (("seq", client.broker.engine.cursor(current)),)
+            properties["user_property"] = (("seq", client.broker.kernel.cursor(current)),)
         answer = Puback if first == PUBACK else Pubrec
         reason = reason_of(error, PacketType.PUBACK, REASONS[error.code])
         client.send(answer(packet_id, reason, properties))
@@ -247,7 +247,7 @@ def on_puback(client: "Client", packet: Puback) -> None:
     if session is None:  # the table of legal packets refuses it
         return
     item = session.window.acknowledge(packet.packet_id)
-    if type(item) is Light or (type(item) is Sent and item.qos == 2):
+    if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
     if client.timed:
         timing.end(client, session, packet.packet_id)

@@ -36,7 +36,7 @@ from rowcast.mqtt.packets import Subscription
 log = logging.getLogger("rowcast.mqtt")
 
 Submit = Callable[..., None]
-"""``Engine.submit``, or what stands before it."""
+"""``Kernel.submit``, or what stands before it."""
 Action = Literal["publish", "subscribe", "all"]
 
 Naming = Callable[[str], str]

@@ -14,7 +14,11 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
 from rowcast.core.topics import TopicFilter, check_wildcards
-from rowcast.doors.mqtt.delivery.delivery_format import Form, media_type_wanted, meta_wanted
+from rowcast.doors.mqtt.delivery.delivery_format import (
+    DeliveryFormat,
+    media_type_wanted,
+    meta_wanted,
+)
 from rowcast.doors.mqtt.delivery.sharing import Share, Sharing, share_of
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
@@ -31,7 +35,7 @@ from rowcast.doors.mqtt.packets.offsets import (
 from rowcast.doors.mqtt.packets.rewrite import divided
 from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
 from rowcast.features.history.places import Place
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.kernel.watch.subscription import Subscription as LiveCursor
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -56,13 +60,13 @@ _REASONS: dict[Code, Reason] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SubscribeRequest:
     """What one SUBSCRIBE says of all its filters: who, in which form, from where on."""
 
     client: "Client"
     session: "Session"
     caller: Caller
-    form: Form
+    form: DeliveryFormat
     identifiers: tuple[int, ...]
     since: str | None
     offset: str | None
@@ -71,11 +75,11 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Plan:
+class FilterRequest:
     """One filter of a SUBSCRIBE, on its way to being a subscription."""
 
     wanted: Subscription
-    interest: Interest
+    interest: SubscribedFilter
     share: Share | None
     exclusive: bool
     since: str | int | None
@@ -97,13 +101,13 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     session, caller, form = client.session, client.caller, client.form
     if session is None or caller is None or form is None:  # the table of legal packets refuses it
         return
-    if client.broker.engine.owes(caller):
+    if client.broker.kernel.has_pending_writes(caller):
         _wait(client, caller, packet)
         return
     try:
         form = _form(client, form, packet)
         gaps = _gaps(client, form, packet)
-        wish = Wish(client, session, caller, form, *_begin(client, packet), gaps)
+        wish = SubscribeRequest(client, session, caller, form, *_begin(client, packet), gaps)
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
@@ -111,28 +115,32 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         _later(wish, packet, None)
         return
     plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
-    engine = client.broker.engine
-    streams = any(isinstance(plan, Plan) and plan.begins_in_log for plan in plans)
-    if streams or engine.hooks.subscribe_waits:
+    kernel = client.broker.kernel
+    streams = any(isinstance(plan, FilterRequest) and plan.begins_in_log for plan in plans)
+    if streams or kernel.hooks.subscribe_waits:
         _later(wish, packet, plans)
         return
     for plan in plans:
-        if isinstance(plan, Plan):
+        if isinstance(plan, FilterRequest):
             try:
-                engine.authorise(plan.interest, caller)
+                kernel.authorise(plan.interest, caller)
             except Error as error:
                 plan.refusal = error
     _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
 
 
-def _later(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None) -> None:
+def _later(
+    wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None
+) -> None:
     """Carry out a SUBSCRIBE in a task; packets that come meanwhile are held."""
     wish.client.behind = True
     task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
     wish.session.asking = asyncio.get_running_loop().create_task(task)
 
 
-async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None = None) -> None:
+async def _ask(
+    wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None = None
+) -> None:
     """Ask hooks and the log about all filters, then begin them; packets wait meanwhile.
 
     Without plans there are so many filters that others get a turn now and then. What begins before
@@ -144,7 +152,7 @@ async def _ask(wish: Wish, packet: Subscribe, plans: list[Plan | Error] | None =
             await asyncio.sleep(0)  # a client with many filters may send them one at a time
             plans = [_understood(wish, wanted) async for wanted in _in_turns(packet.subscriptions)]
         async for plan in _in_turns(plans):
-            if isinstance(plan, Plan):
+            if isinstance(plan, FilterRequest):
                 await _authorise(wish, plan)
         outcomes = [
             _carry_out(wish, plan) async for plan in _in_turns(plans) if client.session is session
@@ -165,14 +173,14 @@ async def _in_turns(items: Sequence[Item]) -> AsyncIterator[Item]:
             await asyncio.sleep(0)
 
 
-async def _authorise(wish: Wish, plan: Plan) -> None:
-    engine = wish.client.broker.engine
+async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
+    kernel = wish.client.broker.kernel
     try:
-        await engine.authorise_waiting(plan.interest, wish.caller)
+        await kernel.authorise_waiting(plan.interest, wish.caller)
         if plan.place is not None:
-            plan.since = await placed(engine, plan.interest.topics, plan.place)
+            plan.since = await placed(kernel, plan.interest.topics, plan.place)
         elif plan.offset is not None:
-            plan.since = await beginning(engine, plan.interest.topics, plan.offset)
+            plan.since = await beginning(kernel, plan.interest.topics, plan.offset)
     except Error as error:
         plan.refusal = error
 
@@ -186,11 +194,11 @@ def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Err
     ]
     properties = client.explain("; ".join(problems)) if problems else None
     if client.tells_seq:  # M1: the position that what follows begins at
-        properties = (properties or {}) | {"user_property": (("seq", client.broker.engine.head),)}
+        properties = (properties or {}) | {"user_property": (("seq", client.broker.kernel.head),)}
     reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
     for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
         if isinstance(outcome, Error) and client.caller is not None:
-            tell, words = client.broker.engine.listeners.tell, outcome.message
+            tell, words = client.broker.kernel.listeners.tell, outcome.message
             tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
     client.send_saved(Suback(packet.packet_id, reasons, properties))
 
@@ -201,11 +209,11 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
     if wanted is None or form is None:
         return
     gaps = form.tells_seq or client.tells_gaps
-    wish = Wish(client, session, caller, form, (), None, None, None, gaps)
+    wish = SubscribeRequest(client, session, caller, form, (), None, None, None, gaps)
     for item in wanted.of(caller.client_id, caller.user):
         try:
             plan = _plan(wish, item)
-            await client.broker.engine.authorise_waiting(plan.interest, caller)
+            await client.broker.kernel.authorise_waiting(plan.interest, caller)
             if client.session is not session:
                 return
             _begin_one(wish, plan)
@@ -215,24 +223,24 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
         client.broker.keeper.save(session)
 
 
-def _understood(wish: Wish, wanted: Subscription) -> Plan | Error:
+def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest | Error:
     """Return what a client asks for with a filter, or what is wrong with it."""
     try:
-        wish.client.broker.engine.reader.shedding.check_subscribe()
+        wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
         return _plan(wish, _meant(wish.client, wish.caller, wanted))
     except Error as error:
         return error
 
 
-def _plan(wish: Wish, wanted: Subscription) -> Plan:
+def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
     """Return what a filter asks for; raises what is wrong with it."""
     share, text = share_of(wanted.filter), wanted.filter
     exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
     stream = share is None and text.startswith(STREAM_PREFIX)
     topics = share.topics if share else _filter(_bare(text))
     form, alone = wish.form, share is None
-    interest = Interest(
+    interest = SubscribedFilter(
         topics,
         wanted.qos,
         wanted.no_local and alone,
@@ -243,7 +251,7 @@ def _plan(wish: Wish, wanted: Subscription) -> Plan:
         gaps=wish.gaps,
     )
     offset = (wish.offset or NEXT) if stream else wish.offset if share else None
-    return Plan(wanted, interest, share, exclusive, wish.since, offset, wish.place)
+    return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.place)
 
 
 def _bare(text: str) -> str:
@@ -251,7 +259,7 @@ def _bare(text: str) -> str:
     return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
 
 
-def _carry_out(wish: Wish, plan: Plan | Error) -> Reason | Error:
+def _carry_out(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
     """Begin what was planned and permitted; return the QoS that is granted, or the refusal."""
     if isinstance(plan, Error):
         return plan
@@ -263,7 +271,7 @@ def _carry_out(wish: Wish, plan: Plan | Error) -> Reason | Error:
         return error
 
 
-def _begin_one(wish: Wish, plan: Plan) -> Reason:
+def _begin_one(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     return _subscribe(wish, plan) if plan.share is None else _share(wish, plan, plan.share)
 
 
@@ -280,7 +288,7 @@ def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscripti
 
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
     """Return a filter as the rules make it, and with a leading slash what that names."""
-    rewriting, named = client.broker.settings.rewriting, client.broker.engine.registry.named
+    rewriting, named = client.broker.settings.rewriting, client.broker.kernel.registry.named
     try:
         if rewriting is not None:
             text = rewriting.filter(text, caller.client_id, caller.user, named)
@@ -304,7 +312,7 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
 
     client.behind = True
     client.held.append(packet)
-    client.broker.engine.when_stored(caller, stored)
+    client.broker.kernel.when_stored(caller, stored)
 
 
 def _begin(
@@ -314,11 +322,11 @@ def _begin(
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
-    place = place_of(client.broker.engine, users)
+    place = place_of(client.broker.kernel, users)
     return identifiers, users.get("since"), users.get(OFFSET), place
 
 
-def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
+def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> DeliveryFormat:
     """Return the form of these filters: their own user properties win over CONNECT's."""
     users = user_properties(packet.properties)
     if not users:
@@ -329,13 +337,13 @@ def _form(client: "Client", form: Form, packet: Subscribe) -> Form:
     return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
-def _gaps(client: "Client", form: Form, packet: Subscribe) -> bool:
+def _gaps(client: "Client", form: DeliveryFormat, packet: Subscribe) -> bool:
     """Tell whether these filters are to be told what they do not get (M4)."""
     asked = user_properties(packet.properties).get("gaps")
     return asked == "true" if asked is not None else form.tells_seq or client.tells_gaps
 
 
-def _subscribe(wish: Wish, plan: Plan) -> Reason:
+def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     """Begin one interest; return the reason of success: the QoS that is granted."""
     session, broker, interest = wish.session, wish.client.broker, plan.interest
     topics = interest.topics
@@ -345,7 +353,7 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
     if known is None:
         _check_count(broker, session)
     handling = plan.wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
-    broker.engine.watch(
+    broker.kernel.watch(
         cast("LiveCursor", session.subscription),
         interest,
         wish.caller,
@@ -368,7 +376,7 @@ def _subscribe(wish: Wish, plan: Plan) -> Reason:
     return Reason(interest.qos)
 
 
-def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
+def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     """Take part in a group, or change how; return the QoS that is granted."""
     session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
     interest, sharing = plan.interest, session.sharing
@@ -379,7 +387,7 @@ def _share(wish: Wish, plan: Plan, share: Share) -> Reason:
         broker.observer.on_subscribe(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.count_share(session, text, interest.topics)
-    broker.engine.hooks.subscribed(wish.caller, interest)
+    broker.kernel.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
     tell_subscription(broker, session.client_id, text)
@@ -400,13 +408,13 @@ def _filter(text: str) -> TopicFilter:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None  # MQTT-4.7.1-1
 
 
-def _interest(session: "Session", topics: TopicFilter) -> Interest | None:
+def _interest(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
     if session.subscription is None or topics.text not in session.subscription.interests:
         return None
     return session.subscription.interests[topics.text]
 
 
-def _renamed(session: "Session", topics: TopicFilter) -> Interest | None:
+def _renamed(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
     """Return the interest whose filter a hook put in the place of this one."""
     asked = topics.text
     return next((item for item in session.interests if item.asked == asked), None)
@@ -431,7 +439,7 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
     for text, reason in zip(packet.filters, reasons, strict=True):
         if reason == Reason.SUCCESS:
-            client.broker.engine.listeners.tell("unsubscribed", caller, filter=text)
+            client.broker.kernel.listeners.tell("unsubscribed", caller, filter=text)
     client.send_saved(Unsuback(packet.packet_id, reasons))
 
 
@@ -464,6 +472,6 @@ def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str
     known = _interest(session, topics) or _renamed(session, topics)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED
-    client.broker.engine.unwatch(cast("LiveCursor", session.subscription), known.topics)
+    client.broker.kernel.unwatch(cast("LiveCursor", session.subscription), known.topics)
     client.broker.forget_filter(session, known)
     return Reason.SUCCESS

@@ -16,13 +16,13 @@ from rowcast.core.limits import (
     SYSTEM_ROW_ITEMS_MAX,
 )
 from rowcast.doors.mqtt.connections.traffic import Traffic
-from rowcast.doors.mqtt.delivery.delivery_format import Form
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.inflight import sent_of
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
-from rowcast.kernel.watch.gaps import Why
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.gaps import GapCause
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
 def tell(broker: "Broker", session: Session, happened: str) -> None:
     """Tell who watches what happened to a session (E15)."""
     session.happened = happened
-    broker.engine.live.changed(PATH, session.client_id, happened)
+    broker.kernel.live.changed(PATH, session.client_id, happened)
 
 
 def _row(broker: "Broker", session: Session, most: int) -> Facts:
     client, window, subscriptions = session.client, session.window, subscriptions_of(session)
-    head, place, ends = broker.engine.committer.announced, session.place, session.expires_at
+    head, place, ends = broker.kernel.committer.announced, session.place, session.expires_at
     return {
         "client_id": session.client_id,
         "event": session.happened,
@@ -83,7 +83,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
         "created": time_text(session.created_at),
         "takeovers": session.takeovers,
         "expires_at": None if ends == math.inf else time_text(ends),
-        "position": broker.engine.cursor(place),
+        "position": broker.kernel.cursor(place),
         "lag": max(0, head - place),
         "skipped": sum(hole.count for hole in session.ahead),
         "queued": _queued(session),
@@ -145,7 +145,7 @@ def _queued(session: Session) -> int:
     return waiting + (len(session.sharing.given) if session.sharing is not None else 0)
 
 
-def subscriptions_of(session: Session) -> list[tuple[str, Interest]]:
+def subscriptions_of(session: Session) -> list[tuple[str, SubscribedFilter]]:
     """Return filters as they were asked for, and how their messages are wanted."""
     own = [(interest.topics.text, interest) for interest in session.interests]
     if session.sharing is None:
@@ -153,9 +153,9 @@ def subscriptions_of(session: Session) -> list[tuple[str, Interest]]:
     return own + [(text, interest) for text, (_, interest) in session.sharing.shares.items()]
 
 
-def subscription_facts(text: str, interest: Interest) -> Facts:
+def subscription_facts(text: str, interest: SubscribedFilter) -> Facts:
     """Return how the messages of one filter are wanted."""
-    form = cast("Form | None", interest.form)
+    form = cast("DeliveryFormat | None", interest.form)
     return {
         "filter": text,
         "qos": interest.qos,
@@ -197,7 +197,7 @@ def _will(session: Session) -> Facts | None:
 def _counters(session: Session, client: "Client | None") -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
     dropped = session.gaps.losses.rows()
-    expired = dropped.pop(Why.EXPIRED.value, 0)
+    expired = dropped.pop(GapCause.EXPIRED.value, 0)
     counted = client.counted if client is not None else Traffic()
     return {
         "received": counted.packets_in,

@@ -13,12 +13,12 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
-from rowcast.bus.missed_while_offline import Away
+from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
 from rowcast.kernel.watch.gaps import Gaps
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import Interest, Subscription
+from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.window import Window
 from rowcast.store.store import Change
@@ -100,7 +100,7 @@ class Session:
         """Where in the log to go on; holds while there is no subscription."""
         self.skipped: tuple[SkippedRange, ...] = ()
         """What of the log beyond it is to be passed over; holds while there is no subscription."""
-        self.filters: list[Interest] = []
+        self.filters: list[SubscribedFilter] = []
         """The subscriptions; hold while there is no subscription."""
         self.sharing: Sharing | None = None
         """Its part in shared subscriptions; None while it has none."""
@@ -115,7 +115,7 @@ class Session:
         self.happened, self.takeovers, self.orders = "restored", 0, 0
         self.gaps = Gaps()
         """What this client was not sent."""
-        self.away: Away | None = None
+        self.away: OfflineSessions | None = None
         """Counts what is missed while there is no subscription."""
         self.will: Will | None = None
         self.will_caller: Caller | None = None
@@ -139,7 +139,7 @@ class Session:
         return self.expiry_seconds > 0
 
     @property
-    def interests(self) -> list[Interest]:
+    def interests(self) -> list[SubscribedFilter]:
         """Its subscriptions, connected or not."""
         return self.filters if self.subscription is None else list(self.subscription.interests)
 

@@ -19,12 +19,12 @@ from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.window import Flight, Window
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.delivery.delivery_format import Form
+    from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -78,7 +78,7 @@ class _Recall:
         session.will_number = about.get("will", 0)
         session.gaps.owed = owed_of(about.get("gaps", {}))
         self._flights: list[tuple[int, int, Flight]] = []
-        self._shares: dict[str, Interest] = {}
+        self._shares: dict[str, SubscribedFilter] = {}
         self._shared: list[tuple[int, str, Sent]] = []
 
     def take(self, name: str, value: bytes) -> None:
@@ -136,13 +136,13 @@ class _Recall:
             session.sharing.restore(self._shares, shared)
         return session
 
-    def _form(self, facts: dict[str, Any]) -> "Form":
+    def _form(self, facts: dict[str, Any]) -> "DeliveryFormat":
         """Return a form; the version is that of the next connection, which sets it."""
         return self._broker.forms.restored(5, facts)
 
-    def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> Interest:
+    def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> SubscribedFilter:
         form = self._form(facts)
-        interest = Interest(
+        interest = SubscribedFilter(
             topics,
             facts["qos"],
             facts["no_local"],

@@ -28,7 +28,7 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
 from rowcast.features.shared_subscriptions.groups import Group
-from rowcast.kernel.watch.subscription import Interest
+from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.window import Flight
 from rowcast.store.store import Change
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.delivery.delivery_format import Form
+    from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 
 log = logging.getLogger("rowcast.mqtt")
 
 Saved = Callable[[Error | None], None]
 
 
-class Keeper:
+class SessionPersistence:
     """Writes sessions down; ``recall`` reads them when the server starts."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._committer = broker.engine.committer
+        self._committer = broker.kernel.committer
         self._dirty: dict[Session, None] = {}
         self._ended: dict[str, object] = {}
         """Client ids of sessions that are over, maybe not on disk, and their last removals."""
@@ -138,7 +138,7 @@ class Keeper:
                 self.put_filter(session, interest)
         self.touch(session)
 
-    def put_filter(self, session: Session, interest: Interest) -> None:
+    def put_filter(self, session: Session, interest: SubscribedFilter) -> None:
         """Note a subscription."""
         text = interest.topics.text
         name = FILTER + text
@@ -160,7 +160,7 @@ class Keeper:
         """Note that others may have a filter again."""
         session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, None))
 
-    def put_share(self, session: Session, text: str, interest: Interest) -> None:
+    def put_share(self, session: Session, text: str, interest: SubscribedFilter) -> None:
         """Note a shared subscription."""
         facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
         session.unsaved.append(Change(self.owner(session), SHARE + text, encode(facts, CBOR)))
@@ -202,7 +202,7 @@ class Keeper:
             changes += self._place(session)
             changes += self._flights(session, changed)
         groups = self._groups(session)
-        changes += self._broker.engine.groups.changes(groups)  # or a group would deal it again
+        changes += self._broker.kernel.groups.changes(groups)  # or a group would deal it again
         if not changes:
             if done is not None:
                 self._committer.keep((), done)
@@ -216,7 +216,7 @@ class Keeper:
                 del self._saves[session]
             if error is not None:
                 log.warning("the session of %r is not saved: %s", session.client_id, error.message)
-                self._broker.engine.groups.failed(groups)
+                self._broker.kernel.groups.failed(groups)
                 if current:
                     self._not_saved(session, unsaved, changed)
                 else:
@@ -311,8 +311,8 @@ def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
         done(error)
 
 
-def _facts(interest: Interest) -> dict[str, object]:
-    form: Form = interest.form  # type: ignore[assignment]
+def _facts(interest: SubscribedFilter) -> dict[str, object]:
+    form: DeliveryFormat = interest.form  # type: ignore[assignment]
     return {
         "qos": interest.qos,
         "no_local": interest.no_local,

@@ -59,7 +59,7 @@ def subscription_rows(broker: "Broker") -> type[SystemRows]:
 
 def tell_subscription(broker: "Broker", client_id: str, text: str) -> None:
     """Tell those who watch that a subscription began, is another now, or ended."""
-    broker.engine.live.changed(SUBSCRIPTIONS, _name(client_id, text))
+    broker.kernel.live.changed(SUBSCRIPTIONS, _name(client_id, text))
 
 
 def _end(broker: "Broker", session: "Session", text: str) -> bool:
@@ -71,12 +71,12 @@ def _end(broker: "Broker", session: "Session", text: str) -> bool:
     if interest is None:
         return False
     if session.subscription is not None:
-        broker.engine.unwatch(session.subscription, interest.topics)
+        broker.kernel.unwatch(session.subscription, interest.topics)
     else:
         session.filters.remove(interest)
     broker.forget_filter(session, interest)
     if session.client is not None and session.client.caller is not None:
-        broker.engine.listeners.tell("unsubscribed", session.client.caller, filter=text)
+        broker.kernel.listeners.tell("unsubscribed", session.client.caller, filter=text)
     return True
 
 

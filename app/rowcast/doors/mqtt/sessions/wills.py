@@ -95,7 +95,7 @@ def _submit(broker: "Broker", due: Due) -> None:
             broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, due)
 
     event = event_of_will(due.will, due.client_id)
-    broker.engine.submit(event, due.caller, done, None, (gone,))
+    broker.kernel.submit(event, due.caller, done, None, (gone,))
 
 
 def forget(session: "Session") -> None:
@@ -139,7 +139,7 @@ def drop(broker: "Broker", *changes: Change) -> None:
             broker.loop.call_later(WILL_RETRY_SECONDS, drop, broker, *gone)
 
     if gone:
-        broker.engine.committer.keep(gone, ended)
+        broker.kernel.committer.keep(gone, ended)
 
 
 def _facts(will: Will, caller: Caller) -> dict[str, object]:
