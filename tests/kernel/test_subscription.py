@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from subscription_world import World, kinds, limits
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
@@ -11,6 +10,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch import catch_up, progress, subscription
 from rowcast.kernel.watch import subscribed_filters as interests
 from rowcast.kernel.watch.gaps import GapCause
+from subscription_world import World, kinds, limits
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,11 @@
 """Filters that come and go, and logs that are trimmed (C9, C11, C22)."""
 
 import pytest
-from subscription_world import CAT, World, kinds, limits
 
 from rowcast.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from subscription_world import CAT, World, kinds, limits
 
 
 @pytest.fixture(autouse=True)

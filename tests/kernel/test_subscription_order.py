@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from subscription_world import DOG, World, limits
 
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from subscription_world import DOG, World, limits
 
 TEN_THOUSAND = (range(1_000), pytest.param(range(1_000, 11_000), marks=pytest.mark.slow))
 THOUSANDS = (range(200), pytest.param(range(200, 2_200), marks=pytest.mark.slow))

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from subscription_world import World, limits
 
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.topic_tables import TopicRoot, TopicTable
+from subscription_world import World, limits
 
 TOPICS = ("home/a", "home/x", "yard/x", "home", "deep/er/x", "Dog/x")
 TABLES = [TopicTable(f"mqtt_{level}", TopicRoot(level)) for level in ("home", "yard", "deep", None)]

@@ -1,9 +1,9 @@
 """Many filters that begin with current records, and how often the store is asked for them."""
 
 import pytest
-from subscription_world import World
 
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, SNAPSHOT, Event
+from subscription_world import World
 
 MANY = 300
 

@@ -1,7 +1,6 @@
 """The steps of a write: compiled for each route, asked in one order; access is closed."""
 
 import pytest
-from topic_watch import AT_ONCE, on_disk
 
 from build import ANN, Code, Listener, Server, refusal
 from rowcast.core.callers import Caller
@@ -15,6 +14,7 @@ from rowcast.kernel.resource import Resource
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import Write
 from rowcast.kernel.write_path import WritePath
+from topic_watch import AT_ONCE, on_disk
 
 STRANGER = Caller("eve", door="mqtt")
 

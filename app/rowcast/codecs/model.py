@@ -38,7 +38,7 @@ _KINDS = "null, a boolean, an integer, a float, text, bytes, a datetime, a Decim
 _DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
 
-class ModelMismatch(Exception):  # noqa: N818 - never leaves this room; ``validate`` makes an Error of it
+class ModelMismatch(Exception):  # noqa: N818 - ``validate`` makes an Error of it
     """What is wrong with one part of a value; the path to the part is gathered on the way out."""
 
     def __init__(self, reason: str, code: Code = Code.INVALID) -> None:

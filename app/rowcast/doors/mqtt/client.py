@@ -16,7 +16,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES, MQTT_REASON_CHARS_MAX
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
-from rowcast.doors.mqtt.connections.rates import RateMeter
+from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Transport, fitted
 from rowcast.doors.mqtt.delivery import ack_latency as timing
@@ -214,9 +214,7 @@ class Client:
             else:
                 self._hold(packets)
 
-    def _within_rate(
-        self, meter: RateMeter, size: int, packets: Sequence[Packet | Violation]
-    ) -> bool:
+    def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
         """Count what was read; over the rate, read no more for a while, or end it (D57)."""
         messages = sum(type(packet) is Publish for packet in packets)
         seconds = meter.read(size, messages, self.loop.time())

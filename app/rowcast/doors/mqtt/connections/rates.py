@@ -23,12 +23,12 @@ class RateSettings:
     disconnects: bool = False
     """Whether it is disconnected when it sends more; else it is read from more slowly."""
 
-    def meter(self, now: float) -> "RateMeter | None":
+    def meter(self, now: float) -> "Meter | None":
         """Return what counts for one client; None when nothing is limited."""
-        return RateMeter(self, now) if self.messages or self.bytes or self.subscribes else None
+        return Meter(self, now) if self.messages or self.bytes or self.subscribes else None
 
 
-class RateMeter:
+class Meter:
     """The buckets of one client."""
 
     __slots__ = ("_bytes", "_messages", "_subscribes", "disconnects")

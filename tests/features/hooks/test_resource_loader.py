@@ -123,7 +123,7 @@ def test_g17_a_mistaken_event_stops_the_start_with_its_line(tmp_path):
 
 
 async def test_the_manuals_hooks_do_what_it_says(tmp_path, capsys):
-    manual = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    manual = (Path(__file__).parents[3] / "docs/python.md").read_text()
     section = manual.partition("\n## Hooks\n")[2]
     (tmp_path / "sample.py").write_text(section.partition("```python\n")[2].partition("```")[0])
     hooks = Hooks()

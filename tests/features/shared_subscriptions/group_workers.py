@@ -1,7 +1,5 @@
 """A group of workers whose room, connection and acknowledgements a test decides."""
 
-from subscription_world import World
-
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
@@ -10,6 +8,7 @@ from rowcast.kernel.registry import Registry
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.watch.gaps import Gap
 from rowcast.kernel.watch.subscription import SubscribedFilter
+from subscription_world import World
 
 
 class Worker:

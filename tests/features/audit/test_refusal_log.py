@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from rightful import ANN, BEN, Rightful, person
 
 from build import turns
+from rightful import ANN, BEN, Rightful, person
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event

@@ -2,7 +2,6 @@
 
 import pytest
 from group_workers import Worker, Yard, numbers
-from subscription_world import limits
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
@@ -10,6 +9,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions import groups
 from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from subscription_world import limits
 
 
 @pytest.fixture(autouse=True)

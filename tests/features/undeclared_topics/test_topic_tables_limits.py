@@ -1,7 +1,6 @@
 """Topic tables when something fails, or there are too many; how much they keep (F23-F32)."""
 
 import pytest
-from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 from build import Server, refusal
 from rowcast.core.callers import SERVER
@@ -10,6 +9,7 @@ from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
+from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 
 @pytest.fixture

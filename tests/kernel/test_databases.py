@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
-from rightful import BEN, VET, Rightful
 
 from build import refusal
+from rightful import BEN, VET, Rightful
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code
 

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from group_workers import Worker, Yard
+
 from subscription_world import limits
 
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 from build import ANN, NOW, TABLES, Listener, Server, turns
 from rowcast.core.query_text import parse_query
@@ -13,6 +12,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
+from topic_watch import AT_ONCE, count, names, on_disk, watch
 
 HOME = TopicTable("mqtt_home", TopicRoot("home"))
 

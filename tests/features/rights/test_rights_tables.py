@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from rightful import ANN, BEN, ROOT, VET, Rightful, person
 
 from build import code_of, refusal, turns
+from rightful import ANN, BEN, ROOT, VET, Rightful, person
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event

@@ -2,11 +2,11 @@
 
 import pytest
 from group_workers import Worker, Yard, numbers
-from subscription_world import limits
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.shared_subscriptions import groups
 from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from subscription_world import limits
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ import asyncio
 import random
 
 import pytest
-from subscription_world import World, limits
 
 from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
@@ -13,6 +12,7 @@ from rowcast.kernel.watch.backlog import Backlog, BacklogLimit, Loss, Overflow
 from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.watch.skipped_ranges import SkippedRange
 from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from subscription_world import World, limits
 
 SEEDS = range(40)
 

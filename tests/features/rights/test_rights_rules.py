@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 import pytest
-from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 
 from build import code_of, refusal
+from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH

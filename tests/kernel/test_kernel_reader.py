@@ -83,7 +83,7 @@ async def test_a_known_absence_is_known():
 # -- which tables ----------------------------------------------------------------------------------
 
 
-X, SINGLE = "Branch(level='x')", "Branch(level=None)"
+X, SINGLE = "TopicRoot(level='x')", "TopicRoot(level=None)"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ X, SINGLE = "Branch(level='x')", "Branch(level=None)"
         ("#", ["Dog", "Tail", "Note", None]),
         ("+", ["Dog", "Note", SINGLE]),
         ("x/#", [X, SINGLE]),
-        ("Dogs/#", ["Branch(level='Dogs')", SINGLE]),
+        ("Dogs/#", ["TopicRoot(level='Dogs')", SINGLE]),
         ("x", [SINGLE]),
     ],
 )
