@@ -34,8 +34,8 @@ from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.record_cache import RecordCache
+from rowcast.subscriptions.reader import Reader
 from virtual import Threads, VirtualLoop, turns
 
 NOW = 1_700_000_000.0

@@ -27,16 +27,17 @@ FLOORS = {
     "store": 2,
     "rows": 2,
     "reads": 3,
-    "kernel": 4,
-    "features": 5,
-    "doors": 6,
-    "api": 6,
-    "models": 6,
-    "program": 7,
-    "lake.columns": 8,
-    "lake.snapshots": 9,
-    "lake.spark": 9,
-    "lake.commands": 10,
+    "subscriptions": 4,
+    "kernel": 5,
+    "features": 6,
+    "doors": 7,
+    "api": 7,
+    "models": 7,
+    "program": 8,
+    "lake.columns": 9,
+    "lake.snapshots": 10,
+    "lake.spark": 10,
+    "lake.commands": 11,
 }
 """Each room and its floor (docs/architecture.md). ``api`` has one module; ``lake`` is
 the package ``rowcast_lake``, programs beside the server."""
@@ -122,7 +123,7 @@ class Source:
     def floor(self) -> int:
         """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
         if not self.path.startswith(ROOMS):
-            return 10
+            return 11
         return floor_of(self.room) or 0
 
 

@@ -7,8 +7,8 @@ from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.rule_rows import PATH, RuleTable, rule_rows
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.schema import parse_schema
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 SCHEMA = """
 type Dog @table @export

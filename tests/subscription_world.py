@@ -23,12 +23,12 @@ from rowcast.core.events import (
 )  # fmt: skip
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch import backfill as preludes
-from rowcast.kernel.watch import catch_up, event_queue, reader
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
+from rowcast.subscriptions import backfill as preludes
+from rowcast.subscriptions import catch_up, event_queue, reader
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):

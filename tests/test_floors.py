@@ -76,6 +76,7 @@ KNOWN = {
         "store",
         "rows",
         "reads",
+        "subscriptions",
         "kernel",
         "features",
         "lake",

@@ -4,7 +4,7 @@ from build import ANN
 from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 AT_ONCE = TopicSettings(grace_seconds=0)
 """Without a grace period."""

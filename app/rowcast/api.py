@@ -25,8 +25,8 @@ from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener
 from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
 from rowcast.kernel.resource import Incoming, Resource, Stream
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.schema.durations import parse_duration
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 __all__ = [
     "DROP",

@@ -15,9 +15,9 @@ from rowcast.core.queries import Operator, Query
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Receipt
 from rowcast.reads.record_cache import UNKNOWN
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 STRANGER = Caller("rob", NONE, "http")
 READER = Caller("rob", Grants(read=True), "http")

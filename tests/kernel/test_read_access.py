@@ -10,9 +10,9 @@ from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.read_access import NothingAllowed
 from rowcast.kernel.seams import Seams
-from rowcast.kernel.watch.stage import chained
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.stage import chained
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.watch import catch_up, event_queue
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Keep
+from rowcast.subscriptions import catch_up, event_queue
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 KEPT = TopicSettings()
 MARKS = {CURRENT, RESET, GAP}

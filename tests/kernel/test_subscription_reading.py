@@ -5,7 +5,7 @@ import pytest
 from build import ANN, Server
 from rowcast.core.events import GAP, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 @pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
@@ -13,7 +13,7 @@ async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
     monkeypatch, client, lost
 ):
     """MQTT-3.8.3-3: No Local."""
-    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     room = Server()
     subscription = Subscription(room.reader, "me")
     interest = SubscribedFilter(TopicFilter("u/#"), no_local=True, marks=False)

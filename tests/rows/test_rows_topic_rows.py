@@ -11,7 +11,6 @@ from rowcast.core.limits import VALUE_DEPTH_MAX
 from rowcast.core.query_text import parse_query
 from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable, message_id
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.backfill import snapshot_of
 from rowcast.rows.row_ranges import (
     Range,
     direction_of,
@@ -29,6 +28,7 @@ from rowcast.rows.topic_rows import (
     row_of,
 )
 from rowcast.rows.transcoder import Transcoder
+from rowcast.subscriptions.backfill import snapshot_of
 
 VERSION = 1_700_000_000_123_456
 HOME = LogView(TopicTable("mqtt_home", TopicRoot("home")))

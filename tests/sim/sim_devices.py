@@ -12,7 +12,6 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
@@ -24,6 +23,7 @@ from rowcast.mqtt.packets import (
     Subscribe,
     Subscription,
 )
+from rowcast.subscriptions.gaps import GapCause
 
 PUBLISHES_IN_FLIGHT_MAX = 6
 POISON = "Counter/no-number"

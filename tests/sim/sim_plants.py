@@ -6,13 +6,13 @@ from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.watch.backfill import CurrentRecords
-from rowcast.kernel.watch.catch_up import CatchUp
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import FactsWrite, Receipt
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
+from rowcast.subscriptions.backfill import CurrentRecords
+from rowcast.subscriptions.catch_up import CatchUp
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscription import Subscription
 
 
 def announce_before_the_commit(monkeypatch):

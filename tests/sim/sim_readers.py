@@ -7,7 +7,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, GAP, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 FILTERS = (
     "#", "Dog/+", "Dog/#", "Dog/1", "+/1", "Note/+", "Note/#", "u/#", "u/+/x", "+/+", "Counter/#",

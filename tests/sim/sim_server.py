@@ -24,10 +24,10 @@ from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.read_queue import ReadQueue
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
+from rowcast.subscriptions.reader import Reader
 
 KEY = Attribute("id", Type.ID, primary_key=True)
 NUMBERS = tuple(Attribute(name, Type.LONG) for name in ("n", "k0", "k1", "k2"))

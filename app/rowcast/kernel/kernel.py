@@ -43,16 +43,16 @@ from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.watch.offered import check_offered
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.stage import Stage, chained
-from rowcast.kernel.watch.start_position import position_in
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
+from rowcast.subscriptions.offered import check_offered
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.stage import Stage, chained
+from rowcast.subscriptions.start_position import position_in
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 class Kernel(Seams):

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.stage import Stage
+from rowcast.subscriptions.stage import Stage
 
 
 class ReadAccess(Protocol):

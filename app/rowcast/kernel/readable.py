@@ -22,12 +22,12 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.registry import Entry, Route
-from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.row_reads import Let, RowReads
 from rowcast.reads.unknown_names import Names
 from rowcast.rows.topic_rows import View
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
+from rowcast.subscriptions.reader import Reader
 
 
 def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:

@@ -19,9 +19,9 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.kernel.write import Condition, Receipt
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 log = logging.getLogger("rowcast.resource")
 

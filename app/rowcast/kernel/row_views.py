@@ -15,10 +15,10 @@ from rowcast.bus.bus import Bus, Subscriber
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.registry import Registry, Route
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter, SubscribedFilters
 from rowcast.kernel.write import Step
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
 from rowcast.store.store import Keep
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 
 _PREFIX_CHARS: Final = len(PREFIX)
 

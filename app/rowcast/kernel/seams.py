@@ -12,8 +12,8 @@ from rowcast.core.histograms import HistogramFamily
 from rowcast.core.topic_tables import TopicTable
 from rowcast.kernel.door import Door
 from rowcast.kernel.read_access import NothingAllowed, ReadAccess
-from rowcast.kernel.watch.stage import Stage
 from rowcast.store.store import Keep
+from rowcast.subscriptions.stage import Stage
 
 Facts = Sequence[tuple[str, str, bytes]]
 """What an owner stored beside the records: owner, name and value of each fact."""

@@ -57,8 +57,6 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.watch.backlog import Overflow
-from rowcast.kernel.watch.reader import Reader
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable
@@ -78,6 +76,8 @@ from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
 from rowcast.store.sqlite import SqlStore
+from rowcast.subscriptions.backlog import Overflow
+from rowcast.subscriptions.reader import Reader
 
 log = logging.getLogger("rowcast")
 

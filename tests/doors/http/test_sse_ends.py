@@ -12,7 +12,7 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.doors.http.streams import sse
-from rowcast.kernel.watch import event_queue
+from rowcast.subscriptions import event_queue
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from http_server import HttpServer, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import connection, websocket
-from rowcast.kernel.watch import event_queue
+from rowcast.subscriptions import event_queue
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from mqtt_server import (
 from rowcast.core.events import CURRENT, MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.frames import Frames
-from rowcast.kernel.watch.backlog import Overflow
-from rowcast.kernel.watch.subscription import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription as Cursor
+from rowcast.subscriptions.backlog import Overflow
+from rowcast.subscriptions.subscription import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription as Cursor
 
 TOPICS = ("a", "a/1", "a/2", "b", "Dog/1", "Dog/2", "Quiet/1", "Open/x", "Last/1", "Last/2")
 FILTERS = ("a", "a/#", "+/1", "b", "Dog/#", "Quiet/+", "Open/#", "+", "#", "a/1", "Last/#")

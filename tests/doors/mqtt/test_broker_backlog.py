@@ -15,8 +15,8 @@ from mqtt_server import (
     users,
 )
 from rowcast.core.events import MESSAGE, Event
-from rowcast.kernel.watch.backlog import Overflow
 from rowcast.mqtt.reasons import Reason
+from rowcast.subscriptions.backlog import Overflow
 
 OLDEST, NEWEST, ENDS = Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.DISCONNECT
 GAPS = users(("seq", ""))

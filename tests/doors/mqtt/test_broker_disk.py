@@ -70,7 +70,7 @@ async def test_an_older_save_does_not_undo_a_newer_one(world, refusing):
 
 def _filter_of(world):
     from rowcast.core.topics import TopicFilter
-    from rowcast.kernel.watch.subscription import SubscribedFilter
+    from rowcast.subscriptions.subscription import SubscribedFilter
 
     form = world.broker.forms.form(5, None, tells_seq=False)
     return world.broker.sessions.get("d"), SubscribedFilter(TopicFilter("a"), 1, form=form)

@@ -127,7 +127,7 @@ async def test_connect_asks_for_all_subscriptions(world):
 
 async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, monkeypatch):
     """C18: in stream order, and for each filter apart."""
-    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
+    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
     peer = await world.subscribed("a", client_id="s", properties=ASKS)
     await peer.subscribe("b", properties=ASKS)
     peer.client.pause_writing()
@@ -253,7 +253,7 @@ class Hides(Hook):
 
 async def test_nobody_is_told_of_what_it_may_not_read(world, monkeypatch):
     """M4, G6: a count would say that there was something."""
-    monkeypatch.setattr("rowcast.kernel.watch.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
     world.kernel.hooks.add(Hides())
     peer = await world.subscribed("#", connect=lasting(), properties=ASKS)
     peer.client.pause_writing()

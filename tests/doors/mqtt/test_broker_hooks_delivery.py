@@ -8,10 +8,10 @@ from mqtt_server import MqttServer, payloads
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.kernel.registry import Registry
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilters
-from rowcast.kernel.watch.subscription import Subscription as Cursor
 from rowcast.mqtt.packets import Puback, Subscription
 from rowcast.mqtt.window import Window
+from rowcast.subscriptions.subscribed_filters import SubscribedFilters
+from rowcast.subscriptions.subscription import Subscription as Cursor
 
 VERSIONS = [4, 5]
 

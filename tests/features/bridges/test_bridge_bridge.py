@@ -8,8 +8,8 @@ from bridged import ANN, reading, server, to
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 pytestmark = NEEDS_MOSQUITTO
 

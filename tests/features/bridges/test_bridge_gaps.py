@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from rowcast.features.bridges.bridge import Bridge
-from rowcast.kernel.watch.gaps import Gap, GapCause
+from rowcast.subscriptions.gaps import Gap, GapCause
 
 
 def test_a_gap_counts_as_many_as_it_says():

@@ -13,7 +13,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.deadlines import deadlines as module
 from rowcast.features.deadlines.deadlines import Deadlines
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 SENSOR = Table("Sensor", "Sensor", (KEY,), deadline_seconds=30)
 PLAIN = Table("Plain", "Plain", (KEY,))

@@ -9,9 +9,9 @@ from rowcast.core.queries import Operator, Query
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.reads.record_cache import Unknown
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 
 class Blinds(Hook):

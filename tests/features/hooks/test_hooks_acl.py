@@ -8,7 +8,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks import acl
 from rowcast.features.hooks.acl import AccessList, AccessRule, covers
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 def rule(effect="allow", actions=("all",), topics=("#",), users=(), clients=()):

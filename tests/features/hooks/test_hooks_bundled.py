@@ -12,9 +12,9 @@ from rowcast.features.hooks import rate_limit
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.program.config import load_config
 from rowcast.program.settings.hooks import bundled
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 ANN = Caller("ann", ALL, "mqtt", "a\nb", "10.0.0.1")
 BEN = Caller("ben", ALL, "http", "", "10.0.0.2")

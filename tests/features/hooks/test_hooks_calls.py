@@ -14,7 +14,7 @@ from rowcast.features.hooks import hook_calls
 from rowcast.features.hooks import hooks as hooks_module
 from rowcast.features.hooks.hook import DROP, POINTS, Hook, Refusal
 from rowcast.features.hooks.hooks import HAPPENINGS, Hooks
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 ANN = Caller("ann", ALL, "mqtt", "ann-1", "10.0.0.1")
 

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
 CAT, ANN, GUEST = (Caller(name, ALL, "mqtt", name) for name in ("cat", "ann", "guest"))

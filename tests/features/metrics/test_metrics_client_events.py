@@ -14,8 +14,8 @@ from rowcast.core.event_limits import (
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.features.client_events.client_events import SERVER_TOPIC, TABLE, ClientEvents, topic_of
-from rowcast.kernel.watch.gaps import GapCause, LossCounter
 from rowcast.mqtt.reasons import Reason
+from rowcast.subscriptions.gaps import GapCause, LossCounter
 from virtual import VirtualLoop
 
 

@@ -18,8 +18,8 @@ from rowcast.core.shedding import Shed
 from rowcast.core.topics import TopicFilter
 from rowcast.features.overload.overload import Overload, Queues, Watermarks
 from rowcast.kernel.process_memory import memory_limit
-from rowcast.kernel.watch.gaps import Gap, GapCause
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.gaps import Gap, GapCause
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 ANN = Caller("ann", ALL, "mqtt", "c")
 

@@ -14,8 +14,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.retained.retainer import Retained, Retainer
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 CALLS = (
     "delete_message", "store_retained", "read_message", "page_read",

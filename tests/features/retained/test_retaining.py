@@ -11,9 +11,9 @@ from rowcast.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retained.retainer import Retained, clear_regularly
 from rowcast.features.retained.retaining import Retaining, RetainRules
-from rowcast.kernel.watch import delivery_rate as pacing
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions import delivery_rate as pacing
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 
 def room_with(**rules):

@@ -10,7 +10,7 @@ from rowcast.core.callers import NONE, SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.access import renew
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 async def test_l8_who_listens_hears_of_each_change():

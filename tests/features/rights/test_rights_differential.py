@@ -16,8 +16,8 @@ from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.topic_rules import rule_of
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.schema import parse_schema
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 STATUS = {Code.DENIED: 403, Code.NOT_FOUND: 404}
 IDS = ("1", "2", "3", "ann", "ben")

@@ -6,8 +6,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscription import SubscribedFilter
+from rowcast.subscriptions.gaps import Gap
+from rowcast.subscriptions.subscription import SubscribedFilter
 from subscription_world import World
 
 

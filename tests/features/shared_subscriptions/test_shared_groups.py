@@ -7,8 +7,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions import groups
-from rowcast.kernel.watch.gaps import GapCause
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.gaps import GapCause
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from subscription_world import limits
 
 

@@ -5,7 +5,7 @@ from group_workers import Worker, Yard, numbers
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.shared_subscriptions import groups
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from subscription_world import limits
 
 

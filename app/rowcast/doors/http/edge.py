@@ -51,7 +51,7 @@ from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.door import Door
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Page
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 log = logging.getLogger("rowcast.doors.http")
 

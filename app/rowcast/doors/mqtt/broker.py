@@ -38,11 +38,11 @@ from rowcast.doors.mqtt.sessions.subscription_rows import (
 )
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.watch.backlog import Loss, Overflow
-from rowcast.kernel.watch.gaps import GapCause
-from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.kernel.write import Unheard
 from rowcast.mqtt.reasons import Reason
+from rowcast.subscriptions.backlog import Loss, Overflow
+from rowcast.subscriptions.gaps import GapCause
+from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

@@ -27,13 +27,13 @@ from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.delivery import Sent
 from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
 from rowcast.mqtt.reasons import Cause, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation
+from rowcast.subscriptions.delivery import Sent
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

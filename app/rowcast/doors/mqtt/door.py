@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.kernel.door import Door, DoorFigures
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

@@ -12,8 +12,8 @@ from rowcast.core.limits import (
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.rates import RateSettings
 from rowcast.doors.mqtt.packets.rewrite import AutoSubscriptions, Rewriting
-from rowcast.kernel.watch.backlog import Overflow
 from rowcast.mqtt.window import PACKET_ID_MAX
+from rowcast.subscriptions.backlog import Overflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ from rowcast.features.bridges.remote import Remote
 from rowcast.features.bridges.state import Saved, change_of, kept_of
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route as WriteRoute
-from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.kernel.write import Outcome, Step, Write
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.gaps import Gap
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 log = logging.getLogger("rowcast.features.bridges")
 

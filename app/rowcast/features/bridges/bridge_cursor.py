@@ -7,9 +7,9 @@ from rowcast.core.gateway_limits import GATEWAY_QUEUE_EVENTS
 from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.features.bridges.backlog import NOTHING, Backlog, Waiting
 from rowcast.features.bridges.outbox import Outbox
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscription import Subscription
 
 
 class BridgeCursor:

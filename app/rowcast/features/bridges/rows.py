@@ -20,7 +20,7 @@ from rowcast.features.bridges.dead_letters import Facts, facts_of, letters_of
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import SystemRows
-from rowcast.kernel.watch.reader import Reader
+from rowcast.subscriptions.reader import Reader
 
 if TYPE_CHECKING:
     from rowcast.features.bridges.gateway import Gateway

@@ -32,8 +32,8 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.kernel.write import Unheard, Write
+from rowcast.subscriptions.gaps import LossCounter
 
 log = logging.getLogger("rowcast.events")
 

@@ -25,10 +25,10 @@ from rowcast.core.tables import Role, Table
 from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.moments import forgotten
-from rowcast.kernel.watch.reader import Reader
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.records import Key, Layout
+from rowcast.subscriptions.reader import Reader
 
 _NOT_THERE: Final = -1
 

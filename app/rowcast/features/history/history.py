@@ -27,8 +27,8 @@ from rowcast.features.history.asof import AsOf
 from rowcast.features.history.moments import Moment, bygone_of, forgotten, moment_of, position_of
 from rowcast.features.history.places import Place, place_of
 from rowcast.features.rights.rights import Rights
-from rowcast.kernel.watch.reader import Reader
 from rowcast.reads.row_reads import find_row
+from rowcast.subscriptions.reader import Reader
 
 Wanted = Callable[[Event], bool]
 

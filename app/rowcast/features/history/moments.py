@@ -16,8 +16,8 @@ from rowcast.core.clock import version_at, version_of
 from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import LogSource
-from rowcast.kernel.watch.reader import Reader
 from rowcast.schema.durations import parse_duration
+from rowcast.subscriptions.reader import Reader
 
 _CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')
 _ZONE: Final = re.compile(r" (?=\d\d:?\d\d$)")

@@ -11,7 +11,7 @@ from rowcast.core.limits import LOG_PAGE_EVENTS, STREAM_LAST_NUMBERS_MAX
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.places import Place
-from rowcast.kernel.watch.reader import Reader
+from rowcast.subscriptions.reader import Reader
 
 Sources = Sequence[LogSource]
 

@@ -20,7 +20,7 @@ from rowcast.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
 from rowcast.core.patterns import filled
 from rowcast.core.topics import Levels, check_filter, covers
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 Effect = Literal["allow", "deny"]
 Action = Literal["publish", "write", "subscribe", "read", "all"]

@@ -11,7 +11,7 @@ from copy import deepcopy
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.watch.subscribed_filters import Pair
+from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class HookStage:

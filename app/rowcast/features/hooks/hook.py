@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 POINTS: Final = (
     "on_connect",

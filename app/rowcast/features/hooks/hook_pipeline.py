@@ -22,8 +22,8 @@ from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
 from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.kernel.registry import Route
-from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
+from rowcast.subscriptions.stage import Stage
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

@@ -30,8 +30,8 @@ from rowcast.features.hooks.bindable import Bindable
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
 from rowcast.kernel.listeners import Listeners
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.features.schedules.schedules import Schedule

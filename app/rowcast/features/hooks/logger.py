@@ -8,7 +8,7 @@ import logging
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 log = logging.getLogger("rowcast.access")
 

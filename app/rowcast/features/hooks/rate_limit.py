@@ -16,7 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import HOOK_CALLERS_MAX
 from rowcast.features.hooks.hook import Hook
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.topics import BROKERS, GATEWAY_PREFIX, TopicFilter, check_topic
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.kernel.write import Outcome, Receipt
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 
 class LocalClient:

@@ -15,10 +15,10 @@ from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.seams import OwnLog, Page
-from rowcast.kernel.watch.gaps import GapCause
 from rowcast.kernel.write import Outcome, Receipt
 from rowcast.reads.read_queue import ReadLane
 from rowcast.store.store import Counts, Keep
+from rowcast.subscriptions.gaps import GapCause
 
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"

@@ -19,7 +19,7 @@ from rowcast.core.overload_limits import (
 from rowcast.core.shedding import Shed
 from rowcast.kernel.door import Queued
 from rowcast.kernel.process_memory import ProcessMemory, memory_limit, trim_heap
-from rowcast.kernel.watch.reader import Reader
+from rowcast.subscriptions.reader import Reader
 
 log = logging.getLogger("rowcast.overload")
 

@@ -16,7 +16,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.entry_limits import ACCESS_END_SECONDS, ACCESS_TIMER_SECONDS_MAX
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

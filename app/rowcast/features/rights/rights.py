@@ -30,11 +30,11 @@ from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
 from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.registry import Route
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.stage import Stage
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
 from rowcast.rows.transcoder import Transcoder
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.stage import Stage
 
 ADMINISTERED: Final = (
     "$SYS/sessions/",

@@ -5,7 +5,7 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 from rowcast.features.rights.compiled_policy import CompiledPolicy
-from rowcast.kernel.watch.subscribed_filters import Pair
+from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class Policies(Protocol):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.events import Event
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.features.shared_subscriptions.groups import Group

@@ -16,8 +16,8 @@ from rowcast.core.limits import GROUP_SAVE_SECONDS
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.watch.reader import Reader
 from rowcast.store.store import Change
+from rowcast.subscriptions.reader import Reader
 
 log = logging.getLogger("rowcast.groups")
 

@@ -37,10 +37,10 @@ from rowcast.features.shared_subscriptions.assignments import (
     RoundRobin,
 )
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.skipped_ranges import LOGGED
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.skipped_ranges import LOGGED
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 log = logging.getLogger("rowcast.groups")
 

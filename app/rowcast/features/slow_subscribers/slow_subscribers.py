@@ -35,8 +35,8 @@ from rowcast.core.slow_limits import (
     SLOW_TOP,
 )
 from rowcast.kernel.last_write_wins import is_stamped
-from rowcast.kernel.watch.delivery import Acknowledged, Delivered, Recipient, Sent
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
+from rowcast.subscriptions.delivery import Acknowledged, Delivered, Recipient, Sent
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 _OWN: Final = "server"
 """The door of those readers that are parts of the server."""

@@ -17,8 +17,8 @@ from rowcast.core.overload_limits import (
     READY_WAIT_SECONDS,
 )
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.watch.reader import Reader
 from rowcast.store.store import Change
+from rowcast.subscriptions.reader import Reader
 
 Check = Callable[[], Awaitable[str]]
 """Returns what is wrong; empty when all is well."""

@@ -20,8 +20,8 @@ from rowcast.features.history.places import Place
 from rowcast.features.history.positions import before
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.doors.http.uvicorn_fastpath import cut
 from rowcast.features.rights.access import judge_resource
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge

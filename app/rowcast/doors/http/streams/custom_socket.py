@@ -21,7 +21,7 @@ from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.features.rights.access import judge_resource, subscription_of
 from rowcast.kernel.resource import Incoming, Resource, Stream
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge

@@ -15,8 +15,8 @@ from rowcast.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.watch.gaps import Gap
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.gaps import Gap
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
 NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})

@@ -14,7 +14,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
 from rowcast.kernel.seams import StreamNotice
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscription import Subscription
 
 
 class Watched(Protocol):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rowcast.core.events import Event
 from rowcast.core.slow_limits import SLOW_TIMED_MAX
-from rowcast.kernel.watch.delivery import GroupMember, Sent
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.delivery import GroupMember, Sent
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

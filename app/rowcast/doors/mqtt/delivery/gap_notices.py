@@ -13,10 +13,10 @@ from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
 from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.gaps import Gap
-from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
+from rowcast.subscriptions.gaps import Gap
+from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

@@ -19,13 +19,13 @@ from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
 from rowcast.features.shared_subscriptions.assignments import Assignment
-from rowcast.kernel.watch.backfill import snapshot_of
-from rowcast.kernel.watch.gaps import GapCause
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight
 from rowcast.rows.topic_rows import Row, row_again
+from rowcast.subscriptions.backfill import snapshot_of
+from rowcast.subscriptions.gaps import GapCause
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rowcast.doors.mqtt.delivery.gap_notices import Mark
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.gaps import Gap, GapCause, together
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.gaps import Gap, GapCause, together
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

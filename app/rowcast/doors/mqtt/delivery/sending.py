@@ -16,8 +16,8 @@ from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_a
 from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight, send_again
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.gaps import Gap, GapCause
-from rowcast.kernel.watch.subscription import Pair, SubscribedFilter
+from rowcast.subscriptions.gaps import Gap, GapCause
+from rowcast.subscriptions.subscription import Pair, SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

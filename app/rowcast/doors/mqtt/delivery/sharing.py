@@ -19,10 +19,10 @@ from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.core.topics import SHARE_PREFIX, TopicFilter
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.features.shared_subscriptions.groups import Group
-from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
+from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

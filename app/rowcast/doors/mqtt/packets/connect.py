@@ -29,13 +29,13 @@ from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.rows import tell
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
-from rowcast.kernel.watch.backlog import Backlog, BacklogLimit
-from rowcast.kernel.watch.subscription import Subscription
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
 from rowcast.mqtt.window import PACKET_ID_MAX
+from rowcast.subscriptions.backlog import Backlog, BacklogLimit
+from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

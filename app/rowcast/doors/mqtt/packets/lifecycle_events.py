@@ -12,9 +12,9 @@ from rowcast.doors.mqtt.delivery.delivery_format import DOOR
 from rowcast.doors.mqtt.sessions.rows import tell
 from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
 from rowcast.features.hooks.hook import Refusal
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
 from rowcast.mqtt.packets import Connect
 from rowcast.mqtt.reasons import REASONS, PacketType, Reason
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

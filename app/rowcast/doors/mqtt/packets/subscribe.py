@@ -35,11 +35,11 @@ from rowcast.doors.mqtt.packets.offsets import (
 from rowcast.doors.mqtt.packets.rewrite import divided
 from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
 from rowcast.features.history.places import Place
-from rowcast.kernel.watch.subscription import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription as LiveCursor
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.subscriptions.subscription import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

@@ -21,9 +21,9 @@ from rowcast.doors.mqtt.delivery.inflight import sent_of
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
-from rowcast.kernel.watch.gaps import GapCause
-from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.reasons import Reason
+from rowcast.subscriptions.gaps import GapCause
+from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
-from rowcast.kernel.watch.gaps import Gaps
-from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.window import Window
 from rowcast.store.store import Change
+from rowcast.subscriptions.gaps import Gaps
+from rowcast.subscriptions.skipped_ranges import SkippedRange
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:
     from asyncio import Task, TimerHandle

@@ -18,9 +18,9 @@ from rowcast.doors.mqtt.delivery.loss_accounts import owed_of
 from rowcast.doors.mqtt.delivery.sharing import Sharing
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.window import Flight, Window
+from rowcast.subscriptions.skipped_ranges import SkippedRange
+from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

@@ -28,9 +28,9 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
 from rowcast.features.shared_subscriptions.groups import Group
-from rowcast.kernel.watch.subscription import SubscribedFilter
 from rowcast.mqtt.window import Flight
 from rowcast.store.store import Change
+from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle

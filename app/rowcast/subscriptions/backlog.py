@@ -18,9 +18,9 @@ from typing import Protocol
 from rowcast.core.clock import WallClock
 from rowcast.core.events import Event
 from rowcast.core.topic_tables import LogSource
-from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilters
 from rowcast.reads.log_pages import LogPage
+from rowcast.subscriptions.skipped_ranges import SkippedRange
+from rowcast.subscriptions.subscribed_filters import SubscribedFilters
 
 
 class Overflow(StrEnum):

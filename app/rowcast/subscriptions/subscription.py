@@ -38,16 +38,16 @@ from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.backlog import Backlog
-from rowcast.kernel.watch.catch_up import CatchUp
-from rowcast.kernel.watch.event_queue import EventQueue
-from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
-from rowcast.kernel.watch.progress import Progress
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.skipped_ranges import SkippedRange, reset
-from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.rows.topic_rows import RowFilter
+from rowcast.subscriptions.backlog import Backlog
+from rowcast.subscriptions.catch_up import CatchUp
+from rowcast.subscriptions.event_queue import EventQueue
+from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.progress import Progress
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.skipped_ranges import SkippedRange, reset
+from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
 __all__ = ["Pair", "SubscribedFilter", "Subscription"]
 

@@ -15,12 +15,12 @@ from rowcast.core.shedding import Shedding
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.delivery import Acknowledged, Delivered
-from rowcast.kernel.watch.gaps import LossCounter
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
 from rowcast.store.store import LogAndRecords
+from rowcast.subscriptions.delivery import Acknowledged, Delivered
+from rowcast.subscriptions.gaps import LossCounter
 
 
 class RowViews(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
-from rowcast.kernel.watch.gaps import Gap, GapCause
-from rowcast.kernel.watch.subscribed_filters import Pair
+from rowcast.subscriptions.gaps import Gap, GapCause
+from rowcast.subscriptions.subscribed_filters import Pair
 
 READ_TO: Final = "read to"
 """Not for readers: the log was read up to here, and the rest of the page was not for this

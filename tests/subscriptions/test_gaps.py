@@ -3,8 +3,8 @@
 from rowcast.core.events import MESSAGE, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.gaps import Gap, GapCause, Gaps, LossCounter, mark_for, together
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.gaps import Gap, GapCause, Gaps, LossCounter, mark_for, together
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 def event(seq=0, kind=MESSAGE):

@@ -4,7 +4,7 @@ import pytest
 
 from rowcast.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 from subscription_world import CAT, World, kinds, limits
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rowcast.core.buckets import Bucket
 from rowcast.core.events import SNAPSHOT
 from rowcast.core.limits import RETAINED_BURST_RECORDS
-from rowcast.kernel.watch.subscribed_filters import Pair
+from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class DeliveryRateLimit:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from rowcast.core.callers import Caller
 from rowcast.core.events import GAP, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 class GapCause(StrEnum):

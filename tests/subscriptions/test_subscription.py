@@ -7,9 +7,9 @@ import pytest
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch import catch_up, progress, subscription
-from rowcast.kernel.watch import subscribed_filters as interests
-from rowcast.kernel.watch.gaps import GapCause
+from rowcast.subscriptions import catch_up, progress, subscription
+from rowcast.subscriptions import subscribed_filters as interests
+from rowcast.subscriptions.gaps import GapCause
 from subscription_world import World, kinds, limits
 
 

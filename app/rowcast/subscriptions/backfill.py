@@ -16,11 +16,11 @@ from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
 from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, owner_of
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give

@@ -4,9 +4,9 @@ from build import ANN, KEY, NOW, Server, turns
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.conflation import superseded
-from rowcast.kernel.watch.gaps import Gap, GapCause
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.conflation import superseded
+from rowcast.subscriptions.gaps import Gap, GapCause
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 LAST = Table("Last", "Last", (KEY,), delivers_latest=True)
 EVERY = Table("Every", "Every", (KEY,))

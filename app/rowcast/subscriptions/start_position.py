@@ -5,8 +5,8 @@ starts anew. It reads nothing itself and knows no protocol.
 """
 
 from rowcast.core.cursors import parse_cursor
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter
-from rowcast.kernel.watch.subscription import Subscription
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 
 def position_in(

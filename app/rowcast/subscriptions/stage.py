@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rowcast.core.events import Event
-from rowcast.kernel.watch.subscribed_filters import Pair
+from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class Stage(Protocol):

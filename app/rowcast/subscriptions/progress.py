@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
-from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
-from rowcast.kernel.watch.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
 _READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
 """Gaps that are made again with their page if they are not handed over."""

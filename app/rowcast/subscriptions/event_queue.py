@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
-from rowcast.kernel.watch.gaps import Gap, GapCause, mark_for
-from rowcast.kernel.watch.subscribed_filters import SubscribedFilter, SubscribedFilters
+from rowcast.subscriptions.gaps import Gap, GapCause, mark_for
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 
 
 class EventQueue:

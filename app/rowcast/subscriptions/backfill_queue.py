@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Container, Iterable
 from itertools import islice
 
-from rowcast.kernel.watch.backfill import Backfill, CurrentRecords, Lost, page_records
-from rowcast.kernel.watch.delivery_rate import DeliveryRateLimit
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
 from rowcast.store.store import Page, Scan
+from rowcast.subscriptions.backfill import Backfill, CurrentRecords, Lost, page_records
+from rowcast.subscriptions.delivery_rate import DeliveryRateLimit
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 Read = list[tuple[Backfill, list[Pair]]]
 

@@ -7,11 +7,11 @@ import pytest
 
 from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch import catch_up
-from rowcast.kernel.watch.backlog import Backlog, BacklogLimit, Loss, Overflow
-from rowcast.kernel.watch.gaps import GapCause
-from rowcast.kernel.watch.skipped_ranges import SkippedRange
-from rowcast.kernel.watch.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions import catch_up
+from rowcast.subscriptions.backlog import Backlog, BacklogLimit, Loss, Overflow
+from rowcast.subscriptions.gaps import GapCause
+from rowcast.subscriptions.skipped_ranges import SkippedRange
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 from subscription_world import World, limits
 
 SEEDS = range(40)

@@ -16,18 +16,18 @@ from rowcast.core.events import Event
 from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.watch.backfill import CurrentRecords, Lost, Replay
-from rowcast.kernel.watch.backfill_queue import BackfillQueue
-from rowcast.kernel.watch.backlog import Backlog
-from rowcast.kernel.watch.conflation import superseded
-from rowcast.kernel.watch.event_queue import EventQueue
-from rowcast.kernel.watch.gaps import Gap, GapCause, LossCounter
-from rowcast.kernel.watch.progress import Progress
-from rowcast.kernel.watch.reader import Reader
-from rowcast.kernel.watch.skipped_ranges import SkippedRange, current_at, reset
-from rowcast.kernel.watch.stage import Stage
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 from rowcast.reads.log_pages import LogPage
+from rowcast.subscriptions.backfill import CurrentRecords, Lost, Replay
+from rowcast.subscriptions.backfill_queue import BackfillQueue
+from rowcast.subscriptions.backlog import Backlog
+from rowcast.subscriptions.conflation import superseded
+from rowcast.subscriptions.event_queue import EventQueue
+from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.progress import Progress
+from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.skipped_ranges import SkippedRange, current_at, reset
+from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
 log = logging.getLogger("rowcast.subscription")
 

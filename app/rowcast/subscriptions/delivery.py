@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
-from rowcast.kernel.watch.subscribed_filters import Pair, SubscribedFilter
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 
 class Recipient(Protocol):
