@@ -284,3 +284,12 @@ async def test_nothing_to_append_is_nothing():
     room.kernel.writes.append(())
     await room.committer.settle()
     assert 0 == room.committer.commits
+
+
+async def test_a_step_that_is_of_records_is_not_asked_about_messages(counted):
+    room, asked = Server(), []
+    room.kernel.steps.add("retained", lambda _route: asked.append, messages=False)
+    for kind in (MESSAGE, MESSAGE, PUT):
+        await room.kernel.write(Event("u/1", kind, b"x", retain=kind == PUT), ANN)
+    assert [PUT] == [write.event.kind for write in asked]
+    assert 2 == len(counted), "the first message, which compiles the route, and the put"

@@ -47,8 +47,10 @@ class Route:
     transform, and no history."""
     steps: tuple[Step, ...] | None = None
     """What each write here is asked, in order; compiled when the first comes (``steps.py``)."""
+    message_steps: tuple[Step, ...] = ()
+    """The same of a message, which changes no record."""
     bare: bool = False
-    """Whether nothing but the caller's right and the content was compiled to be asked here."""
+    """Whether a message is asked for nothing but the caller's right and the content here."""
 
     @property
     def shape(self) -> CompiledTable | None:
@@ -174,6 +176,7 @@ class Registry:
         def first(_write: Write) -> None:
             tell(route)
             route.steps = tuple(step for step in route.steps or () if step is not first)
+            route.message_steps = tuple(step for step in route.message_steps if step is not first)
 
         return first
 

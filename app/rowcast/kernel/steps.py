@@ -44,6 +44,7 @@ class Steps:
 
     def __init__(self, registry: Registry) -> None:
         self._factories: dict[str, list[Factory]] = {name: [] for name in ORDER}
+        self._of_records: set[Factory] = set()
         self._first: dict[str, Step] = {}
         self._admitted: dict[str, Step] = {}
         self.changed = registry.forget_routes
@@ -53,15 +54,21 @@ class Steps:
         self.may_announce: Callable[[Caller, str], bool] = _nobody
         """Tells whether a caller may send a message to a topic that no table declares."""
 
-    def add(self, name: str, factory: Factory) -> None:
-        """Add a factory under a name of ORDER, after those that are there."""
+    def add(self, name: str, factory: Factory, *, messages: bool = True) -> None:
+        """Add a factory under a name of ORDER, after those that are there.
+
+        Its steps are asked about ``messages``, too, or only about what changes a record.
+        """
         self._factories[name].append(factory)
+        if not messages:
+            self._of_records.add(factory)
         self.changed()
 
     def remove(self, name: str, factory: Factory) -> None:
         """Take away a factory; one that was not added is ignored."""
         if factory in self._factories[name]:
             self._factories[name].remove(factory)
+            self._of_records.discard(factory)
             self.changed()
 
     def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
@@ -78,15 +85,25 @@ class Steps:
         return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
 
     def compile(self, route: Route) -> tuple[Step, ...]:
-        """Return what is asked of each write of a route, in order; notes whether it is bare."""
-        found: list[Step] = []
+        """Give a route what is asked of each write there, in order; return it."""
+        steps: list[Step] = []
+        of_messages: list[Step] = []
         route.bare = route.plain
         for name, factories in self._factories.items():
-            made = [step for factory in factories if (step := factory(route)) is not None]
-            found += made or ([_refuse] if name == "access" else [])
-            if made and name not in BARE:
+            made = [
+                (step, factory not in self._of_records)
+                for factory in factories
+                if (step := factory(route)) is not None
+            ]
+            if name == "access" and not made:
+                made = [(_refuse, True)]
+            steps += [step for step, _ in made]
+            asked = [step for step, messages in made if messages]
+            of_messages += asked
+            if asked and name not in BARE:
                 route.bare = False
-        return tuple(found)
+        route.steps, route.message_steps = tuple(steps), tuple(of_messages)
+        return route.steps
 
 
 def _nobody(_caller: Caller, _topic: str) -> bool:

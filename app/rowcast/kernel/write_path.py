@@ -76,7 +76,7 @@ class WritePath:
         """
         if (
             event.kind is not MESSAGE
-            or len(route.steps or ()) != ALWAYS
+            or len(route.message_steps) != ALWAYS
             or not self._steps.may_announce(caller, event.topic)
             or caller in self._committer.pending
             or not self._steps.properties.isdisjoint(event.properties or ())
@@ -113,8 +113,8 @@ class WritePath:
         route = self._registry.route(event.topic)
         steps = route.steps
         if steps is None:
-            steps = route.steps = self._steps.compile(route)
-        for step in steps:
+            steps = self._steps.compile(route)
+        for step in steps if event.kind is not MESSAGE else route.message_steps:
             if step(write):
                 return False
         if write.logged and (event.properties is not None or write.caller.user not in NAMELESS):

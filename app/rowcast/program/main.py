@@ -266,7 +266,7 @@ class Application:
         """Set the rules for retained messages."""
         settings, kernel = self.config.retainer, self.kernel
         rules = settings.rules
-        kernel.steps.add("retained", Retaining(rules, self._now, self.store).step)
+        kernel.steps.add("retained", Retaining(rules, self._now, self.store).step, messages=False)
         kernel.reader.retains = rules.enabled
         self.registry.add(RETAINED, retained_rows(self._now))
         kernel.reader.scan_records = settings.batch_read_number
