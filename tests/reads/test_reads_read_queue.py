@@ -125,6 +125,23 @@ async def test_p1_a_search_that_lasts_begins_again_when_it_is_its_turn_to_scan()
     assert ["a", "b"] == [reads.tasks[name].result() for name in "ab"]
 
 
+async def test_p1_searches_have_threads_of_their_own_where_there_are_some():
+    """An indexed read that becomes a scan begins again there; a search is there already."""
+    reads, background = Reads(), Threads()
+    background.held, reads.queue.background = True, background
+    await asked(reads, "i", INDEXED)
+    await asked(reads, "s", SEARCH)
+    assert (1, 1) == (len(reads.executor.waiting), len(background.waiting))
+    await reads.lasts("i", "s")
+    assert (True, SCAN) == (reads.job("i").shelved, reads.job("s").lane)
+    await reads.finish("i")
+    assert (0, 2) == (len(reads.executor.waiting), len(background.waiting))
+    while background.waiting:
+        background.step()
+    await reads.round()
+    assert ["i", "s"] == [reads.tasks[name].result() for name in "is"]
+
+
 async def test_p1_a_read_that_was_done_before_it_was_interrupted_has_its_answer():
     reads = Reads(scans_max=1)
     await asked(reads, "ab")

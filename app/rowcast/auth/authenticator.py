@@ -5,6 +5,7 @@ later whether a Caller is still who it was. It must not know protocols: a door m
 it raises to its own words.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from rowcast.auth.anonymous import STRANGER, Policy, anonymous_from
 from rowcast.auth.certificates import user_of
 from rowcast.auth.last_login import LastLogins
-from rowcast.auth.passwords import Passwords
+from rowcast.auth.passwords import Passwords, Run
 from rowcast.auth.sasl import Exchange, ScramExchange
 from rowcast.auth.scram import METHOD
 from rowcast.auth.tickets import Tickets
@@ -55,7 +56,8 @@ class Authenticator:
     ``required`` are doors where everyone must sign in as soon as there are users; ``random`` gives
     so many unpredictable bytes; ``certificate_user`` is the rule of ``certificates.py:user_of``,
     empty when certificates name nobody; ``foreign_grants`` is what a foreign token's user may do
-    without roles; ``tries`` says how often somebody may try a password.
+    without roles; ``tries`` says how often somebody may try a password; ``run`` compares one on
+    another thread.
     """
 
     def __init__(
@@ -69,13 +71,14 @@ class Authenticator:
         foreign_grants: Grants = NONE,
         now: Callable[[], float] = time.time,
         tries: LoginRateLimit | None = None,
+        run: Run = asyncio.to_thread,
     ) -> None:
         self._anonymous = anonymous_from(anonymous)
         self._users = users
         self._required = required
         self._random = random
         self._certificate_user = certificate_user
-        self._passwords = Passwords(users, random(_KEY_BYTES)) if users is not None else None
+        self._passwords = Passwords(users, random(_KEY_BYTES), run) if users is not None else None
         self._tokens = tokens or Tokens(now)
         self._foreign_grants = foreign_grants
         self._now = now

@@ -1,10 +1,12 @@
 """Who it is: makes the one authenticator of a server, from the users' file and its settings."""
 
+import asyncio
 import shlex
 import time
 from collections.abc import Callable
 
 from rowcast.auth.authenticator import Authenticator
+from rowcast.auth.passwords import Run
 from rowcast.auth.tokens import Tokens
 from rowcast.auth.users_file import UsersFile
 from rowcast.core.callers import Caller
@@ -15,10 +17,16 @@ from rowcast.program.config import Config
 class Identity:
     """The one authenticator of a server, and where its users are.
 
-    Making it reads the files, and raises INVALID for what is wrong in them.
+    Making it reads the files, and raises INVALID for what is wrong in them. ``run`` compares a
+    password on another thread.
     """
 
-    def __init__(self, config: Config, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: Config,
+        now: Callable[[], float] = time.time,
+        run: Run = asyncio.to_thread,
+    ) -> None:
         self.users = UsersFile(config.users_file)
         self.users.load()
         self._foreign = config.security.jwt.foreign()
@@ -36,6 +44,7 @@ class Identity:
             foreign_grants=config.security.jwt.grants,
             now=now,
             tries=config.mqtt.tries,
+            run=run,
         )
         self.directory = Directory(self.users, self.authenticator, now)
 

@@ -12,7 +12,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -25,7 +24,6 @@ from rowcast.core.limits import (
     COLLECTOR_YOUNG_OBJECTS,
     COLLECTOR_YOUNG_ROUNDS,
 )
-from rowcast.core.read_limits import READER_THREADS
 from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.doors.mqtt.broker import Broker
@@ -72,6 +70,7 @@ from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.program.systemd import service_manager
+from rowcast.program.threads import Threads
 from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
@@ -101,8 +100,8 @@ class Application:
         self.features: dict[str, Feature] = {}
         """The features that are switched on, by name."""
         self._now = now = now or guarded_clock()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
-        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
+        self._threads = Threads()
+        self._on_writer = self._threads.write
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
@@ -117,7 +116,7 @@ class Application:
         for path, resource in load_resources(config.resources, self.hooks, models):
             self.registry.add(path, resource)
         _make_directory(config.data)
-        self.identity = Identity(config, now)
+        self.identity = Identity(config, now, self._threads.check_password)
         self.store = SqlStore(config.database_url)
 
     @property
@@ -135,8 +134,7 @@ class Application:
 
         Raises Error when a file or a port cannot be had; nothing is left open then.
         """
-        self._closing.callback(self._readers.shutdown)
-        self._closing.callback(self._writer.shutdown)
+        self._closing.callback(self._threads.stop)
         try:
             await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self._on_writer, self.store.close)
@@ -150,7 +148,7 @@ class Application:
                 self._closing.push_async_callback(feature.stop)
                 await feature.start()
             self._end_in_time()
-            await self.doors.prepare(self._readers)
+            await self.doors.prepare(self._threads.readers)
             edge = self._make_edge()
             make_ready(edge.settings.readiness, self.kernel, self.doors)
             await self.doors.open_http(edge)
@@ -167,9 +165,6 @@ class Application:
         """Close every door, finish what is on its way, close the store."""
         await self._closing.aclose()
 
-    async def _on_writer(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
-
     async def _restore(self) -> None:
         """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
         facts = await self._on_writer(self.store.states, TOPIC_TABLES)
@@ -184,17 +179,20 @@ class Application:
         store, tables = self.store, self.schema.tables
         bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
         clock = HybridClock(self._now, store.last_version())
-        committer = Committer(store, bus, cache, clock, self._writer, self.config.memory.bounds)
+        committer = Committer(
+            store, bus, cache, clock, self._threads.writer, self.config.memory.bounds
+        )
         waiting = self.config.subscriptions
         reader = Reader(
             store,
             cache,
-            self._readers,
+            self._threads.readers,
             tables,
             lambda: committer.announced,
             waiting.queue_events,
             waiting.queue_bytes,
         )
+        reader.queue.background = self._threads.searches
         reader.queue.query_seconds = self.config.store.query_timeout
         kept = self.config.history
         keep = kept.keep

@@ -10,7 +10,9 @@ Reads share a few threads. None may keep one waiting that is quicker, so there a
 Nobody knows beforehand how much an indexed read or a search has to look at, so each has a slice of
 time, and most are done within it. Then it is a scan: it goes on if a thread of the scans is free,
 else it is interrupted and begins again when it is its turn. Earlier lanes go first, later ones
-never have all threads, and each lane has one if it wants one, so that none waits for ever.
+never have all threads, and each lane has one if it wants one, so that none waits for ever. Searches
+and scans may have threads of their own, whose priority is lower; an indexed read that becomes a
+scan begins again on one of these.
 
 Within a lane the callers take turns, however many reads each of them has asked for. A read that a
 caller waits for is ended when its time is over, and any read when nobody waits for it any more.
@@ -203,6 +205,8 @@ class ReadQueue:
         self._threads = threads
         self._scans_max = scans_max
         self._meter = meter
+        self.background: Executor | None = None
+        """The threads of searches and scans, where others are to have more of the machine."""
         self.query_seconds = QUERY_SECONDS
         """How long a caller's query may take; 0 is any time (``store.query_timeout``)."""
         self.timed_out = self.abandoned = 0
@@ -323,8 +327,11 @@ class ReadQueue:
 
     def _start(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
         job.begun = loop.time()
+        executor = self._executor
+        if self.background is not None and job.lane >= ReadLane.SEARCH:
+            executor = self.background
         try:
-            future = self._executor.submit(self._work, job)
+            future = executor.submit(self._work, job)
         except RuntimeError as error:  # its threads have ended: the server stops
             if not job.answer.done():
                 job.answer.set_exception(error)
@@ -393,7 +400,8 @@ class ReadQueue:
 
     def _make_scan(self, job: _Job) -> None:
         """Let a search go on as a scan if there is room for one, else interrupt it."""
-        if self._count(ReadLane.SCAN) < self._scans_max and not self._waiting[ReadLane.SCAN]:
+        room = self._count(ReadLane.SCAN) < self._scans_max and not self._waiting[ReadLane.SCAN]
+        if room and (self.background is None or job.lane is ReadLane.SEARCH):
             job.lane = ReadLane.SCAN
         else:
             job.shelved = True
