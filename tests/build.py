@@ -22,6 +22,7 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.delayed.delayed import OWNER as DELAYED
+from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
@@ -139,6 +140,8 @@ class Server:
             topic_tables=self.topic_tables,
             **options,
         )
+        for feature in (LateWrites(),):
+            feature.install(self.kernel)
         if self.topic_tables is not None:
             stored = self.store.topic_tables()
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))

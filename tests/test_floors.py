@@ -50,13 +50,11 @@ TIES: dict[tuple[str, str], int] = {
     ("features.accounts", "features.rights"): 1,
     ("features.audit", "features.rights"): 1,
     ("features.bridges", "features.idempotency"): 1,
-    ("features.bridges", "features.late_writes"): 1,
     ("features.history", "features.rights"): 1,
     ("features.hooks", "features.schedules"): 1,
     ("features.rights", "features.hooks"): 1,
     ("features.schedules", "features.idempotency"): 1,
     ("kernel", "features.delayed"): 1,
-    ("kernel", "features.late_writes"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
 }
 """Imports against the rule that are left, as (importing room, imported room): how many names.

@@ -7,7 +7,7 @@ from memory_store import MemoryStore
 from rowcast.core.clock import PER_SECOND, seconds_of, version_of
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, PUT, Event
-from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.store.sqlite import SqlStore
 
 LEAP = 400 * 86_400

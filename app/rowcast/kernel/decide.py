@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from rowcast.core.tables import Role
 from rowcast.core.values import merge_patch
-from rowcast.kernel.last_write_wins import Stamp, is_late, stamp_of, tombstone
+from rowcast.kernel.last_write_wins import Stamp, stamp_of, tombstone
 from rowcast.kernel.write import Current, Outcome, Receipt, Write
 from rowcast.reads.before_image import set_before_image
 from rowcast.rows.compiled_table import CompiledTable
@@ -155,15 +155,6 @@ def _decide(write: Write, current: Current) -> int:
         if shape.ruled:
             set_before_image(event, record)
     return 0
-
-
-def check_newer(write: Write, record: Record | None, current: Current) -> int:
-    """Return the version that wins over a write which brought its own, 0 if that is the newest."""
-    event = write.event
-    known = current.gone.get(event.topic, (0, ""))
-    if record is not None:
-        known = stamp_of(record, current.epoch)
-    return known[0] if is_late(event, known) and known[0] <= current.ceiling else 0
 
 
 def _apply_patch(write: Write, record: Record | None) -> None:

@@ -26,7 +26,6 @@ from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS, IdempotentWrites, remember_mark
-from rowcast.features.late_writes.write_version import late_write_step
 from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
@@ -34,7 +33,6 @@ from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
-from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.registry import Registry
@@ -126,7 +124,6 @@ class Kernel(Seams):
         for name in MARKS:
             steps.on_property(name, self.idempotent_writes.hear_write, first=True)
             steps.on_property(name, remember_mark)
-        steps.on_property(ORIGIN, late_write_step(self.now))
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Show system rows at a path; raises CONFLICT if something is there already."""

@@ -13,9 +13,10 @@ once.
 from collections.abc import Iterable
 from typing import Final
 
-from rowcast.core.clock import PER_SECOND
+from rowcast.core.clock import PER_SECOND, version_at
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED, Event
-from rowcast.core.limits import TOMBSTONE_DAYS, TOMBSTONE_DAYS_FORGOTTEN
+from rowcast.core.limits import ORIGIN_CHARS_MAX, TOMBSTONE_DAYS, TOMBSTONE_DAYS_FORGOTTEN
 from rowcast.store.store import Change
 
 ORIGIN: Final = "origin"
@@ -23,9 +24,24 @@ ORIGIN: Final = "origin"
 GONE: Final = "gone/"
 """What the owners of tombstones begin with; the day follows, in days since 1970."""
 _PER_DAY: Final = 86_400 * PER_SECOND
+_HINT: Final = "it is microseconds since 1970, or a time such as 2026-01-31T12:00:00.25Z"
 
 Stamp = tuple[int, str]
 """Version and origin; the greater one wins."""
+
+
+def put_stamp(event: Event, version: str, origin: str) -> None:
+    """Give an event the stamp that its writer says; raises INVALID for what is none.
+
+    Without an origin its writer is taken for it.
+    """
+    moment = int(version) if version.isascii() and version.isdigit() else version_at(version)
+    if moment is None or not 0 < moment < 1 << 53:
+        raise Error(Code.INVALID, f"{version[:80]!r} is no version; {_HINT}")
+    if len(origin) > ORIGIN_CHARS_MAX:
+        raise Error(Code.INVALID, f"an origin has at most {ORIGIN_CHARS_MAX} characters")
+    event.version = moment
+    event.properties = {**(event.properties or {}), ORIGIN: origin or event.client or "?"}
 
 
 def is_stamped(event: Event) -> bool:

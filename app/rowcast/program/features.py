@@ -15,6 +15,7 @@ from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
+from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
@@ -60,6 +61,7 @@ def _snapshots(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
+    Plug("late_writes", lambda _: LateWrites()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),

@@ -10,8 +10,7 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOMBSTONE_DAYS
-from rowcast.features.late_writes.write_version import put_stamp
-from rowcast.kernel.last_write_wins import ORIGIN, stamp_of
+from rowcast.kernel.last_write_wins import ORIGIN, put_stamp, stamp_of
 from rowcast.kernel.resource import Resource
 from rowcast.store.sqlite import SqlStore
 

@@ -12,8 +12,7 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.features.idempotency.idempotent_writes import put_mark
-from rowcast.features.late_writes.write_version import put_stamp
-from rowcast.kernel.last_write_wins import stamp_of
+from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.rows.transcoder import Transcoder
 
 ID: Final = "rowcast-id"

@@ -5,31 +5,12 @@ the greater one wins, in whatever order they arrive (``kernel/last_write_wins.py
 changes nothing, and only its writer is told. A message that is not retained is never late (E27).
 """
 
-from typing import Final
-
-from rowcast.core.clock import WallClock, seconds_of, version_at
+from rowcast.core.clock import WallClock, seconds_of
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import PATCH, RETAINED, Event
-from rowcast.core.limits import ORIGIN_CHARS_MAX, STAMP_AHEAD_SECONDS_MAX
-from rowcast.kernel.decide import check_newer
-from rowcast.kernel.last_write_wins import ORIGIN
-from rowcast.kernel.write import Step, Write
-
-_HINT: Final = "it is microseconds since 1970, or a time such as 2026-01-31T12:00:00.25Z"
-
-
-def put_stamp(event: Event, version: str, origin: str) -> None:
-    """Give an event the stamp that its writer says; raises INVALID for what is none.
-
-    Without an origin its writer is taken for it.
-    """
-    moment = int(version) if version.isascii() and version.isdigit() else version_at(version)
-    if moment is None or not 0 < moment < 1 << 53:
-        raise Error(Code.INVALID, f"{version[:80]!r} is no version; {_HINT}")
-    if len(origin) > ORIGIN_CHARS_MAX:
-        raise Error(Code.INVALID, f"an origin has at most {ORIGIN_CHARS_MAX} characters")
-    event.version = moment
-    event.properties = {**(event.properties or {}), ORIGIN: origin or event.client or "?"}
+from rowcast.core.events import PATCH, RETAINED, Event, Record
+from rowcast.core.limits import STAMP_AHEAD_SECONDS_MAX
+from rowcast.kernel.last_write_wins import is_late, stamp_of
+from rowcast.kernel.write import Current, Step, Write
 
 
 def check_stamp(event: Event, now_seconds: float) -> None:
@@ -43,6 +24,15 @@ def check_stamp(event: Event, now_seconds: float) -> None:
         )
     if event.kind == PATCH:
         raise Error(Code.INVALID, "a patch cannot bring a version with it; put the whole record")
+
+
+def check_newer(write: Write, record: Record | None, current: Current) -> int:
+    """Return the version that wins over a write which brought its own, 0 if that is the newest."""
+    event = write.event
+    known = current.gone.get(event.topic, (0, ""))
+    if record is not None:
+        known = stamp_of(record, current.epoch)
+    return known[0] if is_late(event, known) and known[0] <= current.ceiling else 0
 
 
 def late_write_step(now: WallClock) -> Step:

@@ -14,8 +14,8 @@ from rowcast.doors.http.messages.replies import send_bytes
 from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
-from rowcast.features.late_writes.write_version import put_stamp
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Receipt
 

@@ -37,7 +37,7 @@ from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.features.history.places import PLACES
 from rowcast.features.idempotency.idempotent_writes import put_mark
-from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome
 from rowcast.rows.download import Download
 

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.features.idempotency.idempotent_writes import put_mark, put_path
-from rowcast.features.late_writes.write_version import put_stamp
+from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.properties import Properties
