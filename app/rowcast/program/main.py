@@ -12,6 +12,8 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -188,7 +190,7 @@ class Application:
             cache,
             self._threads.readers,
             tables,
-            lambda: committer.announced,
+            partial(attrgetter("announced"), committer),  # asked often, so without a frame
             waiting.queue_events,
             waiting.queue_bytes,
         )

@@ -87,7 +87,8 @@ class Subscription:
         self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
         self.progress = Progress()
         self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
-        self._signalled = False
+        self.ready = False
+        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
         self.closed = False
         self.owner: object = self
         """Who subscribes, as topic tables count it: itself, or what outlives it."""
@@ -96,6 +97,7 @@ class Subscription:
         self.stage: Stage | None = None
         """Decides what the reader is shown; nothing, nearly always."""
         self._delivered = reader.delivered
+        self._announced = reader.announced
         self.joined = reader.announced()
         """The log's head when the reader came, or its last filter."""
         self.held_since = 0.0
@@ -122,8 +124,8 @@ class Subscription:
             return
         queue.events.append(event)
         queue.bytes += len(event.payload)
-        if not self._signalled:
-            self._signalled = True
+        if not self.ready:
+            self.ready = True
             self.on_ready()
 
     def _has_room(self, event: Event) -> bool:
@@ -150,59 +152,59 @@ class Subscription:
         An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
         bytes. Raises the Error that ended the subscription.
         """
-        out = self._take(limit)
-        if not out:
-            return out
-        if self.stage is not None:
-            out = self.stage.pass_on(out)
-            if not out:
-                if self._signalled:  # there may be more, but this turn had its share
-                    self._signalled = False
-                    asyncio.get_running_loop().call_soon(self.signal)
-                return out
-        for feature in self._delivered:
-            feature.delivered(self, out)
-        return out
-
-    def _take(self, limit: int) -> list[Pair]:
+        if not self.ready:
+            return []
+        progress, catch_up = self.progress, self._catch_up
         out: list[Pair] = []
-        if self.progress.page:
-            self.progress.take(out, limit, self.interests, self.losses)
-        catch_up = self._catch_up
-        if catch_up.failure is not None:  # what is queued may lie beyond a hole now
-            if out:
-                return out
-            raise catch_up.failure
-        if catch_up.task is None and not self.progress.page and not self.closed:
-            if catch_up.backfill.waiting:
-                catch_up.start()
-            else:
-                self._take_live(out, limit)
-        drained = self._drained
-        if drained:
-            self.progress.forward(self._reader.announced())
-        if drained or not out:
-            self._signalled = False
-            self._event.clear()
+        reads = progress.page or progress.behind or catch_up.task or catch_up.backfill.waiting
+        if reads or catch_up.failure or self.interests.rows or self.closed:
+            self._take_read(out, limit)
+        else:
+            self._take_queue(out, limit)
+        if out and self.stage is not None:
+            out = self.stage.pass_on(out)
+            if self.ready and not out:  # there may be more, but this turn had its share
+                self.ready = False
+                self._event.clear()
+                asyncio.get_running_loop().call_soon(self.signal)
+        if out:
+            for feature in self._delivered:
+                feature.delivered(self, out)
         return out
 
-    def _take_live(self, out: list[Pair], limit: int) -> None:
-        """Take what is queued; when that is empty, begin to read what the queue had no room for."""
-        if self.queue.events:
-            self._take_queue(out, limit)
-        progress = self.progress
-        if progress.behind and not self.queue.events and not progress.page and len(out) < limit:
-            self._catch_up.start()
+    def _take_read(self, out: list[Pair], limit: int) -> None:
+        """Take of the page that was read, then of the queue; begin to read what follows them."""
+        progress, catch_up = self.progress, self._catch_up
+        if progress.page:
+            progress.take(out, limit, self.interests, self.losses)
+        if catch_up.failure is not None:  # what is queued may lie beyond a hole now
+            if not out:
+                raise catch_up.failure
+            return
+        if catch_up.task or progress.page or self.closed:
+            pass  # it is told when the page is there
+        elif catch_up.backfill.waiting:
+            catch_up.start()
+        else:
+            take = catch_up.take_rows if self.interests.rows else self._take_queue
+            take(out, limit)
+            if progress.behind and not (self.queue.events or progress.page) and len(out) < limit:
+                catch_up.start()
+        if self._drained:
+            progress.forward(self._announced())
+        elif out:
+            return
+        self.ready = False
+        self._event.clear()
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
-        if self.interests.rows:
-            self._catch_up.take_rows(out, limit)
-            return
-        queue, only, position = self.queue.events, self.interests.only, self.progress.position
+        """Take what is queued: the way of nearly every event, so it is written out."""
+        queue, interests, progress = self.queue, self.interests, self.progress
+        events, only, position = queue.events, interests.only, progress.position
         plain = only is not None and not only.no_local
         taken_bytes, room = 0, limit - len(out)
-        while queue and room and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
-            event = queue.popleft()
+        while events and room and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
+            event = events.popleft()
             taken_bytes += len(event.payload)
             seq = event.seq
             if seq:
@@ -213,12 +215,17 @@ class Subscription:
                 out.append((event, event.interest))
                 room -= 1
                 continue
-            interest = only if plain else self.interests.wanting(event, self.client_id)
+            interest = only if plain else interests.wanting(event, self.client_id)
             if interest is not None:
                 out.append((event, interest))
                 room -= 1
-        self.queue.bytes -= taken_bytes
-        self.progress.forward(position)
+        queue.bytes -= taken_bytes
+        if not (events or progress.behind):  # all that was announced was handed over
+            position = max(position, self._announced())
+            self.ready = False
+            self._event.clear()
+        progress.position = position
+        progress.read_to = max(progress.read_to, position)
 
     async def batch(self, limit: int) -> list[Pair]:
         """Wait for something to hand over; an empty list means that the subscription is closed."""
@@ -229,20 +236,15 @@ class Subscription:
             await self._event.wait()
         return []
 
-    @property
-    def ready(self) -> bool:
-        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
-        return self._signalled
-
     def signal(self) -> None:
         """Tell the reader that ``take`` may have something, unless it knows."""
-        if not self._signalled:
-            self._signalled = True
+        if not self.ready:
+            self.ready = True
             self.on_ready()
 
     def page_read(self) -> None:
         """Hear that a page was fetched, or could not be."""
-        self._signalled = False
+        self.ready = False
         self.signal()
 
     # -- filters -----------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ class Subscription:
 
     def restart(self, reason: str, token: str, interest: SubscribedFilter | None = None) -> None:
         """Tell with a RESET that the cursor that a client brought cannot be continued."""
-        self.progress.page.append((reset(token, reason, self._reader.announced()), interest))
+        self.progress.page.append((reset(token, reason, self._announced()), interest))
         self.signal()
 
     def untold(self) -> list[Gap]:
@@ -321,7 +323,7 @@ class Subscription:
 
     def join(self) -> None:
         """Note that the reader wants something from now on: what was before is not late."""
-        self.joined = self._reader.announced()
+        self.joined = self._announced()
 
     def hold(self) -> None:
         """Hear that the reader cannot take what waits for it now."""
@@ -382,7 +384,7 @@ class Subscription:
     def settled(self) -> int:
         """The position to continue from: the log's head when everything was handed over."""
         if self._drained:
-            return max(self.position, self._reader.announced())
+            return max(self.position, self._announced())
         return self.position
 
     @property
