@@ -34,6 +34,7 @@ from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.live_rows import LiveRows
+from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
@@ -166,9 +167,11 @@ class Kernel(Seams):
         if atomic:
             return await self._atomic_batch.write(events, caller)
         loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
-        for event, future in zip(events, futures, strict=True):
-            self.submit(event, caller, resolver(future))
+        futures: list[asyncio.Future[Outcome]] = []
+        async for some in in_turns(events):
+            for event in some:
+                futures.append(loop.create_future())
+                self.submit(event, caller, resolver(futures[-1]))
         return list(await asyncio.gather(*futures))
 
     # -- resources ---------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from rowcast.doors.http.messages.bodies import content_type_of
 from rowcast.doors.http.messages.problems import as_error, problem, status_of
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.request import Request, new_event
+from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Outcome, Receipt
 
 _TOGETHER: Final = "nothing was written, because: "
@@ -37,7 +38,7 @@ async def put(request: Request) -> None:
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
     values = _values(body, content_type)
-    prepared = _prepare_all(request, table, values, media_type)
+    prepared = await _prepare_all(request, table, values, media_type)
     if request.parameters.atomic:
         await _write_together(request, table, _all_of(prepared))
         return
@@ -92,14 +93,17 @@ def _id_name(table: Table) -> str:
 # -- put -------------------------------------------------------------------------------------------
 
 
-def _prepare_all(
+async def _prepare_all(
     request: Request, table: Table, values: Sequence[object], media_type: str
 ) -> list[Event | Error]:
     """Return the event of each record, or why there is none; each has a number of its own (M8)."""
-    prepared = [_prepare(request, table, value, media_type) for value in values]
-    for index, item in enumerate(prepared):
-        if isinstance(item, Event):
-            request.mark(item, index)
+    prepared: list[Event | Error] = []
+    async for some in in_turns(values):
+        for value in some:
+            item = _prepare(request, table, value, media_type)
+            if isinstance(item, Event):
+                request.mark(item, len(prepared))
+            prepared.append(item)
     return prepared
 
 
@@ -163,12 +167,15 @@ async def _create_each(
         except Exception as failure:  # noqa: BLE001 - as_error logs it
             return as_error(failure, f"a batch at {request.topic!r}")
 
-    first = []
+    outcomes: list[Outcome] = []
+    rest = list(enumerate(values))
     key = table.primary_key
-    if values and key is not None and key.type in _NUMBERED:
-        first = [await one(0, values[0])]  # which finds the last number; after that nobody waits
-    rest = list(enumerate(values))[len(first) :]
-    return first + await asyncio.gather(*(one(*each) for each in rest))
+    if rest and key is not None and key.type in _NUMBERED:
+        outcomes = [await one(*rest.pop(0))]  # finds the last number; after that nobody waits
+    tasks: list[asyncio.Task[Outcome]] = []
+    async for some in in_turns(rest):
+        tasks += [asyncio.create_task(one(*each)) for each in some]
+    return outcomes + await asyncio.gather(*tasks)
 
 
 async def _create_together(
@@ -176,7 +183,7 @@ async def _create_together(
 ) -> None:
     """Create all or none."""
     named = [_named(table, value) for value in values]
-    events = _all_of(_prepare_all(request, table, named, media_type))
+    events = _all_of(await _prepare_all(request, table, named, media_type))
     for index, event in enumerate(events):
         if request.kernel.idempotent_writes.knows(event, request.caller):
             continue
