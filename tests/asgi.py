@@ -157,7 +157,7 @@ async def asgi(
     )
     settings = {"cors_origins": ("https://app.example.org",)} | settings
     yield Asgi(server.make_edge(**settings), server.store)
-    await server.kernel.stop()
+    await server.stop()
     server.readers.shutdown()
 
 

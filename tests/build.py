@@ -22,6 +22,7 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.delayed.delayed import OWNER as DELAYED
+from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
@@ -140,11 +141,20 @@ class Server:
             topic_tables=self.topic_tables,
             **options,
         )
-        for feature in (LateWrites(),):
+        delayed = DelayedPublish()
+        self.features = (LateWrites(), delayed)
+        for feature in self.features:
             feature.install(self.kernel)
+        self.delayed = delayed.delayed
         if self.topic_tables is not None:
             stored = self.store.topic_tables()
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
+
+    async def stop(self):
+        """Stop as the program does, when its doors are closed."""
+        for feature in reversed(self.features):
+            await feature.stop()
+        await self.kernel.stop()
 
     # -- doors -------------------------------------------------------------------------------------
 
@@ -162,10 +172,11 @@ class Server:
             self.slow.listen(self.reader)
             self.registry.add(SLOW, slow_rows(self.slow))
         self.broker = Broker(self.kernel, BrokerSettings(**settings), self.now)
-        self.broker.loop = self.kernel.delayed.loop = self.topic_tables.loop = self.loop
+        self.broker.loop = self.delayed.loop = self.topic_tables.loop = self.loop
         self.kernel.groups.restore(self.store.states(GROUPS))
         self.broker.restore(self.store.states(SESSIONS), self.store.states(WILLS))
-        self.kernel.delayed.restore(self.store.states(DELAYED))
+        self.delayed.restore(self.store.states(DELAYED))
+        self.delayed.start()
         return self.broker
 
     def make_edge(self, fixed=make_application, grants=ALL, **settings):

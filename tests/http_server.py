@@ -91,7 +91,7 @@ class HttpServer(Server):
         self.edge.closing.set()
         self.server.should_exit = True
         await self.serving
-        await self.kernel.stop()
+        await super().stop()
 
     # -- writing ---------------------------------------------------------------------------------
 

@@ -54,7 +54,6 @@ TIES: dict[tuple[str, str], int] = {
     ("features.hooks", "features.schedules"): 1,
     ("features.rights", "features.hooks"): 1,
     ("features.schedules", "features.idempotency"): 1,
-    ("kernel", "features.delayed"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
 }
 """Imports against the rule that are left, as (importing room, imported room): how many names.

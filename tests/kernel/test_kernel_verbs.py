@@ -285,9 +285,9 @@ async def test_a_resource_that_is_at_work_when_the_server_stops_is_answered():
     room = careful()
     writing = [asyncio.ensure_future(room.put("Dog/1", b'"wait"')) for _ in range(2)]
     await turns()
-    await room.kernel.stop()
+    await room.stop()
     assert [Code.BUSY, Code.BUSY] == [await refusal(each) for each in writing]
-    await room.kernel.stop()
+    await room.stop()
 
 
 async def test_an_instance_knows_what_it_is_about():

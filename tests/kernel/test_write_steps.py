@@ -2,7 +2,7 @@
 
 import pytest
 
-from build import ANN, Code, Listener, Server, refusal
+from build import ANN, Code, Listener, Server, refusal, turns
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
@@ -183,6 +183,33 @@ async def test_access_before_the_resource_class():
     room = Server(resources=[("Dog", Anything)])
     assert Code.DENIED == await refusal(room.put("Dog/1", caller=STRANGER))
     assert () == Anything.given
+
+
+async def test_what_is_delayed_is_shown_to_hooks_now_and_not_again():
+    room, keeper = guarded()
+    listener = Listener(room, "u/#")
+    assert Code.CONFLICT == await refusal(room.say("$delayed/1/u/secret"))
+    await room.say("$delayed/1/u/1")
+    room.time += 1
+    room.delayed.start()
+    await turns()
+    await room.committer.settle()
+    assert (2, ["u/1"]) == (len(keeper.asked), listener.topics)
+    await room.stop()
+
+
+async def test_access_before_delay():
+    room = Server()
+    assert Code.DENIED == await refusal(room.say("$delayed/1/u/1", caller=STRANGER))
+    assert [] == room.delayed.names()
+
+
+async def test_delay_before_the_resource_class():
+    Anything.given = ()
+    room = Server(resources=[("Dog", Anything)])
+    await room.put("$delayed/9/Dog/1", b'{"age":"old"}')
+    assert (1, ()) == (len(room.delayed.names()), Anything.given)
+    await room.stop()
 
 
 async def test_the_resource_class_before_types():

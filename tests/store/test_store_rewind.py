@@ -87,7 +87,7 @@ async def test_every_position_is_as_it_was(tmp_path, seed):
     room, store, then = await lived(tmp_path, seed, 200)
     whole = log(store, store.head())
     copy_database(store.path, tmp_path / "copy.db")
-    await room.kernel.stop()
+    await room.stop()
     store.close()
     for position in random.Random(seed).sample(sorted(then), 6):
         file = tmp_path / f"at-{position}.db"
@@ -107,7 +107,7 @@ async def test_every_position_is_as_it_was(tmp_path, seed):
 
 async def test_a_time_is_the_position_before_it(tmp_path):
     room, store, then = await lived(tmp_path, 9, 60)
-    await room.kernel.stop()
+    await room.stop()
     store.close()
     file = store.path
     position, (_, _, seconds) = sorted(then.items())[3]
@@ -121,7 +121,7 @@ async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
     room, store, then = await lived(tmp_path, 3, 100)
     store.trim(DOG, Keep(0, 3, 0), NOW, 10_000)
     store.trim(TopicRoot("home"), Keep(0, 3, 0), NOW, 10_000)
-    await room.kernel.stop()
+    await room.stop()
     store.close()
     for position in (min(then), store.trimmed(DOG) + 1):
         before = store.path.read_bytes()
@@ -135,7 +135,7 @@ async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
 
 async def test_a_table_that_the_schema_lacks(tmp_path):
     room, store, then = await lived(tmp_path, 5, 60)
-    await room.kernel.stop()
+    await room.stop()
     store.close()
     with pytest.raises(Error, match="schema of that time"):
         rewind(store.path, (COUNTER,), min(then), CONTENTS.structured)

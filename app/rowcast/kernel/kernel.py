@@ -20,7 +20,6 @@ from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.delayed.delayed import Delayed
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
@@ -97,7 +96,6 @@ class Kernel(Seams):
         self.submit = self.writes.submit
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
-        self.delayed = Delayed(self, now)
         self.idempotent_writes = IdempotentWrites(self)
         self._hook_pipeline = self.hook_pipeline = HookPipeline(self)
         self.view.append(self._hook_pipeline.stage)
@@ -115,7 +113,6 @@ class Kernel(Seams):
         steps.add("hooks", self._hook_pipeline.step)
         steps.add("access", self.rights.step)
         steps.may_announce = self.rights.may_publish
-        steps.add("delay", self.delayed.step)
         steps.add("resource", self._resource_dispatch.step)
         steps.add("rows", self.rights.row_step)
         steps.add("content", self.admission.step)
@@ -423,7 +420,6 @@ class Kernel(Seams):
         """Let running hooks and resource code end, and wait until every write is answered."""
         self.access.stop()
         self.groups.stop()
-        self.delayed.stop()
         if self.topic_tables is not None:
             await self.topic_tables.stop()
         await self._hook_pipeline.stop()

@@ -13,6 +13,7 @@ from rowcast.features.audit.feature import AuditLog
 from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.deadlines.feature import RecordDeadlines
+from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.features.late_writes.feature import LateWrites
@@ -61,6 +62,7 @@ def _snapshots(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
+    Plug("delayed", lambda _: DelayedPublish()),
     Plug("late_writes", lambda _: LateWrites()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),

@@ -34,7 +34,6 @@ from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
@@ -234,8 +233,7 @@ class Application:
     def _keep_facts(self) -> None:
         """Say what is restored of an earlier run, in this order.
 
-        Rules come before wills, which are judged by them; sessions before delayed messages, which
-        are for them.
+        Rules come before wills, which are judged by them.
         """
         kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
         set_policy(kernel, self.identity.person)
@@ -244,7 +242,6 @@ class Application:
         kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
         kernel.facts(PRODUCERS, kernel.idempotent_writes.restore)
         kernel.facts(KEYS, kernel.idempotent_writes.keys.restore)
-        kernel.facts(DELAYED, kernel.delayed.restore)
 
     def _install(self) -> None:
         """Make the features that are switched on, and add them to the kernel."""

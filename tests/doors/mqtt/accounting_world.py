@@ -366,4 +366,4 @@ class Yard:
         for peer in self.world.peers:
             peer.lose()
         await self.world.broker.stop()
-        await self.world.kernel.stop()
+        await self.world.stop()

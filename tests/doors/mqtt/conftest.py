@@ -30,6 +30,6 @@ async def lasting(made):
     for executor in (made.writer, made.readers):  # a killed world's
         executor.release()
     await made.broker.stop()
-    await made.kernel.stop()
+    await made.stop()
     await made.turn()
     assert (set(), 0, []) == (made.broker.clients, made.kernel.bus.subscriptions, made.loop.due())

@@ -94,5 +94,5 @@ async def ended(world):
     for peer in world.peers:
         peer.lose()
     await world.broker.stop()
-    await world.kernel.stop()
+    await world.stop()
     await world.turn()

@@ -35,7 +35,7 @@ async def rewriting():
     yield world
     for peer in world.peers:
         peer.lose()
-    await world.kernel.stop()
+    await world.stop()
     await world.turn()
 
 
@@ -122,7 +122,7 @@ async def automatic():
     yield world
     for peer in world.peers:
         peer.lose()
-    await world.kernel.stop()
+    await world.stop()
     await world.turn()
 
 

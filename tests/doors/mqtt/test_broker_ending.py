@@ -215,7 +215,7 @@ async def test_wills_when_the_server_goes_down(world):
     await world.turn()
     peer.lose()
     await stopping
-    await world.kernel.stop()
+    await world.stop()
     assert b"bye" == (await world.kernel.read("gone/c", peer.client.caller)).payload
 
 

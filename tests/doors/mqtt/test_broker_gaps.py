@@ -21,7 +21,7 @@ async def world():
     for peer in made.peers:
         peer.lose()
     await made.broker.stop()
-    await made.kernel.stop()
+    await made.stop()
 
 
 ASKS = users(("gaps", "true"))

@@ -33,7 +33,7 @@ async def world():
     yield made
     for peer in made.peers:
         peer.lose()
-    await made.kernel.stop()
+    await made.stop()
     await made.turn()
 
 

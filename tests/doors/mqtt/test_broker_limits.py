@@ -55,7 +55,7 @@ async def make():
     for world in worlds:
         for peer in world.peers:
             peer.lose()
-        await world.kernel.stop()
+        await world.stop()
         await world.turn()
         guard = world.broker.guard
         assert (set(), 0, {}) == (world.broker.clients, guard.connections, guard._by_peer)

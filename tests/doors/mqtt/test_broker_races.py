@@ -247,7 +247,7 @@ async def race(seed):
     check_messages(devices, watcher)
     await check_nothing_is_left(world, (*devices, watcher))
     await world.broker.stop()
-    await world.kernel.stop()
+    await world.stop()
     assert [] == world.loop.due()
 
 

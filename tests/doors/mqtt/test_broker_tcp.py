@@ -88,7 +88,7 @@ async def listening(**settings):
             writer.close()
         net.listener.stop()
         await net.world.broker.stop()
-        await net.world.kernel.stop()
+        await net.world.stop()
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])

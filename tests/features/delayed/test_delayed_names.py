@@ -31,7 +31,7 @@ async def test_p5_hooks_see_what_a_leading_slash_in_it_names(topic):
         await put(room, topic)
     assert Code.DENIED == refused.value.code
     assert {} == dict(room.store.states("delayed"))
-    room.kernel.delayed.stop()
+    room.delayed.stop()
 
 
 @pytest.mark.parametrize("topic", ["$delayed/5//$SYS/users/eve", "/$delayed/5//$SYS/users/eve"])
@@ -48,4 +48,4 @@ async def test_p5_what_is_not_delayed_is_not_with_a_leading_slash_either(topic):
         await put(room, topic)
     assert Code.DENIED == refused.value.code
     assert {} == dict(room.store.states("delayed"))
-    room.kernel.delayed.stop()
+    room.delayed.stop()

@@ -55,8 +55,9 @@ class Delays(Server):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.clock_of_delays = self.kernel.delayed.loop = Clock(self)
-        self.kernel.delayed.restore(self.store.states("delayed"))
+        self.clock_of_delays = self.delayed.loop = Clock(self)
+        self.delayed.restore(self.store.states("delayed"))
+        self.delayed.start()
         self.listener = Listener(self)
 
     async def forward(self, seconds):
@@ -77,7 +78,7 @@ class Delays(Server):
 async def room():
     made = Delays()
     yield made
-    made.kernel.delayed.stop()
+    made.delayed.stop()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ async def test_it_survives_a_restart(room, away):
     """D52: also when it was due meanwhile; the order stays, and new ones come after."""
     for number in range(12):
         await room.send("$delayed/60/a", b"%d" % number, qos=2)
-    room.kernel.delayed.stop()
+    room.delayed.stop()
     again = Delays(store=room.store)
     again.time += away
     await again.send("$delayed/60/a", b"new")
@@ -161,11 +162,11 @@ async def test_it_survives_a_restart(room, away):
         event.payload for event in again.listener.events
     ]
     assert [] == again.facts()
-    again.kernel.delayed.stop()
+    again.delayed.stop()
 
 
 async def test_facts_of_others_are_not_taken_for_delayed(room):
-    room.kernel.delayed.restore([("delayed-other", "1", b"")])
+    room.delayed.restore([("delayed-other", "1", b"")])
     assert [] == await room.rows()
 
 
@@ -255,7 +256,7 @@ async def test_hooks_see_what_it_will_be():
     await room.send("$delayed/5/open")
     await room.forward(5)
     assert ["moved/open"] == room.listener.topics
-    room.kernel.delayed.stop()
+    room.delayed.stop()
 
 
 async def test_a_condition_is_refused(room):
@@ -270,11 +271,11 @@ async def test_what_its_table_refuses_when_it_is_due_is_dropped():
     room = Delays()
     await room.send("$delayed/5/new/1", b"x", PUT)
     await room.send("$delayed/5/Dog/1", b"{}", PUT)
-    room.kernel.delayed.stop()
+    room.delayed.stop()
     again = Delays(store=room.store, tables=(DOG,), undeclared="reject")
     await again.forward(5)
     assert (["Dog/1"], []) == (again.listener.topics, again.facts())
-    again.kernel.delayed.stop()
+    again.delayed.stop()
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ async def test_undeclared_topics_may_be_rejected(room):
         await other.send("$delayed/5/a")
     assert Code.NOT_FOUND == refused.value.code
     await other.send("$delayed/5/Dog/1", b"{}", PUT)
-    other.kernel.delayed.stop()
+    other.delayed.stop()
 
 
 async def test_a_resource_class_gets_it_in_time():
@@ -326,7 +327,7 @@ async def test_a_resource_class_gets_it_in_time():
     for _ in range(9):
         await asyncio.sleep(0)
     assert [("Lamp/1", "on")] == taken
-    room.kernel.delayed.stop()
+    room.delayed.stop()
 
 
 async def test_code_of_resources_may_delay_too(room):
@@ -394,7 +395,7 @@ async def test_a_time_long_ago_is_now_also_after_a_restart(room):
     await room.send("$delayed/60/a", b"1")
     [row] = await room.rows()
     await patch(room, row["id"], {"due": "1960-01-01T00:00:00Z"})
-    room.kernel.delayed.restore(room.store.states("delayed"))
+    room.delayed.restore(room.store.states("delayed"))
     assert [row["id"]] == [item["id"] for item in await room.rows()]
     await room.forward(0)
     assert [b"1"] == [event.payload for event in room.listener.events]
@@ -449,8 +450,8 @@ async def test_many_that_were_cancelled_hold_no_memory(room):
         for _ in range(50):
             await room.send("$delayed/60/a")
         for row in await room.rows():
-            assert room.kernel.delayed.cancel(row["id"])
-    assert len(room.kernel.delayed._heap) < 1200
+            assert room.delayed.cancel(row["id"])
+    assert len(room.delayed._heap) < 1200
 
 
 async def test_a_crowd_is_published_in_turns(room, monkeypatch):

@@ -223,7 +223,7 @@ async def test_a_stop_answers_what_waits_in_a_lane(started):
         room.kernel.write_all([Event("u/b", PUT, b"1")], ANN, atomic=True)
     )  # fmt: skip
     await turns(started + 1)
-    await room.kernel.stop()
+    await room.stop()
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]
     assert Code.BUSY == await refusal(group)
 

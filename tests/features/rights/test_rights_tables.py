@@ -225,7 +225,7 @@ async def test_a_delayed_write_is_judged_when_it_is_due(world):
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "later"}, BEN)
     await world.write("$delayed/5/Dog/1", {"owner": "ann", "name": "soon"}, ANN)
     world.time += 6
-    world.kernel.delayed._publish_due()
+    world.delayed._publish_due()
     await turns()
     assert "soon" == (await world.value("Dog/1", ROOT))["name"]
 

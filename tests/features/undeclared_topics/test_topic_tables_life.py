@@ -237,7 +237,7 @@ async def test_rows_can_be_asked_for(room):
 async def test_a_restart_knows_the_tables_again(room):
     """F6: with what is in them, and since when they are there."""
     await room.put("home/a")
-    await room.kernel.stop()
+    await room.stop()
     room.time = NOW + 1000
     again = Server(store=room.store, topics=AT_ONCE)
     again.time = NOW + 1000
@@ -311,7 +311,7 @@ async def test_a_grace_period_that_a_subscriber_ends():
     assert 0 == await room.topic_tables.clean(), "the period begins anew"
     entry.left_at -= 60
     assert 1 == await room.topic_tables.clean()
-    await room.kernel.stop()
+    await room.stop()
 
 
 async def test_it_ends_by_itself(room):

@@ -11,9 +11,8 @@ It knows no protocol; what the write means is the kernel's.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
@@ -31,12 +30,11 @@ from rowcast.core.limits import (
     DELAYED_TIMER_SECONDS_MAX,
     DELAYED_TURN_EVENTS,
 )
-from rowcast.core.scalars import Mismatch, to_date
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.core.writers import note_writer
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource_dispatch import check_alone
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.kernel.seams import RowChanged
 from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write
 from rowcast.store.store import Change
 
@@ -49,7 +47,6 @@ DELAYED: Final = DELAYED_PREFIX.rstrip("/")
 """The path that is kept for delayed writes."""
 OWNER: Final = "delayed"
 """The owner of their facts."""
-ROWS: Final = "$SYS/delayed"
 
 Facts = dict[str, object]
 
@@ -95,7 +92,8 @@ class Delayed:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         kernel.registry.reserve(DELAYED, VERB_OF_KIND.values())
-        kernel.registry.add(ROWS, _rows(self))
+        self.changed: RowChanged = _nobody
+        """Told which row of ``$SYS/delayed`` is new, another or gone."""
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -161,18 +159,21 @@ class Delayed:
 
     def _forget(self, waiting: Waiting) -> None:
         """Note that it waits no more; who watches is told, unless it never did."""
-        self._kernel.live.changed(ROWS, waiting.id, "over")
+        self.changed(waiting.id, "over")
         self._count -= 1
         self._bytes -= len(waiting.fact)
 
     def _add(self, waiting: Waiting) -> None:
-        self._waiting[waiting.id] = waiting
-        self._kernel.live.changed(ROWS, waiting.id, "waiting")
-        heappush(self._heap, (waiting.due, waiting.number))
+        self._enter(waiting)
         self._arm()
 
+    def _enter(self, waiting: Waiting) -> None:
+        self._waiting[waiting.id] = waiting
+        self.changed(waiting.id, "waiting")
+        heappush(self._heap, (waiting.due, waiting.number))
+
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Go on with what an earlier run kept; what is overdue is published soon."""
+        """Take up what an earlier run kept; ``start`` begins to publish it."""
         for owner, name, fact in facts:
             if owner != OWNER:
                 continue
@@ -181,7 +182,7 @@ class Delayed:
             self._number = max(self._number, waiting.number)
             self._count += 1
             self._bytes += len(fact)
-            self._add(waiting)
+            self._enter(waiting)
 
     # -- publishing --------------------------------------------------------------------------------
 
@@ -195,6 +196,10 @@ class Delayed:
             self._timer = self.loop.call_later(
                 min(wait, DELAYED_TIMER_SECONDS_MAX), self._publish_due
             )
+
+    def start(self) -> None:
+        """Publish from now on what is due; what is overdue soon."""
+        self._arm()
 
     def stop(self) -> None:
         """Publish no more; what waits is on disk."""
@@ -337,58 +342,5 @@ def _event(facts: Facts) -> Event:
     )
 
 
-def _rows(delayed: Delayed) -> type[SystemRows]:
-    """Return the resource class that shows what waits, cancels it or gives it another time."""
-
-    class DelayedRows(SystemRows):
-        """One row for each delayed write."""
-
-        path = ROWS
-
-        def names(self) -> Sequence[str]:
-            return delayed.names()
-
-        def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - it is short
-            waiting = delayed.get(name)
-            return None if waiting is None else _row(waiting)
-
-        async def patch(self, value: object) -> None:
-            """Give a write another time."""
-            if not delayed.move(self.id, _due_of(value)):
-                raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
-            await self.durable()
-
-        async def delete(self) -> None:
-            """Cancel a write."""
-            if not delayed.cancel(self.id):
-                raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
-            await self.durable()
-
-    return DelayedRows
-
-
-def _due_of(value: object) -> float:
-    """Return the time that a patch asks for, in seconds since 1970."""
-    if not isinstance(value, dict) or set(value) != {"due"}:
-        raise Error(
-            Code.UNPROCESSABLE,
-            'only the time of a delayed write can be changed: {"due": "2026-01-31T12:00:00Z"}',
-        )
-    try:
-        return cast("datetime", to_date(value["due"])).timestamp()
-    except Mismatch as mismatch:
-        hint = str(mismatch) or 'write it as "2026-01-31T12:00:00Z"'
-        raise Error(Code.UNPROCESSABLE, f"due is no time; {hint}") from None
-
-
-def _row(waiting: Waiting) -> Facts:
-    facts = waiting.facts
-    told = ("topic", "kind", "qos", "retain", "user", "client")
-    payload = cast("bytes", facts["payload"])
-    return {
-        "id": waiting.id,
-        "due": time_text(waiting.due),
-        **{name: facts[name] for name in told},
-        "content_type": facts["type"],
-        "payload_bytes": len(payload),
-    }
+def _nobody(_name: str, _happened: str = "", /) -> None:
+    """Tell nobody."""
