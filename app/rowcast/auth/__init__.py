@@ -1,1 +1,1 @@
-"""Floor 1: who is it? From an address, later a password, token or certificate, to a Caller."""
+"""Floor 1: authentication, from an address, password, token or certificate to a Caller."""

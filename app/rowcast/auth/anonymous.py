@@ -13,7 +13,7 @@ from rowcast.core.callers import ALL, NONE, Caller, Grants
 from rowcast.core.entry_limits import PEERS_CACHED_MAX
 
 STRANGER = Grants(read=True, write=True)
-"""What a caller may do who is nobody's user here and comes from elsewhere, or with a certificate.
+"""Grants of a caller without a user account that comes from elsewhere, or with a certificate.
 
 Nobody administers that way, whatever the operator allows (P3).
 """
@@ -35,7 +35,7 @@ def anonymous_from(policy: Policy) -> Callable[[str, str], Caller]:
 
 @lru_cache(PEERS_CACHED_MAX)
 def is_loopback(peer: str) -> bool:
-    """Tell whether an address is of this machine's loopback; what is no address is not."""
+    """Whether an address is on this machine's loopback; False for text that is no address."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who is it: what a peer showed at a door becomes a Caller, or a refusal.
+"""Authentication: turns the credentials of a peer into a Caller, or refuses them.
 
 Every door asks the one ``Authenticator``, so that a rule about users is stated once; ``judge`` says
 later whether a Caller is still who it was. It must not know protocols: a door maps the Error that
@@ -31,7 +31,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a peer showed: a name and password, a token, a certificate, or only its address.
+    """Credentials of a peer: name and password, a token, a certificate, or only its address.
 
     ``certificate`` is what ``getpeercert()`` of a verified TLS connection returned, else None. A
     token may also come in the place of the password.
@@ -95,7 +95,7 @@ class Authenticator:
         return with_users or self._tokens.foreign is not None
 
     async def identify(self, credentials: Credentials) -> Caller:
-        """Return who it is. Raises UNAUTHENTICATED, DENIED, or BUSY when too many sign in."""
+        """Return the Caller. Raises UNAUTHENTICATED, DENIED, or BUSY when too many sign in."""
         try:
             return await self._identify(credentials)
         except Error as error:
@@ -103,7 +103,7 @@ class Authenticator:
             raise
 
     def failed(self, name: str, error: Error) -> None:
-        """Count somebody who could not prove who it is, and who it said it was (L9)."""
+        """Count a failed sign-in, under the name that it claimed (L9)."""
         if error.code is Code.BUSY:  # what it showed was not looked at
             return
         self.failures += 1
@@ -149,14 +149,14 @@ class Authenticator:
             return user
 
     def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> LoginAttempt:
-        """Return what a try as a user is counted by."""
+        """Return the key that sign-in attempts of a user are counted under."""
         device = f"client {shown.client_id}" if shown.client_id else f"HTTP {shown.host}".rstrip()
         tried = tried_name(name)
         is_user = self.is_user(tried)
         return LoginAttempt(tried, shown.peer, device, shown.foreign, secret, is_user)
 
     def is_user(self, name: str) -> bool:
-        """Tell whether a name is a user's, as last looked at."""
+        """Whether a user of this name existed when the file was last read."""
         return self._users is not None and self._users.known(name) is not None
 
     async def exchange(self, method: str) -> Exchange | None:
@@ -198,7 +198,7 @@ class Authenticator:
     # -- tokens ------------------------------------------------------------------------------------
 
     async def token(self, caller: Caller, seconds: float) -> tuple[str, float]:
-        """Return a token for somebody who has signed in, and when it is over.
+        """Return a token for a signed-in caller, and its expiry time.
 
         It holds no longer than what the caller showed. Raises UNAUTHENTICATED for who is nobody's
         user here.
@@ -322,7 +322,7 @@ _ADMIN = frozenset({ADMIN})
 
 
 def is_same(one: Caller, other: Caller) -> bool:
-    """Tell whether two callers may do the same for as long."""
+    """Whether two callers have equal rights with equal expiry."""
     return (one.grants, one.roles, one.claims, one.issue, one.until) == (
         other.grants,
         other.roles,

@@ -1,4 +1,4 @@
-"""Hashes of passwords by argon2id, which costs whoever guesses memory and not only time (RFC 9106).
+"""Password hashes by argon2id, which makes guessing cost memory and not only time (RFC 9106).
 
 They are for passwords that are shown as they are; SCRAM needs a ``Verifier`` beside it. Both may be
 kept of one password. It must not know whose a hash is.
@@ -35,7 +35,7 @@ class Hash:
         return self.text
 
     def matches(self, password: str) -> bool:
-        """Tell whether it is this password's; takes tens of milliseconds and much memory."""
+        """Whether the password matches; takes tens of milliseconds and much memory."""
         try:
             return PasswordHasher().verify(self.text, password)
         except (Argon2Error, InvalidHashError):
@@ -43,7 +43,7 @@ class Hash:
 
 
 def make_hash(password: str, salt: bytes) -> Hash:
-    """Return what is kept of a prepared password."""
+    """Return the hash to store for a prepared password."""
     made = hash_secret(
         password.encode(), salt, HASH_ROUNDS, HASH_MEMORY_KIB, HASH_THREADS, HASH_BYTES, Type.ID
     )

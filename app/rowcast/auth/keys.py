@@ -33,7 +33,7 @@ ALGORITHMS: Final = (*_SECRET, *_RSA, *_CURVES.values(), "EdDSA")
 
 
 Secret = jwt.algorithms.AllowedPublicKeys | bytes
-"""What signatures are checked with."""
+"""Keys that verify signatures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Keys:
         self._renewed = False
 
     def load(self) -> None:
-        """Read the files if they changed. Blocks; raises INVALID for what is wrong in them."""
+        """Read the files if they changed. Blocks; raises INVALID if their content is invalid."""
         stamp = tuple(_stamp(path) for path in (self._key_file, self._jwks_file))
         if stamp == self._stamp:
             return
@@ -84,19 +84,19 @@ class Keys:
         self._keys, self._renewed = keys, True
 
     def look(self) -> None:
-        """Read the files if they changed; complain in the log of what is wrong. Blocks."""
+        """Read the files if they changed; log a warning if their content is invalid. Blocks."""
         try:
             self.load()
         except Error as error:
             log.error("the keys of tokens stay as they were: %s", error.message)  # noqa: TRY400
 
     def renewed(self) -> bool:
-        """Tell once that the keys are others than before."""
+        """Log once that the keys have changed."""
         renewed, self._renewed = self._renewed, False
         return renewed
 
     def find(self, kid: object, algorithm: str) -> tuple[Secret, list[str]]:
-        """Return the key that a token names, and what it may be used with.
+        """Return the key that a token names, and the algorithms it may be used with.
 
         Raises UNAUTHENTICATED when there is none. A token that names no key, or a single key that
         has no name, is tried with the one key that there is.

@@ -12,7 +12,7 @@ from rowcast.core.entry_limits import SIGHTINGS_MAX
 
 @dataclass(slots=True)
 class LastLogin:
-    """What is known of one user; times are in seconds since 1970 (UTC)."""
+    """The last logins of one user; times are in seconds since 1970 (UTC)."""
 
     last_seen: float | None = None
     door: str | None = None
@@ -23,14 +23,14 @@ class LastLogin:
 
 
 class LastLogins:
-    """What is known of users, the one longest not heard of first."""
+    """By user name, the least recently seen first."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._known: dict[str, LastLogin] = {}
 
     def of(self, name: str) -> LastLogin:
-        """Return what is known of a user."""
+        """Return the last logins of a user."""
         return self._known.get(name) or LastLogin()
 
     def seen(self, name: str, door: str, peer: str) -> None:

@@ -1,9 +1,9 @@
 """Plain passwords: checked in threads, because hashing is meant to take long, and remembered.
 
-A password that was right is recognised for as long as what is kept of it stays as it is, by a
-keyed digest, so that a thousand devices that reconnect cost no hashing. An unknown user costs the
-same work as a wrong password: one argon2id, or one PBKDF2 for a share of the names while there are
-users who have nothing else. How many may wait is bounded, and who waits takes turns (``turns``).
+A correct password is remembered by a keyed digest until its stored hash changes, so that a thousand
+devices that reconnect cost no hashing. An unknown user costs the same work as a wrong password: one
+argon2id, or one PBKDF2 for a share of the names while there are users who have nothing else. The
+number of waiting checks is bounded, and callers take turns (``turns``).
 """
 
 import asyncio
@@ -46,14 +46,14 @@ class Passwords:
         self._turns = turns or HashQueue()
         self._remembered_max = remembered_max
         self._right: dict[bytes, None] = {}
-        """Digests of what was right, the oldest first."""
+        """Digests of correct passwords, the oldest first."""
 
     def digest(self, name: str, password: bytes) -> bytes:
-        """Return what tells equal tries from others, and nothing of the password."""
+        """Return a digest that identifies equal attempts without revealing the password."""
         return sign(self._key, name.encode(errors="replace") + b"\0" + password)
 
     async def user(self, name: str, password: bytes, secret: bytes, lane: str = "") -> User:
-        """Return who it is; who waits in a lane waits for others of that lane.
+        """Return the user; checks in the same lane wait for each other.
 
         Raises UNAUTHENTICATED, and BUSY when too many wait.
         """
@@ -77,7 +77,7 @@ class Passwords:
         return user
 
     def _decoy(self, name: str, secret: bytes) -> Check:
-        """Return what costs as much as a user's: which kind of it follows from the name."""
+        """Return a decoy hash, as costly to check as a user's; its kind follows from the name."""
         older, newer = self._users.kinds
         if older and (not newer or sign(secret, b"kind " + name.encode())[0] % 2):
             return decoy(name, secret)
@@ -96,7 +96,7 @@ def keep_password(
     scram: bool,
     iterations: int = PASSWORD_ITERATIONS,
 ) -> "Kept":
-    """Return what is kept of a prepared password; takes tens of milliseconds of computing."""
+    """Return the hash to store for a prepared password; takes tens of milliseconds of CPU."""
     hashed = make_hash(text, random(PASSWORD_SALT_BYTES))
     if not scram:
         return None, hashed
@@ -104,4 +104,4 @@ def keep_password(
 
 
 Kept = tuple[Verifier | None, Hash]
-"""What SCRAM needs, if it is to be offered, and what a plain password is compared with."""
+"""The verifier for SCRAM, if SCRAM is offered, and the hash for plain passwords."""

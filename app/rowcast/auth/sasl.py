@@ -1,7 +1,7 @@
-"""Signing in by a dialogue: what each method of authentication asks, step by step.
+"""Challenge-response authentication: the steps of each method.
 
-An ``Exchange`` takes what the client says and returns what it is to be told, until it knows who it
-is. It must not know how the steps are carried: MQTT's AUTH packets, or others.
+An ``Exchange`` takes each client message and returns the server's answer until the client is
+authenticated. It must not know how messages are carried: MQTT's AUTH packets, or others.
 """
 
 from base64 import b64encode
@@ -18,14 +18,14 @@ from rowcast.core.errors import Code, Error
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the client is to be told, and in the last step who it is."""
+    """The server's message to the client; the last step also has the user."""
 
     data: bytes
     user: User | None = None
 
     @property
     def done(self) -> bool:
-        """Whether this was the last step, and who it is is known."""
+        """Whether this was the last step, and the user is authenticated."""
         return self.user is not None
 
 
@@ -34,10 +34,10 @@ class Exchange(Protocol):
 
     @property
     def claimed(self) -> str:
-        """Who the client says it is; empty before it has."""
+        """The user name that the client claims; empty before its first message."""
 
     async def step(self, data: bytes) -> Step:
-        """Take what the client said. Raises INVALID or UNAUTHENTICATED, and is over then."""
+        """Take a message of the client. INVALID and UNAUTHENTICATED end the exchange."""
 
 
 class ScramExchange:

@@ -24,7 +24,7 @@ _PROHIBITED = (  # RFC 4013, 2.3
 
 
 def saslprep(text: str) -> str:
-    """Return the text as it is stored and compared. Raises INVALID for what has no such form."""
+    """Return the prepared form of a text, to store and compare. Raises INVALID if it has none."""
     if text.isascii() and text.isprintable():
         return text
     mapped = "".join(

@@ -1,8 +1,9 @@
 """SCRAM-SHA-256, the server's side, without channel binding (RFC 5802, RFC 7677).
 
-Messages in, messages out: ``read_client_first`` says who it claims to be, ``Challenge`` is what it
-is asked and judges the answer. It must not know users, connections or chance: the verifier and the
-nonce are arguments. What cannot be read is INVALID; a proof that is wrong is UNAUTHENTICATED.
+Messages in, messages out: ``read_client_first`` parses the claimed name, ``Challenge`` is the
+server's first message and checks the proof in the answer. It must not know users, connections or
+randomness: the verifier and the nonce are arguments. A malformed message is INVALID; a wrong proof
+is UNAUTHENTICATED.
 """
 
 import binascii
@@ -28,7 +29,7 @@ class ClientFirst:
     """The client's first message, taken apart."""
 
     header: str
-    """What the client says about channel binding (gs2-header); it comes back in its second."""
+    """The client's channel binding flag (gs2-header), which its second message repeats."""
     username: str
     nonce: str
     bare: str
@@ -59,7 +60,7 @@ def read_client_first(data: bytes) -> ClientFirst:
 
 
 class Challenge:
-    """What a client is asked after its first message; ``message`` is to be sent."""
+    """The server's challenge after the client's first message; send ``message``."""
 
     __slots__ = ("_first", "_nonce", "_verifier", "message")
 
@@ -73,7 +74,7 @@ class Challenge:
     def judge(self, data: bytes) -> bytes:
         """Check ``c=biws,r=nonce,p=proof`` and return the server's proof.
 
-        Raises INVALID for what cannot be read, UNAUTHENTICATED when the proof is wrong.
+        Raises INVALID for a malformed message, UNAUTHENTICATED for a wrong proof.
         """
         unproved, comma, proof = _text(data).rpartition(",p=")
         binding, nonce, *extensions = [*unproved.split(","), ""]

@@ -1,9 +1,9 @@
-"""The setup code: what makes the first administrator, while nobody can sign in yet (P3).
+"""The setup code: a one-time secret that creates the first administrator (P3).
 
-Without users whoever calls from this machine may do everything, pages in its browser and other
-programs too; but who makes the first user keeps it. So that takes a secret which only the person
-who started the server is shown, on its standard error. It is another one at each start, and means
-nothing any more as soon as there is a user.
+Without users every caller on this machine may do everything, including pages in its browser and
+other programs. Creating the first user, which is permanent, therefore needs a secret that is
+printed to the standard error of the server only. It changes at each start, and is invalid as soon
+as there is a user.
 """
 
 import hmac

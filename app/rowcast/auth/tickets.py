@@ -1,4 +1,4 @@
-"""Tickets: what a browser shows instead of a password where it can send no header (C27).
+"""Tickets: single-use credentials for browsers where they cannot send a header (C27).
 
 A ticket is for one use within seconds, so that it is worth nothing where URLs are kept. It stands
 for the caller who asked for it. Of a ticket only its digest is in memory.
@@ -41,7 +41,7 @@ class Tickets:
         return len(self._waiting)
 
     def make(self, caller: Caller) -> tuple[str, float]:
-        """Return a ticket for somebody who has signed in, and when it is over. Raises BUSY."""
+        """Return a ticket for a signed-in caller, and its expiry time. Raises BUSY."""
         now = self._now()
         while self._waiting:
             digest, (_, until) = next(iter(self._waiting.items()))
@@ -57,7 +57,7 @@ class Tickets:
         return ticket, now + TICKET_SECONDS
 
     def take(self, ticket: str, peer: str, door: str) -> Caller:
-        """Return who asked for a ticket, once. Raises UNAUTHENTICATED."""
+        """Return the caller of a ticket and invalidate it. Raises UNAUTHENTICATED."""
         caller, until = self._drop(_digest(ticket))
         if caller is None or until <= self._now():
             raise Error(

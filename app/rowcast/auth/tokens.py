@@ -34,7 +34,7 @@ USER_PREFIX: Final = "jwt:"
 _LAST = 253_402_300_799.0
 """The end of the year 9999, behind which there is no time that could be told."""
 _START = b"eyJ"
-"""What the base64 of ``{"`` begins with: a JWT's header."""
+"""The beginning of every JWT: the base64 of ``{"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ForeignIssuer:
     roles_claim: str = "roles"
     role_names: Mapping[str, str] = field(default_factory=dict)
     user_prefix: str = USER_PREFIX
-    """What the names of its users begin with here; empty where it names this server's users."""
+    """Prefix of the issuer's user names here; empty if the issuer names local users."""
 
     def name_here(self, said: str, issuer: str) -> str:
         """Return who somebody is here whom an issuer calls so: the issuer is a part of it.
@@ -82,7 +82,7 @@ class Token:
 
 
 def is_token(password: bytes | None) -> bool:
-    """Tell whether what stands in the place of a password has the form of a token."""
+    """Whether a password has the form of a token."""
     return password is not None and password.startswith(_START) and password.count(b".") == 2
 
 
@@ -93,7 +93,7 @@ class Tokens:
         self._now = now
         self.foreign = foreign
         self._right: dict[bytes, Token] = {}
-        """What was found right, by digest, the oldest first; a foreign key that goes clears it."""
+        """Verified tokens by digest, the oldest first; cleared when a foreign key is removed."""
 
     def make(self, user: User, secret: bytes, seconds: float) -> tuple[str, float]:
         """Return a token for a user of this server, and when it is over."""
@@ -104,7 +104,7 @@ class Tokens:
         return jwt.encode(claims, key, "HS256", headers={"kid": _OWN}), float(until)
 
     def read(self, data: bytes, secret: bytes | None) -> Token:
-        """Return what a token says. Raises UNAUTHENTICATED with what is wrong about it."""
+        """Return the claims of a token. Raises UNAUTHENTICATED with the reason."""
         if len(data) > TOKEN_BYTES_MAX:
             raise _refused(f"has {len(data)} bytes; at most {TOKEN_BYTES_MAX} are accepted")
         if self.foreign is not None and self.foreign.keys.renewed():

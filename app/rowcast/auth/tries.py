@@ -1,8 +1,8 @@
-"""Tries: how often somebody may try to sign in with a password, so that guessing is slow (L11).
+"""Rate limits of sign-in attempts, so that guessing passwords is slow (L11).
 
-Who has the right password must get in, whatever others try (P3). So nothing here bans an
-address or a client id. Each try is counted in *lanes*, by the name it is for and by where it comes
-from, and only those of its own lanes can slow it down:
+The right password must always get in, whatever others try (P3), so nothing here bans an address or
+a client id. Each attempt is counted in *lanes*, by user name and by origin, and only attempts in
+its own lanes can slow it down:
 
 - A device, which is an MQTT client id (or HTTP) that has signed in as this user from this address
   within a week, has a lane of its own.
@@ -10,13 +10,12 @@ from, and only those of its own lanes can slow it down:
 - Elsewhere there are three: of this name at this address; of this name at all addresses where it
   is not known, so that many addresses together guess no faster; and of all users at this address,
   so that it cannot try one password on everybody. Only wrong passwords of users count in the last.
-- What a foreign page makes a browser send has lanes that nothing else is in: of this name at this
-  address, of this name everywhere, and of all users at this address. Any program can say that it
-  is such a page, so that these are as narrow as those of strangers.
+- Cross-site requests of a browser have lanes of their own: of this name at this address, of this
+  name everywhere, and of all users at this address. Any program can claim to be such a page, so
+  these are as narrow as those of strangers.
 
-A lane lets a number of failures through at once, then only as many as its rate. What turns out
-right is given back and costs nothing. It decides over counts and a clock that is passed in; what it
-remembers is bounded and fades.
+A lane allows a burst of failures, then its rate (token bucket). A successful attempt is given back
+and costs nothing. The clock is passed in; the number of lanes is bounded, and idle ones expire.
 """
 
 import logging
@@ -41,7 +40,7 @@ _OF_ADDRESS: Final = frozenset({"peer", "page peer"})
 
 @dataclass(frozen=True, slots=True)
 class LoginAttempt:
-    """Who tries: a user's name as it is compared, from where, and with what."""
+    """One attempt: the normalized user name, its origin, and a digest of the credentials."""
 
     user: str
     peer: str = ""
@@ -50,7 +49,7 @@ class LoginAttempt:
     foreign: bool = False
     """Whether a page of another site has made a browser send it."""
     secret: bytes = b""
-    """A digest of what is shown: the same try, made many times at once, is one. Empty: unknown."""
+    """Digest of the credentials: equal attempts at the same time count once. Empty: unknown."""
     is_user: bool = True
     """Whether there is such a user: of names that are nobody's a stranger has any number."""
 
@@ -83,12 +82,12 @@ class LoginRateLimit:
         self._under_way: dict[_Key, _UnderWay] = {}
 
     def knows(self, trial: LoginAttempt) -> bool:
-        """Tell whether this user has signed in from this address lately."""
+        """Whether this user has signed in from this address recently."""
         key = network(trial.peer), short(trial.user)
         return not trial.foreign and self._addresses.get(key, self._clock()) is not None
 
     def check(self, trial: LoginAttempt) -> None:
-        """Raise BUSY, told as 429 or 0x89, when a try has to wait; it is not counted."""
+        """Raise BUSY (429 or 0x89) if an attempt has to wait; it is not counted then."""
         self._check(trial, [*self._counted(trial), *self._spread(trial)])
 
     def begin(self, trial: LoginAttempt) -> "OpenAttempt":
@@ -106,7 +105,7 @@ class LoginRateLimit:
         return OpenAttempt(self, trial, keys)
 
     def succeeded(self, trial: LoginAttempt) -> None:
-        """Remember from where a user has signed in, and with what."""
+        """Remember the address and device from which a user has signed in."""
         if not self._failures or trial.foreign:
             return
         now, key = self._clock(), (network(trial.peer), short(trial.user))
@@ -223,11 +222,11 @@ class OpenAttempt:
         self._tries.end(self._trial, self._keys, wrong=self._wrong, is_user=self._is_user)
 
     def succeeded(self) -> None:
-        """Hear that it was right."""
+        """Record success."""
         self._tries.succeeded(self._trial)
 
     def failed(self, *, is_user: bool) -> None:
-        """Hear that it was wrong, and whether there is such a user at all."""
+        """Record failure, and whether the user exists at all."""
         self._wrong, self._is_user = True, is_user
 
 

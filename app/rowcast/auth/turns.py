@@ -1,9 +1,9 @@
-"""Turns: whose password is compared next, while more wait than can be compared at once (L11, P3).
+"""The queue of password checks, while more wait than can be hashed at once (L11, P3).
 
-Comparing is meant to take long, so whoever sends the most could make all others wait. Here those
-who wait stand in lanes, one for each address (of IPv6 its /48), which take turns; when too many
-wait, one of the longest lane is sent away, by lot. So a flood waits for itself, and has no more
-than its share.
+Hashing is slow by design, so one sender could make all others wait. Waiting checks are in lanes,
+one for each address (of IPv6 its /48), which are served round-robin; when too many wait, a random
+one of the longest lane is refused. A flood therefore waits for itself and gets no more than its
+share.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class HashQueue:
         self._waiting_max = waiting_max
         self._draw = draw
         self._lanes: OrderedDict[str, list[_Waiter]] = OrderedDict()
-        """Who waits, by lane; the lane whose turn it is comes first."""
+        """Waiting checks by lane; the lane that is next comes first."""
         self._waiting = 0
 
     @asynccontextmanager
@@ -82,7 +82,7 @@ class HashQueue:
             waiter.set_exception(Error(Code.BUSY, "too many are signing in; try again in a moment"))
 
     def _leave(self, lane: str, waiter: _Waiter) -> bool:
-        """Forget who waits; tell whether it did."""
+        """Remove a waiting check; return whether it was there."""
         waiters = self._lanes.get(lane, [])
         if waiter not in waiters:
             return False

@@ -57,12 +57,12 @@ class UserList:
         return replace(self, roles={**self.roles, role.name: role})
 
     def without_role(self, name: str) -> "UserList":
-        """Return the list without a role; who has it keeps the word, which grants nothing."""
+        """Return the list without a role; its users keep the name, which grants nothing."""
         return replace(self, roles={key: one for key, one in self.roles.items() if key != name})
 
     @property
     def administered(self) -> bool:
-        """Whether somebody can sign in who may administer."""
+        """Whether any administrator can sign in."""
         return any(
             granted(user.grants, user.roles, self.roles).administer and not user.disabled
             for user in self.users.values()
@@ -179,7 +179,7 @@ def _role(name: str, facts: object) -> Role:
 
 
 def tree_of(known: UserList) -> dict[str, object]:
-    """Return what stands in the file."""
+    """Return the content of the file."""
     tree: dict[str, object] = {
         "secret": b64encode(known.secret).decode(),
         "users": {user.name: _user_facts(user) for user in known.users.values()},

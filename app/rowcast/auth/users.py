@@ -1,7 +1,7 @@
-"""Users and roles: who may sign in, what is kept of the password, what they may do.
+"""Users and roles: credentials and grants.
 
-Where users are kept is behind ``Users``. Here is also what a name and a password may be, whoever
-makes or checks them. What a user may do is its own grants and those of its roles.
+``Users`` hides where they are stored. This module also has the one rule for valid names and
+passwords. A user has its own grants and those of its roles.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +24,15 @@ _RESERVED = frozenset({"anonymous"})
 
 
 class Check(Protocol):
-    """What is kept of a password: a ``Hash`` or a ``Verifier``."""
+    """The stored form of a password: a ``Hash`` or a ``Verifier``."""
 
     def matches(self, password: str) -> bool:
-        """Tell whether it is this password's; takes tens of milliseconds of computing."""
+        """Whether the password matches; takes tens of milliseconds of CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may sign in; without a hash or a verifier, not with a password.
+    """A user account; without a hash or a verifier it cannot sign in with a password.
 
     ``grants`` are its own, without those of its roles. ``created`` is a time as rows spell it.
     ``issue`` grows whenever what it signs in with is replaced: older tokens and connections end.
@@ -50,13 +50,13 @@ class User:
 
     @property
     def check(self) -> Check | None:
-        """What judges a password that is shown as it is."""
+        """Checks a password that is sent in plain text."""
         return self.hashed or self.verifier
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A word for what several users may do; ``note`` is for people."""
+    """Grants shared by several users; ``note`` is a comment."""
 
     name: str
     grants: Grants = NONE
@@ -89,7 +89,7 @@ class Users(Protocol):
 
 
 def granted(own: Grants, names: Iterable[str], roles: Mapping[str, Role]) -> Grants:
-    """Return what somebody may do who has these roles."""
+    """Return the grants of these roles together."""
     for name in names:
         if name == ADMIN:
             return ALL

@@ -1,7 +1,7 @@
 """Users in a JSON file: read again when it changes, replaced as a whole, for its owner only.
 
-What stands in it is ``user_list``'s. Once there has been a file, users are in force: a file that
-goes away means that nobody can sign in, not that everybody may come in. The server and the command
+``user_list`` has its format. Once there has been a file, users are in force: if the file is
+removed, nobody can sign in, rather than everybody being accepted. The server and the command
 ``rowcast user`` change it alike, under one lock, so there is one truth.
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger("rowcast.auth")
 
 _Stamp = tuple[int, int, int]
 Edit = Callable[[UserList], UserList]
-"""Makes another list of the one that is there; raises what is against it."""
+"""Makes a new list from the current one; raises an Error to refuse."""
 
 
 class UsersFile:
@@ -44,7 +44,7 @@ class UsersFile:
         self._kinds = False, False
 
     def load(self) -> None:
-        """Read the file, if it is there. Blocks; raises INVALID for what is wrong in it."""
+        """Read the file, if it is there. Blocks; raises INVALID if its content is invalid."""
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
@@ -106,13 +106,13 @@ class UsersFile:
         await self._current()
 
     async def change(self, edit: Edit, random: Callable[[int], bytes]) -> None:
-        """Change the file, and know of it at once. Raises what ``edit`` raises, and INVALID."""
+        """Change the file and use the change at once. Raises what ``edit`` raises, and INVALID."""
         async with self._looking:
             await asyncio.to_thread(change_users, self._path, edit, random)
             await asyncio.to_thread(self.load)
 
     async def _current(self) -> UserList | None:
-        """Return what the file holds, or held not much longer ago than a second."""
+        """Return the content of the file, at most about a second old."""
         if self._clock() - self._looked_at >= USERS_FILE_LOOK_SECONDS:
             async with self._looking:
                 if self._clock() - self._looked_at >= USERS_FILE_LOOK_SECONDS:
@@ -128,7 +128,7 @@ class UsersFile:
 
 
 def read_users(path: Path) -> UserList:
-    """Read the file. Raises INVALID with what is wrong and where, but never a secret."""
+    """Read the file. Raises INVALID with the reason and place, but never a secret."""
     try:
         if path.stat().st_size > USERS_FILE_BYTES_MAX:
             raise Error(Code.INVALID, f"{path}: is larger than {USERS_FILE_BYTES_MAX} bytes")
@@ -144,7 +144,7 @@ def read_users(path: Path) -> UserList:
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """Return what changes with the file; None when it is not there."""
+    """Return a stamp that changes with the file; None if there is no file."""
     try:
         facts = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is kept of a password: enough to check it, not enough to use it (RFC 5802, 3; RFC 7677).
+"""SCRAM verifiers: enough to check a password, not enough to use it (RFC 5802, 3; RFC 7677).
 
 The same verifier serves SCRAM-SHA-256 and plain passwords. It is written as PostgreSQL writes it:
 ``SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>``. It must not know whose it is.
@@ -35,13 +35,13 @@ class Verifier:
         return f"SCRAM-SHA-256${self.iterations}:{salt}${stored}:{server}"
 
     def matches(self, password: str) -> bool:
-        """Tell whether it is this password's; takes tens of milliseconds of computing."""
+        """Whether the password matches; takes tens of milliseconds of CPU."""
         own = make_verifier(password, self.salt, self.iterations)
         return hmac.compare_digest(own.stored_key, self.stored_key)
 
 
 def make_verifier(password: str, salt: bytes, iterations: int) -> Verifier:
-    """Return what is kept of a prepared password; takes as long as the iterations ask for."""
+    """Return the verifier to store for a prepared password; its iterations set the time."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
     client_key = sign(salted, b"Client Key")
     return Verifier(
@@ -76,5 +76,5 @@ def sign(key: bytes, message: bytes) -> bytes:
 
 
 def wrong_password() -> Error:
-    """Return the one refusal of a wrong name and of a wrong password: it does not tell which."""
+    """Return the refusal of a wrong name or a wrong password, without revealing which."""
     return Error(Code.UNAUTHENTICATED, "the user name or the password is wrong")

@@ -1,6 +1,6 @@
 """The bus: offers an event to every subscriber whose filter matches.
 
-It is synchronous and remembers nothing but who listens: the log is the memory, and the bus is a
+It is synchronous and stores nothing but subscribers: the log is the memory, and the bus is a
 cache of the log's head.
 
 It knows nothing of positions, permissions, protocols or disks.
@@ -18,14 +18,14 @@ log = logging.getLogger("rowcast.bus")
 
 
 class Subscriber(Protocol):
-    """Whoever takes events; ``offer`` must not block, raise or call back into the bus."""
+    """Receives events; ``offer`` must not block, raise or call back into the bus."""
 
     def offer(self, event: Event) -> None:
         """Take an event or refuse it."""
 
 
 class Bus(Matches[Subscriber]):
-    """Subscribers by topic filter. What ``add`` adds misses nothing from then on."""
+    """Subscribers by topic filter. From ``add`` on a subscriber misses no event."""
 
     __slots__ = ("absences",)
 
@@ -40,7 +40,7 @@ class Bus(Matches[Subscriber]):
         return len(self._trie)
 
     def publish(self, event: Event) -> None:
-        """Offer the event to everyone who wants its topic."""
+        """Offer the event to every subscriber whose filter matches its topic."""
         found = self._cache.get(event.topic)  # nearly always known: a call less for each event
         for subscriber in self.match(event.topic) if found is None else found:
             try:

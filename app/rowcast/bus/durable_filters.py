@@ -1,8 +1,8 @@
-"""The durable filters: what readers that are away now will ask the log for.
+"""Filters of durable sessions: they select the messages that must be logged.
 
-A session that outlives its connection keeps only a position; what it is to get must be in the log
-when it comes back. So a message of QoS above 0 that one of these filters selects is logged,
-whatever its table says. As long as there is no such filter, the question costs nothing.
+A session that outlives its connection keeps only a position, so its messages must be in the log
+when the client reconnects. A message of QoS above 0 that one of these filters selects is logged,
+whatever its table declares. Without such filters the check costs nothing.
 """
 
 from rowcast.bus.matches import Matches
@@ -19,7 +19,7 @@ class DurableFilters:
         self._matches: Matches[None] = Matches()
 
     def add(self, topics: TopicFilter) -> None:
-        """Log from now on what the filter selects. A shared filter is given without its group."""
+        """Log what the filter selects from now on. Pass a shared filter without its group."""
         count = self._counts.get(topics.text, 0)
         self._counts[topics.text] = count + 1
         if not count:
@@ -35,5 +35,5 @@ class DurableFilters:
             self._matches.remove(topics, None)
 
     def wanted(self, topic: str) -> bool:
-        """Tell whether any filter selects the topic."""
+        """Whether any filter selects the topic."""
         return bool(self._counts) and bool(self._matches.match(topic))

@@ -1,4 +1,4 @@
-"""Who wants a topic, remembered for each topic until a filter changes.
+"""A cache of the subscribers of each topic, until a filter changes.
 
 A steady state costs one dictionary lookup for each event. It knows filters and opaque subscribers;
 it knows nothing of events.
@@ -12,7 +12,7 @@ from rowcast.core.topics import TopicFilter
 
 
 class Matches(Generic[S]):
-    """A set of (filter, subscriber) pairs, and what it answered."""
+    """A set of (filter, subscriber) pairs with a cache of its answers."""
 
     __slots__ = ("_cache", "_cached_max", "_trie")
 
@@ -40,7 +40,7 @@ class Matches(Generic[S]):
             self._cache.clear()
 
     def match(self, topic: str) -> tuple[S, ...]:
-        """Return who wants this topic, each once."""
+        """Return the subscribers of this topic, each once."""
         found = self._cache.get(topic)
         if found is None:
             found = self._trie.match(topic)

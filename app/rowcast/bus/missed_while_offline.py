@@ -1,9 +1,8 @@
-"""Absences: how many unlogged events readers miss who are away (M4).
+"""Counts the unlogged events that disconnected sessions miss (M4).
 
-A reader that is away is not on the bus, and what is logged waits for it in the log. What is not
-logged passes by; it is only counted, once for all who have the same filters, so that it can be told
-when they are back. Logged events cost nothing here, and nothing costs anything while nobody is
-away.
+A disconnected session is not on the bus; logged events wait for it in the log. Unlogged events are
+only counted, once for all sessions with the same filters, to report a gap after the reconnect.
+Logged events cost nothing here, and nothing costs anything while every session is connected.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +15,7 @@ Counts = Callable[[Event], bool]
 
 
 class Absence:
-    """What passed by a set of filters."""
+    """Counts of the events that one set of filters selected."""
 
     __slots__ = ("_counts", "filters", "key", "missed", "readers")
 
@@ -65,7 +64,7 @@ class MissedWhileOffline:
     def begin(
         self, filters: Iterable[TopicFilter], counts: Counts | None = None
     ) -> OfflineSessions:
-        """Count what these filters select; ``counts`` says which of that, if it is not all.
+        """Count the events that these filters select; ``counts`` restricts them further.
 
         An absence with ``counts`` is its reader's own; the others are shared.
         """
@@ -90,6 +89,6 @@ class MissedWhileOffline:
         return away.missed
 
     def miss(self, event: Event) -> None:
-        """Count an unlogged event for whoever would have been handed it."""
+        """Count an unlogged event for the sessions that would have received it."""
         for absence in self._matches.match(event.topic):
             absence.miss(event)

@@ -27,7 +27,7 @@ class Node(Generic[S]):
 
 
 class Trie(Generic[S]):
-    """A set of (filter, subscriber) pairs that answers who wants a topic."""
+    """A set of (filter, subscriber) pairs that finds the subscribers of a topic."""
 
     __slots__ = ("_root", "_size")
 

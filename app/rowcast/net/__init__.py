@@ -1,1 +1,1 @@
-"""Floor 1: sockets that listen, and TLS on them; what is spoken over them is others' business."""
+"""Floor 1: listening sockets and TLS, for any protocol."""

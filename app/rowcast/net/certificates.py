@@ -1,11 +1,10 @@
 """The certificates in use: one context for each door, all from the same files, renewed together.
 
 Each new handshake asks for the context of its door, so a renewed certificate, key or authority
-holds from the next connection on; those that are open go on as they are, but for clients whose
-certificate was taken back: ``revoked`` is called when there are other lists. A new context has
-session keys of its own, so nobody resumes what was agreed under an authority that is gone. Files
-that cannot be used are told and leave the contexts in use as they are: a failed renewal is no
-outage.
+applies from the next connection on; open connections continue, except of clients whose certificate
+was revoked: ``revoked`` is called when the lists change. A new context has its own session keys, so
+no session is resumed that was negotiated under a removed authority. Invalid files are logged and
+the contexts in use stay: a failed renewal is no outage.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ Stamp = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class DoorTls:
-    """What one door wants of TLS: names of its protocols, and which certificates clients show."""
+    """TLS options of one door: ALPN protocol names, and which client certificates it asks for."""
 
     protocols: tuple[str, ...] = ()
     check: ClientCheck | None = None
@@ -68,7 +67,7 @@ class Certificates:
         return self._contexts[door]
 
     def load(self) -> Identity:
-        """Read the files, for all doors or none; blocks. Raises INVALID with what is wrong."""
+        """Read the files, for all doors or none; blocks. Raises INVALID with the reason."""
         self._tried = self._stamp()  # before the files are read: what changes meanwhile is seen
         lists = [read_revocations(path) for path in self._lists()]
         made = {
@@ -84,7 +83,7 @@ class Certificates:
         return identity
 
     def _doubt(self) -> None:
-        """Tell once a day that clients refuse the certificate, or soon will."""
+        """Log once a day that the certificate has expired, or soon will."""
         now = self._now()
         doubt = self._identity.doubt(now)
         if doubt and self._doubted_day != (day := int(now // 86_400)):
@@ -132,7 +131,7 @@ class Certificates:
                 await self.revoked()
 
     def _stamp(self) -> Stamp:
-        """Return what changes with the files; links are followed, for some renew by a link."""
+        """Return a stamp that changes with the files; it follows links, by which some renew."""
         return tuple(_stamp(path) for path in self._paths())
 
     def _paths(self) -> list[Path]:
@@ -141,7 +140,7 @@ class Certificates:
         return [path for path in [*named, *self._lists()] if path is not None]
 
     def _lists(self) -> list[Path]:
-        """Return the file of what was taken back: all doors have the same."""
+        """Return the file of revocation lists: all doors have the same."""
         checks = [door.check for door in self._doors.values() if door.check is not None]
         return [check.revocation for check in checks if check.revocation is not None][:1]
 

@@ -1,9 +1,8 @@
 """TLS on a connection: the handshake, and then the protocol that wanted it.
 
-Between the two nothing is lost: what the peer says in the packet that ends the handshake is kept
-for its protocol. Who never ends a handshake is cut off; who fails is counted, and told to the log
-once in a while, because a port that the world can reach is knocked at all day. It must not know
-which protocol follows.
+Between the two nothing is lost: data in the packet that ends the handshake is kept for the
+protocol. A handshake has a time limit; failures are counted, and logged only once in a while,
+because a public port is scanned all day. It must not know which protocol follows.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ REASONS: Final = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _DISTRUST,
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says that our certificate has expired",
 }
-"""OpenSSL's words for what goes wrong most, and ours."""
+"""OpenSSL's messages for the most frequent failures, and ours."""
 
 
 class Handshakes:
@@ -69,7 +68,7 @@ class Handshakes:
         """Connections closed without a handshake, because there were too many."""
 
     def protocol(self) -> asyncio.Protocol:
-        """Return what a new connection begins with."""
+        """Return the protocol that a new connection begins with."""
         return _Handshake(self)
 
     @property
@@ -78,7 +77,7 @@ class Handshakes:
         return len(self.under_way) >= self.under_way_max
 
     def fail(self, peer: str, why: str) -> None:
-        """Count a failure; tell it if none was told lately, and never who just went away."""
+        """Count a failure; log it unless one was logged lately or the peer only disconnected."""
         self.failed += 1
         if not why:
             log.debug("%s: %s ended its TLS handshake", self.name, peer)
@@ -93,7 +92,7 @@ class Handshakes:
         self._log_after = now + TLS_FAILURE_LOG_SECONDS
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """End the handshakes in progress."""
         tasks = [task for shaking in list(self.under_way) if (task := shaking.abort()) is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -135,7 +134,7 @@ class _Handshake(asyncio.Protocol):
         self._task: asyncio.Task[asyncio.Transport | None] | None = None
         self._next: asyncio.Protocol | None = None
         self._data: list[bytes] = []
-        """What the peer said under TLS before the next protocol was there: one read at most."""
+        """Decrypted data received before the next protocol was there: one read at most."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes, or close when too many do."""
@@ -150,7 +149,7 @@ class _Handshake(asyncio.Protocol):
         self._timer = self._loop.call_later(self._owner.seconds_max, self._fail, _TOO_LATE)
 
     def data_received(self, data: bytes) -> None:
-        """Take the first bytes as they came, and what is said under TLS."""
+        """Take the first encrypted bytes, and the decrypted data."""
         if self._task is not None:
             self._data.append(data)
         elif data[0] == _HANDSHAKE_RECORD:
@@ -196,7 +195,7 @@ class _Handshake(asyncio.Protocol):
             first = first[size:]
 
     def _done(self, task: "asyncio.Task[asyncio.Transport | None]") -> None:
-        """Make way for the protocol that wanted TLS, or tell why there is none."""
+        """Switch to the protocol that wanted TLS, or report why the handshake failed."""
         if task.cancelled():
             self._fail("")
             return

@@ -1,9 +1,9 @@
-"""Who the server says it is: a certificate and its key, read from files into a TLS context.
+"""The server's identity: a certificate and its key, read from files into a TLS context.
 
-It owns what is said about files that cannot be used, each under the name of its setting: a person
-who mistypes a path must not meet OpenSSL's words. A context is tried against itself before it is
-given to anyone, so that what cannot shake hands is never listened with. Reading blocks; the caller
-chooses the thread. It must not know which protocol is spoken, nor who the client turns out to be.
+It owns the error messages about invalid files, each under the name of its setting, so that a
+mistyped path does not surface as an OpenSSL error. A context first makes a handshake with itself,
+so that one that cannot is never listened with. Reading blocks; the caller chooses the thread. It
+must not know which protocol is spoken, nor who the client turns out to be.
 """
 
 import ssl
@@ -43,7 +43,7 @@ class ClientCheck:
     authority: Path
     required: bool
     setting: str = "tls.certificateAuthority"
-    """What an operator changes to name another file."""
+    """The setting that names the file."""
     revocation: Path | None = None
     """File of lists of certificates that were taken back; then each authority needs its own."""
 
@@ -51,7 +51,7 @@ class ClientCheck:
 def server_context(
     files: Files, check: ClientCheck | None = None, protocols: tuple[str, ...] = ()
 ) -> ssl.SSLContext:
-    """Return a context for a door, read from the files now. Raises INVALID with what is wrong.
+    """Return a context for a door, read from the files now. Raises INVALID with the reason.
 
     TLS 1.2 and later, with Python's choice of ciphers: forward secret and authenticated ones.
     """
@@ -133,7 +133,7 @@ def _read(path: Path, place: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a certificate says of its server."""
+    """Names and validity of a server's certificate."""
 
     names: tuple[str, ...] = ()
     begins: float = 0.0
@@ -167,7 +167,7 @@ def day_text(seconds: float) -> str:
 
 
 def identity_of(context: ssl.SSLContext, certificate: Path) -> Identity:
-    """Return what clients will see; shakes hands with the context, in memory.
+    """Return the identity that clients will see; makes a handshake with the context, in memory.
 
     Raises INVALID when no client could, whatever it trusts.
     """

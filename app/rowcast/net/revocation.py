@@ -1,8 +1,8 @@
-"""Revocation: which certificates their authorities have taken back (RFC 5280, 5; L4).
+"""Certificate revocation lists (RFC 5280, 5; L4).
 
-A file of lists (CRLs) is what OpenSSL asks at each handshake. Whoever was let in before a list
-named it is looked for here when the file has changed. OCSP, where an authority is asked about each
-certificate, is not spoken.
+OpenSSL checks the file of lists at each handshake. When the file changes, this module finds the
+open connections whose certificates are listed now. OCSP, where an authority is asked about each
+certificate, is not supported.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _END: Final = "-----END X509 CRL-----"
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
-    """What the lists of one file say."""
+    """The revoked certificates of one file."""
 
     taken: frozenset[tuple[str, int]] = frozenset()
     """Authority and number of each certificate that was taken back."""
@@ -29,13 +29,13 @@ class Revocations:
     """When the first list is over: then nobody with a certificate of its authority is let in."""
 
     def has(self, certificate: bytes) -> bool:
-        """Tell whether a certificate, in DER form, was taken back."""
+        """Whether a certificate, in DER form, is revoked."""
         shown = x509.load_der_x509_certificate(certificate)
         return (_name(shown.issuer), shown.serial_number) in self.taken
 
 
 def read_revocations(path: Path) -> Revocations:
-    """Read the lists of a file; blocks. Raises INVALID with what is wrong."""
+    """Read the lists of a file; blocks. Raises INVALID with the reason."""
     place = f"{SETTING}: {path}"
     try:
         with path.open("rb") as file:
