@@ -28,7 +28,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(_payload: bytes) -> object:
-    """Refuse: CSV has no types, so what it would give back is not what was written."""
+    """Refuse: CSV has no types, so decoding would not return the value that was encoded."""
     raise Error(
         Code.UNSUPPORTED, "text/csv is written and not read; send application/x-ndjson instead."
     )

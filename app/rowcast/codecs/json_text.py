@@ -1,4 +1,4 @@
-r"""JSON (RFC 8259), and the one statement of how it spells what it lacks.
+r"""JSON (RFC 8259), and the one definition of its spellings for types that it lacks.
 
     bytes             {"$bytes": "<base64>"}
     datetime          {"$date": "2026-01-02T03:04:05.678901Z"}
@@ -112,7 +112,7 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
 
 
 def _marks(payload: bytes) -> int:
-    """At least as many as there are parts: each has a comma or the opening of what it is in."""
+    """An upper bound of the parts: each has a comma or the opening bracket of its container."""
     return payload.count(b",") + payload.count(b"[") + payload.count(b"{")
 
 

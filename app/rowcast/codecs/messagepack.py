@@ -43,7 +43,7 @@ def array_header(count: int) -> bytes:
 
 
 def _extended(value: datetime | Decimal) -> object:
-    """The extension for what msgpack lacks; ``validate`` has let nothing else through."""
+    """The extension types for values that msgpack lacks; ``validate`` has refused all others."""
     if isinstance(value, Decimal):
         return msgpack.ExtType(DECIMAL_EXTENSION, str(model.unsigned_zero(value)).encode("ascii"))
     since = value.astimezone(UTC) - model.EPOCH
@@ -89,7 +89,7 @@ class _Counter:
 
     @property
     def hooks(self) -> dict[str, object]:
-        """What msgpack is to call."""
+        """Hooks for msgpack."""
         most = {"max_array_len": self._most, "max_map_len": self._most}
         return {"list_hook": self._list, "object_pairs_hook": self._pairs, **most}
 
@@ -111,7 +111,7 @@ _OPTIONS: Mapping[str, object] = MappingProxyType(
     {"timestamp": _TIMESTAMP_AS_DATETIME, "ext_hook": _extension, "object_pairs_hook": _map}
 )
 _FAULTS = (msgpack.UnpackException, ModelMismatch, ValueError, OverflowError)
-"""What msgpack and the hooks raise for a bad payload; a date out of range is an OverflowError."""
+"""Errors of msgpack and the hooks for a bad payload; a date out of range is an OverflowError."""
 
 _PROMISES = "exceeds max_"
 _REASONS = (
@@ -132,7 +132,7 @@ def _refusal(fault: Exception, payload: bytes) -> Error:
 
 
 def _reason(fault: Exception) -> str:
-    """What was wrong; msgpack's own words speak of its options, so most are said anew."""
+    """Return the reason; most of msgpack's messages mention its options and are replaced."""
     if isinstance(fault, ModelMismatch):
         return fault.reason
     words = f"{type(fault).__name__}: {fault}"

@@ -1,4 +1,4 @@
-"""The value model: what every structured codec can carry, and the checks that hold it.
+"""The value model: the types that every structured codec carries, and their checks.
 
 A value is ``None``, ``bool``, a signed 64-bit ``int``, ``float`` (NaN and infinities included),
 ``str`` (without lone surrogates), ``bytes``, an aware ``datetime`` (an instant, to the
@@ -26,7 +26,7 @@ INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SPELLINGS = frozenset(("$bytes", "$date", "$decimal", "$float", "$map"))
-"""Keys with which JSON spells what it lacks; a map of exactly one such key is not simple."""
+"""Keys of JSON's spellings for types it lacks; a map of exactly one such key is not simple."""
 TOO_DEEP = f"lists and maps are nested more than {limits.VALUE_DEPTH_MAX} deep; flatten the value."
 TOO_WIDE = "an integer does not fit in signed 64 bits; send it as a decimal or as text."
 SURROGATE = "A text or a key holds half of a surrogate pair and has no UTF-8 form; mend the text."
@@ -39,7 +39,7 @@ _DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0
 
 
 class ModelMismatch(Exception):  # noqa: N818 - ``validate`` makes an Error of it
-    """What is wrong with one part of a value; the path to the part is gathered on the way out."""
+    """An invalid part of a value; the path to the part is collected on the way out."""
 
     def __init__(self, reason: str, code: Code = Code.INVALID) -> None:
         super().__init__(reason)
@@ -208,7 +208,7 @@ def datetime_after(seconds: float) -> datetime:
 
 
 def name_of(value: float) -> str:
-    """What NaN or an infinity is called."""
+    """Return the name of NaN or an infinity."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 

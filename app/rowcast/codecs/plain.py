@@ -19,7 +19,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def plain(value: object) -> object:
-    """A value as what plain JSON spells; lists and maps are spelled through."""
+    """Return a value in the types of plain JSON, lists and maps included."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -30,13 +30,13 @@ class RowsEncoder(Protocol):
     """The bytes of a collection, piece by piece; a piece may be empty."""
 
     def begin(self) -> bytes:
-        """What comes before the rows."""
+        """The bytes before the rows."""
 
     def row(self, value: object) -> bytes:
         """One row."""
 
     def end(self) -> bytes:
-        """What comes after the rows."""
+        """The bytes after the rows."""
 
 
 class _Items:
@@ -166,7 +166,7 @@ _WRITERS: Mapping[str, Callable[[], RowsEncoder]] = MappingProxyType(
 _WHOLE: Mapping[str, Callable[[bytes, int], object]] = MappingProxyType(
     {JSON: json_text.decode, CBOR: cbor.decode, MSGPACK: messagepack.decode}
 )
-"""What reads a batch at once, up to so many parts."""
+"""Decoders of a whole batch, by media type; the second argument bounds its parts."""
 
 
 def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:

@@ -59,7 +59,7 @@ class Aliases:
             self.forget(oldest)
 
     def forget(self, topic: str) -> None:
-        """Take a topic's number away: what was to tell it to the peer is not sent."""
+        """Release a topic's alias, because the PUBLISH that would have set it is not sent."""
         self._free.append(self._known.pop(topic)[0])
 
 

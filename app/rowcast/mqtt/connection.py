@@ -79,7 +79,7 @@ _PLAIN_PUBLISH = {
     for dup in (0, 1 if qos else 0)
     for retain in (0, 1)
 }
-"""The legal first bytes of a PUBLISH and what they say (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
+"""The legal first bytes of a PUBLISH and their flags (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
 _PLAIN_ANSWERS: dict[int, type[Puback | Pubrec | Pubrel | Pubcomp]] = {
     0x40: Puback, 0x50: Pubrec, 0x62: Pubrel, 0x70: Pubcomp,
 }  # fmt: skip
@@ -131,9 +131,9 @@ class Connection:
         self.version = version
         """3, 4 or 5; 0 until a server has read CONNECT."""
         self.topic_alias_maximum = 0
-        """What the owner announced to its peer (MQTT 5, 3.1.2.11.5)."""
+        """The limit that the owner announced to its peer (MQTT 5, 3.1.2.11.5)."""
         self.publishes = 0
-        """PUBLISH packets that were read, for those who look."""
+        """PUBLISH packets read, for statistics."""
         self.rest_bytes = 0
         """The bytes of their payloads; in MQTT 5 each with one more, which it begins with."""
         self._topics = {} if topics is None else topics
@@ -161,11 +161,11 @@ class Connection:
         return len(self._buffer)
 
     def lost(self) -> None:
-        """Hear that the peer is gone: what waits for the rest of its packet is let go at once."""
+        """Connection lost: free the partial packet at once."""
         self._move(State.CLOSED)
 
     def accept(self) -> None:
-        """Tell a server's connection that its CONNACK of success was sent.
+        """Note that the server has sent a CONNACK of success.
 
         Until then a client with an Authentication Method may send only AUTH and DISCONNECT
         (MQTT-3.1.2-30); without a method it makes no difference.
@@ -378,4 +378,4 @@ _FOLLOW: dict[PacketType, Callable[..., None]] = {
     PacketType.DISCONNECT: Connection._on_disconnect,
     PacketType.AUTH: Connection._on_auth,
 }
-"""What a connection does about a packet before it hands it over."""
+"""Checks and updates of the connection's state for a packet, before it is returned."""

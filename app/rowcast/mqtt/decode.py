@@ -117,7 +117,7 @@ def _read_reason(number: int, kind: PacketType) -> Reason:
 
 
 def _read_outcome(cursor: Cursor, kind: PacketType) -> tuple[Reason, Properties]:
-    """Read what may be left out at a packet's end: the reason, and then the properties."""
+    """Read the optional end of a packet: the reason code, and then the properties."""
     if cursor.position == cursor.end:
         return Reason.SUCCESS, None
     reason = _read_reason(cursor.byte(), kind)

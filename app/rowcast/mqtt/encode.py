@@ -48,7 +48,7 @@ def publish_head_tail(
     dup: bool,
     properties: Properties,
 ) -> tuple[bytes, bytes]:
-    """Return what comes before and after the packet identifier of a PUBLISH (MQTT 5, 3.3).
+    """Return the bytes before and after the packet identifier of a PUBLISH (MQTT 5, 3.3).
 
     With QoS 1 and 2 the frame is ``head + packet_id.to_bytes(2, "big") + tail``, with QoS 0 it is
     ``head + tail``.
@@ -102,7 +102,7 @@ def _write_acknowledgement(packet: Puback | Pubrec | Pubrel | Pubcomp, version: 
 
 
 def _outcome(reason: Reason, properties: Properties, kind: PacketType) -> bytes:
-    """Write what may be left out at a packet's end, in its shortest form (MQTT 5, 3.4.2.1)."""
+    """Write the optional end of a packet in its shortest form (MQTT 5, 3.4.2.1)."""
     if properties:
         return bytes((reason,)) + write_properties(properties, kind)
     return bytes((reason,)) if reason else b""

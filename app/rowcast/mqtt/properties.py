@@ -72,7 +72,7 @@ class Property:
     least: int = 0
     most: int = 0
     reason: Reason = Reason.PROTOCOL_ERROR
-    """What a number outside of least to most is answered with."""
+    """The reason code for a number outside of least to most."""
 
 
 def _row(

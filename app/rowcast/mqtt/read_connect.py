@@ -118,5 +118,5 @@ def _read_will(cursor: Cursor, flags: int, version: int) -> Will:
 
 
 def _left_out(cursor: Cursor, version: int) -> bool:
-    """Tell whether a 3.1 packet ends before a user name or password that its flags promise."""
+    """Whether a 3.1 packet ends before a user name or password that its flags announce."""
     return version == MQTT_3_1 and cursor.position == cursor.end  # 3.1, 3.1, User name flag

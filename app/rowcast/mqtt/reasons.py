@@ -120,7 +120,7 @@ REASONS: dict[PacketType, dict[int, Reason]] = {
 """The reasons that each packet of MQTT 5 may carry, by their byte."""
 
 SUBACK_3 = _codes(0x00, 0x01, 0x02, 0x80)
-"""What a SUBACK of 3.1.1 may carry (MQTT-3.9.3-2 of 3.1.1)."""
+"""Return codes of a SUBACK in 3.1.1 (MQTT-3.9.3-2 of 3.1.1)."""
 
 RETURN_CODES = (
     Reason.SUCCESS,

@@ -1,4 +1,4 @@
-"""What a peer did against the specification.
+"""Protocol violations of a peer.
 
 One class is both what a reader raises and what a connection reports as its last item, so that a
 breach has one form from the byte where it was found to the DISCONNECT that answers it. It must

@@ -47,7 +47,7 @@ class Window:
         return len(self._flights)
 
     def __iter__(self) -> Iterator[tuple[int, Flight]]:
-        """Go through what is in flight, in the order to send it again."""
+        """Iterate over the items in flight, in the order of retransmission."""
         for packet_id in list(self._flights):
             flight = self.flight(packet_id)
             if flight is not None:
@@ -97,7 +97,7 @@ class Window:
         self._flights[packet_id] = flight
 
     def flight(self, packet_id: int) -> Flight | None:
-        """Return what is in flight under an identifier."""
+        """Return the item in flight under an identifier."""
         if packet_id not in self._flights:
             return None
         flight = self._flights[packet_id]
@@ -106,7 +106,7 @@ class Window:
         return flight
 
     def item(self, packet_id: int) -> object | None:
-        """Return what ``begin`` put in flight under an identifier."""
+        """Return the item that ``begin`` put in flight under an identifier."""
         return self._flights.get(packet_id)
 
     def exchange(self, packet_id: int, item: object) -> None:

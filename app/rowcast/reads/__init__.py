@@ -1,1 +1,1 @@
-"""Asynchronous reads of the store: their queue and threads, what memory knows, pages and rows."""
+"""Asynchronous reads of the store: their queue and threads, the record cache, pages and rows."""

@@ -1,4 +1,4 @@
-"""What was before an event: the record that it replaced, where rules look at records.
+"""Before images: the record that an event replaced, for tables with row rules.
 
 A reader that may see some of a table's records must be told what an event means to it, and that
 depends on whether it could see the record before. The writer thread knows that record, and leaves a
@@ -13,7 +13,7 @@ from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.store.store import Log
 
 UNSURE: Final = object()
-"""Nobody knows what was before."""
+"""The before image is unknown."""
 
 _BEFORE: Final = object()
 
@@ -26,14 +26,14 @@ def before_of(event: Event) -> object:
 
 
 def set_before_image(event: Event, record: Record | None) -> None:
-    """Leave what was before with an event; without its own past, which would grow for ever."""
+    """Attach the before image to an event; without its own, for the chain would grow for ever."""
     if event.encodings is None:
         event.encodings = {}
     event.encodings[_BEFORE] = None if record is None else record.changed()
 
 
 def find_befores(store: Log, tables: Iterable[str], events: Sequence[Event]) -> None:
-    """Note what was before each of the tables' events, on a reader thread."""
+    """Attach the before images to the events of these tables, on a reader thread."""
     ruled = frozenset(tables)
     newest: dict[str, Event] = {}
     for event in sorted(events, key=lambda event: event.seq):

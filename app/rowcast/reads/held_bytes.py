@@ -1,4 +1,4 @@
-"""How many bytes an event holds in memory once somebody has read what it says.
+"""An estimate of the bytes that an event holds in memory once its value is decoded.
 
 A decoded value is a multiple of its payload: 5 of a usual record, 9 of a map of numbers, 24 of many
 empty maps in JSON, 72 in CBOR. To walk through a value would cost as much as to read it, so it is
@@ -12,7 +12,7 @@ from rowcast.core.memory_limits import RECORD_BYTES, VALUE_PART_BYTES
 
 
 def held_bytes(event: Event) -> int:
-    """Return an estimate of what an event holds, its decoded value included."""
+    """Return an estimate of an event's size in bytes, its decoded value included."""
     payload, said = event.payload, event.content_type
     size = RECORD_BYTES + len(payload)
     if said is None or said == JSON:

@@ -51,7 +51,7 @@ class Pages:
         self._events = self._bytes = 0
 
     def find(self, part: str, after: int, until: int) -> LogPage | None:
-        """Return what is known after a position, if that is anything, or all up to ``until``."""
+        """Return the cached events after a position, if there are any, or all up to ``until``."""
         for key, piece in self._pieces.items():
             if key[0] != part or not piece.after <= after <= piece.upto:
                 continue

@@ -1,8 +1,8 @@
-"""The queue of reads: who reads next, for how long, and what ends a read (P1).
+"""The queue of reads: fair order, time limits, and interruption (P1).
 
 Reads share a few threads. None may keep one waiting that is quicker, so there are four lanes:
 
-- *keyed* reads find what they want by a key or a position;
+- *keyed* reads use a key or a position;
 - *indexed* ones may find it by an index;
 - *searches* may have to look at every row, or find enough in the first few;
 - *scans* are those of which it has shown that they look at many rows.
@@ -50,18 +50,18 @@ log = logging.getLogger("rowcast.reads")
 T = TypeVar("T")
 
 Meter = Callable[[], Callable[[], float]]
-"""Called on a thread that begins a read; gives what tells how long that has worked since."""
+"""Called on a thread that begins a read; returns a function for the seconds used since."""
 
 
 class Limited(Protocol):
-    """What carries out a read under a limit."""
+    """Carries out a read under a limit."""
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Do it on this thread; raises the limit's Error."""
 
 
 class ReadLane(IntEnum):
-    """What kind of read it is; the first go first."""
+    """The class of a read; the first go first."""
 
     KEYED = 0
     INDEXED = 1
@@ -73,7 +73,7 @@ _SLICED: Final = frozenset({ReadLane.INDEXED, ReadLane.SEARCH})
 
 
 class Asker:
-    """Who waits for reads, and until when; ``seconds`` 0 is for as long as it takes."""
+    """The caller of reads, and its deadline; ``seconds`` 0 is none."""
 
     __slots__ = ("name", "seconds", "until")
 
@@ -95,7 +95,7 @@ _asker: ContextVar[Asker] = ContextVar("asker", default=_NOBODY)
 
 @contextmanager
 def asked_by(asker: Asker) -> Iterator[Asker]:
-    """Let all reads that are asked for here be one caller's; it says nothing of what it may."""
+    """Attribute all reads within to one caller; this grants nothing."""
     token = _asker.set(asker)
     try:
         yield asker
@@ -104,7 +104,7 @@ def asked_by(asker: Asker) -> Iterator[Asker]:
 
 
 def asker_now() -> Asker:
-    """Return who asks here."""
+    """Return the caller to whom reads are attributed here."""
     return _asker.get()
 
 
@@ -160,7 +160,7 @@ class _Turns:
         self._of.setdefault(job.asker.name, {})[job] = None
 
     def take(self) -> _Job:
-        """Take the next of whoever's turn it is."""
+        """Take the first read of the caller that is next."""
         name = next(iter(self._of))
         jobs = self._of.pop(name)
         job = next(iter(jobs))
@@ -177,7 +177,7 @@ class _Turns:
 
 
 def thread_meter() -> Callable[[], float]:
-    """Return what tells how much CPU this thread has used since; elsewhere, the time.
+    """Return a function for the CPU seconds that this thread has used since; elsewhere, the time.
 
     On a busy machine a quick read takes long, and is still no scan.
     """
@@ -242,7 +242,7 @@ class ReadQueue:
             asker.seconds = asker.until = 0.0
 
     def asker(self, caller: Caller) -> Asker:
-        """Return what a caller's query is read as."""
+        """Return the asker of a caller's query."""
         return Asker(turn_of(caller), self.query_seconds)
 
     async def read(self, call: Callable[[], T], lane: ReadLane) -> T:
@@ -289,7 +289,7 @@ class ReadQueue:
             self._watch(asyncio.get_running_loop())
 
     def stop(self) -> None:
-        """End what has a thread, so that the server need not wait for it, and look no more."""
+        """End the reads that have a thread, so that the server need not wait for them."""
         self._stopped = True
         for job in self._running:
             job.limit.end(stopping())
@@ -315,7 +315,7 @@ class ReadQueue:
         return next(iter([*absent, *wanted]), None)
 
     def _has_room(self, lane: ReadLane) -> bool:
-        """Tell whether one more read of a lane leaves a thread to each lane before it."""
+        """Whether one more read of a lane leaves a thread to each lane before it."""
         if lane is ReadLane.SCAN and self._count(lane) >= self._scans_max:
             return False
         later = sum(job.lane >= lane for job in self._running)
@@ -419,7 +419,7 @@ class ReadQueue:
 
 
 def _is_watched(job: _Job) -> bool:
-    """Tell whether a read that has a thread may have to be ended, or made a scan."""
+    """Whether a read that has a thread may have to be ended, or made a scan."""
     return bool(job.until) or job.limit.ended is not None or job.lane in _SLICED
 
 

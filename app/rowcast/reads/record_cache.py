@@ -67,7 +67,7 @@ class RecordCache:
         self._written: set[str] = set()
         self._lock = Lock()
         self.evictions = 0
-        """Counts what left; a reader that saw it change does not fill."""
+        """Number of evictions; a reader that saw it change does not fill."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -80,11 +80,11 @@ class RecordCache:
         return known
 
     def whole(self, topic: str) -> Record | Unknown | None:
-        """Do likewise, for who needs the decoded value: of a large record the store has it."""
+        """Do likewise for readers of the decoded value: of a large record only the store has it."""
         return UNKNOWN if topic in self._large else self.get(topic)
 
     def put(self, topic: str, record: Record | None) -> None:
-        """Note what was committed: called by the writer only."""
+        """Put in committed events: called by the writer only."""
         with self._lock:
             self._forget(topic)  # it goes to the end, as the newest
             written = record is not None and (record.table is not None or record.kind == PATCH)
@@ -99,7 +99,7 @@ class RecordCache:
                 self._forget(next(iter(self._records)))
 
     def fill(self, topic: str, record: Record | None, evictions: int) -> None:
-        """Note what was read, unless the writer has been there since ``evictions`` was seen."""
+        """Put in a record that was read, unless one was evicted since ``evictions`` was seen."""
         with self._lock:
             if (
                 self.evictions == evictions
@@ -110,7 +110,7 @@ class RecordCache:
                 self._keep(topic, record)
 
     def as_written(self, topic: str) -> bool:
-        """Tell whether the record is the event that wrote it, not yet in the store's form."""
+        """Whether the record is the event that wrote it, not yet in the store's form."""
         return topic in self._written
 
     def settle(self, topic: str, written: Record, stored: Record) -> None:

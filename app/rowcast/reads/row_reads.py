@@ -49,7 +49,7 @@ from rowcast.rows.topic_rows import (
 from rowcast.store.store import Log, Page
 
 Let = Callable[[str, str], bool]
-"""Tells whether a caller may read a row's topic, and the topic that it is about."""
+"""Whether a caller may read a row's topic, and the topic that it is about."""
 
 ALL_SYSTEM: Final = TopicFilter("$SYS/#")
 Found = tuple[Event, dict[str, object]]
@@ -208,7 +208,7 @@ class _Listing:
         return low, high
 
     async def _sift(self, direction: int, low: int, high: int) -> tuple[list[Found], int]:
-        """Read a slice on a reader thread; return what is selected, and up to where it was read."""
+        """Read a slice on a reader thread; return the selected rows, and the position reached."""
         view, where = self._view, self._query.where
         by_outline = not asks_for(where, PAYLOAD)
 
@@ -248,7 +248,7 @@ class _Listing:
 
 
 def _key_of(query: Query, values: tuple[object, ...]) -> tuple[Place, ...]:
-    """Return what ``order_key`` gave for the row that a page token names."""
+    """Return the ``order_key`` of the row that a page token names."""
     *keys, row_id = values
     value: dict[str, object] = {}
     sort = tuple(replace(item, path=(str(number),)) for number, item in enumerate(query.sort))
@@ -258,7 +258,7 @@ def _key_of(query: Query, values: tuple[object, ...]) -> tuple[Place, ...]:
 
 
 def _is_row_of(view: View, event: Event) -> bool:
-    """Tell whether an event of the log is a row: the log's general part has those of others."""
+    """Whether an event of the log is a row of this view: the general part has those of others."""
     return event.table is None and view.branch.has(event.topic)
 
 

@@ -43,12 +43,12 @@ class StoreReader:
         self._store = store
         self._cache = cache
         self.queue = ReadQueue(store, executor)
-        """Who reads next, and for how long."""
+        """The queue in which reads wait for a thread."""
         self._tables = tables
         self._layouts = {table.name: Layout(table) for table in tables}
         self._undeclared = Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
-        """Tables of whose events it must be known what was before."""
+        """Tables whose events need a before image."""
         self.scan_bytes = scan_bytes
         """Payload bytes of current records that are read at a time for one subscriber."""
         self.retains = True
@@ -76,17 +76,17 @@ class StoreReader:
         return store.figures(branch).events
 
     def committed(self) -> int:
-        """Return the greatest number on the disk: what a read may tell before it is announced."""
+        """Return the greatest sequence number on disk, which may not be announced yet."""
         return self._store.head()
 
     async def _run(self, call: Callable[[], T], lane: ReadLane = ReadLane.KEYED) -> T:
-        """Read on a reader thread; without a lane, what is found by a key or a position."""
+        """Read on a reader thread; the default lane is for reads by a key or a position."""
         return await self.queue.read(call, lane)
 
     async def _events(
         self, read: Callable[[], list[Event]], lane: ReadLane = ReadLane.KEYED
     ) -> list[Event]:
-        """Read events of the log; of tables whose rules look at records, with what was before."""
+        """Read events of the log; those of tables with row rules have their before image."""
         if not self._ruled:
             return await self._run(read, lane)
 
@@ -131,7 +131,7 @@ class StoreReader:
         return record
 
     def _is_hidden(self, text: str) -> bool:
-        """Tell whether retained messages are not to be seen; the server's own always are."""
+        """Whether retained messages are hidden; the server's own never are."""
         return not self.retains and text[0] != "$"
 
     async def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:

@@ -54,7 +54,7 @@ class Names:
                 raise Error(Code.INVALID, unknown_name(table, path))
 
     def _shows(self, path: Path, use: str, records: Sequence[Record]) -> bool:
-        """Tell whether the answer shows that some record has a value at a path.
+        """Whether the answer shows that some record has a value at a path.
 
         Records without one come last in an order, so there the first tells.
         """
@@ -77,7 +77,7 @@ class Names:
 
 
 def looks_at_all(table: Table, query: Query, use: str) -> bool:
-    """Tell whether the answer took a look at each record: no index narrows it, and no limit.
+    """Whether the query looked at each record: no index narrows it, and no limit.
 
     Where the name is compared there is no record in the answer, so no limit was reached; where it
     is sorted by, all are looked at for their order.

@@ -1,4 +1,4 @@
-"""A table as the kernel works with it: its compiled checker and what the server adds to a value.
+"""A compiled table: its checker, and the values that the server adds to a record.
 
 One shape for each declared table, made at start and shared by every door, so the same words refuse
 the same value everywhere (A15). It knows nothing of topics' routes, callers or storage.
@@ -48,7 +48,7 @@ class CompiledTable:
         self.open = table.open
         self.hides = table.hides
         self.ruled = table.ruled
-        """Whether who may do what depends on what is in a record."""
+        """Whether rights depend on the content of a record."""
         times = {Role.CREATED_TIME, Role.UPDATED_TIME}
         self.managed = tuple(item for item in table.attributes if item.role in times)
         """Attributes whose value is the server's: times of creation and of the last change."""

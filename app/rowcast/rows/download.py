@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """An open file, how long it is, what it holds, and a tag that is another when it is another."""
+    """An open file, its length, media type, and a tag that changes with it."""
 
     file: BinaryIO
     size_bytes: int

@@ -34,7 +34,7 @@ class Range:
     start: int = 0
 
     def within(self, other: "Range") -> "Range":
-        """Return what is in both."""
+        """Return the intersection."""
         return Range(
             max(self.after, other.after),
             min(self.upto, other.upto),
@@ -75,7 +75,7 @@ def _of_ids(operator: Operator, value: object) -> Range:
 
 
 def asks_for(where: Condition | Group | None, column: str) -> bool:
-    """Tell whether conditions are about a column, or within it."""
+    """Whether conditions are about a column, or a part of it."""
     if isinstance(where, Group):
         return any(asks_for(item, column) for item in where.items)
     return where is not None and where.path[0] == column

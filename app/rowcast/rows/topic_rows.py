@@ -29,10 +29,10 @@ from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder, text_or_bytes
 
 SYSTEM: Final = TopicRoot("$SYS")
-"""Where the server tells of itself."""
+"""The topics of the server's own figures."""
 
 PAYLOAD: Final = "payload"
-"""The column that holds what was said."""
+"""The column of the payload."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTENTS: Final = Transcoder({})
@@ -48,7 +48,7 @@ class Row(Event):
         super().__init__(topic, kind, payload, JSON, about.qos, retain=True)
         self.client, self.seq, self.version = about.client, about.seq, about.version
         self.about = about.topic
-        """The topic that it is about: who may not read that may not read the row."""
+        """The topic that it is about: reading the row needs the right to read that topic."""
         self.leads = False
         """Whether the same reader is handed the event itself next, and the position with that."""
 
@@ -67,17 +67,17 @@ class View(Protocol):
 
     shape: CompiledTable
     branch: TopicRoot
-    """What the rows are about."""
+    """The topics that the rows are about."""
 
     @property
     def table(self) -> Table:
-        """What the rows look like."""
+        """The columns of the rows."""
 
     def source(self, topics: TopicFilter) -> TopicFilter | None:
         """Return the filter of the topics that a filter of rows is about; None for no topic."""
 
     def outline(self, event: Event) -> dict[str, object]:
-        """Return an event's row without what must be decoded."""
+        """Return an event's row without the columns that need decoding."""
 
     def value(self, event: Event) -> dict[str, object]:
         """Return an event's row as a value."""
@@ -86,7 +86,7 @@ class View(Protocol):
         """Return the topic of an event's row."""
 
     def kind(self, _event: Event, /) -> str:
-        """Return what an event does to its row."""
+        """Return the kind of change that an event makes to its row."""
 
     def hint(self) -> str:
         """Return where to write, because rows cannot be written."""
@@ -102,7 +102,7 @@ class LogView:
 
     @property
     def table(self) -> Table:
-        """What the rows look like."""
+        """The columns of the rows."""
         return self.shape.table
 
     def source(self, topics: TopicFilter) -> TopicFilter | None:
@@ -142,7 +142,7 @@ class LogView:
 
 
 class MetricsView:
-    """The rows of METRICS: what the server tells of itself, one row for each topic."""
+    """The rows of METRICS: the server's own figures, one row for each topic."""
 
     def __init__(self) -> None:
         self.branch = SYSTEM
@@ -156,7 +156,7 @@ class MetricsView:
 
     @property
     def table(self) -> Table:
-        """What the rows look like."""
+        """The columns of the rows."""
         return self.shape.table
 
     def source(self, topics: TopicFilter) -> TopicFilter | None:
@@ -171,7 +171,7 @@ class MetricsView:
         return self.value(event)
 
     def value(self, event: Event) -> dict[str, object]:
-        """Return the four columns of a record; what is written as a number is one."""
+        """Return the four columns of a record; text that is a number becomes one."""
         return {
             "id": event.topic,
             "topic": event.topic,
@@ -184,7 +184,7 @@ class MetricsView:
         return f"{METRICS}/{event.topic}"
 
     def kind(self, event: Event) -> str:
-        """Return what an event does to its record: that is what the row is."""
+        """Return the kind of change that an event makes to its record, which is the row."""
         return event.kind
 
     def hint(self) -> str:
@@ -220,7 +220,7 @@ def _made(view: View, event: Event) -> Row:
 
 
 def _payload(view: View, event: Event, value: dict[str, object]) -> bytes:
-    """Return a row in JSON; what is too deep to be part of a row is told as text."""
+    """Return a row in JSON; values nested too deeply become text."""
     try:
         return encode(view.shape.spell(value, JSON), JSON)
     except Error:
@@ -259,14 +259,14 @@ def read_only(view: View) -> Error:
 
 
 class RowFilter:
-    """What a filter selects of a view: the part of an interest that wants rows."""
+    """The part of a subscribed filter that selects rows of a view."""
 
     __slots__ = ("_topics", "_whole", "source", "view")
 
     def __init__(self, view: View, topics: TopicFilter) -> None:
         self.view = view
         self.source = view.source(topics)
-        """What the bus is to offer; None if no row can be meant."""
+        """The filter for the bus; None if it can select no row."""
         self._topics = topics
         self._whole = topics.levels[1] in WILDCARDS and isinstance(view, LogView)
 
@@ -281,7 +281,7 @@ class RowFilter:
         return self._topics.text.partition("/")[2]
 
     def has(self, topic: str) -> bool:
-        """Tell whether an undeclared topic is one that such rows may be about."""
+        """Whether such rows may be about an undeclared topic."""
         source = self.source
         return source is not None and self.view.branch.has(topic) and source.matches(topic)
 
@@ -295,7 +295,7 @@ class RowFilter:
 
 
 def row_again(event: Event, topic: str) -> Event:
-    """Return an event of the log as what it was sent as under a topic: itself, or a row."""
+    """Return an event of the log as it was delivered under a topic: itself, or a row."""
     if topic in {"", event.topic} or event.table is not None:
         return event
     name = topic.partition("/")[0]

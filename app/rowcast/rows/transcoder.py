@@ -1,4 +1,4 @@
-"""What an event says, in the form a reader wants: decoded once, encoded once for each media type.
+"""Transcoding: an event's value is decoded once, and encoded once for each media type.
 
 This is the only place that turns payloads into values and values into other media types for
 readers, and the only place that leaves hidden attributes out. The results are kept on the event and
@@ -47,9 +47,9 @@ class Transcoder:
         return shape
 
     def structured(self, event: Event) -> bool:
-        """Tell whether the event carries a value rather than plain bytes; decodes it if need be.
+        """Whether the event carries a value rather than plain bytes; decodes it if need be.
 
-        A payload whose writer did not say what it is counts as a value when it is JSON.
+        A payload without a content type counts as a value when it is JSON.
         """
         if event.decoded is MISSING:
             self._decode(event)
@@ -109,7 +109,7 @@ class Transcoder:
         return shape.spell(value, media_type)
 
     def media_type(self, event: Event) -> str:
-        """Return what the payload is, for a reader who takes it as it came."""
+        """Return the media type of the payload as it was written."""
         if event.content_type is not None:
             return event.content_type
         if self.structured(event):

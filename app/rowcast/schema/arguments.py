@@ -1,4 +1,4 @@
-"""The arguments of one directive: literals read as what they must be, or noted as a problem.
+"""The arguments of one directive: literals read as their expected type, or noted as a problem.
 
 GraphQL's rules for documents like ours know the names of arguments but do not look at what they
 hold. Text may be quoted or, as Harper's schemas do, a bare word; a duration may be a number of
@@ -30,7 +30,7 @@ COUNT_MAX: Final = 2**53
 
 
 class Arguments:
-    """What one directive was given; each reader returns None for what is absent or wrong."""
+    """The arguments of one directive; each reader returns None for an absent or wrong one."""
 
     def __init__(self, directive: DirectiveNode | ConstDirectiveNode, problems: Problems) -> None:
         self.node = directive

@@ -107,7 +107,7 @@ class Types:
     # -- fields ------------------------------------------------------------------------------------
 
     def _fields(self, node: ObjectTypeDefinitionNode) -> list[FieldDefinitionNode]:
-        """Return the fields with good names, each name once: SQL does not tell cases apart."""
+        """Return the fields with valid names, each name once: SQL names are case-insensitive."""
         seen: dict[str, FieldDefinitionNode] = {}
         for field in node.fields or ():
             name = field.name.value

@@ -1,4 +1,4 @@
-"""Tables: types with ``@table``, where they are exported, and how long they keep what.
+"""Tables: types with ``@table``, their export paths, and their retention.
 
 Names are checked here, because they become names of SQL tables, first levels of topics and paths of
 URLs at once.
@@ -107,7 +107,7 @@ def _deadline(words: Mapping[str, DirectiveNode], problems: Problems) -> float:
 
 
 def _policy(words: Mapping[str, DirectiveNode], problems: Problems) -> str | None:
-    """Return what a reader that is behind gets: every event, or the latest of each record."""
+    """Return the policy for slow readers: every event, or the latest of each record."""
     node = words.get("deliver")
     if node is None:
         return None
@@ -118,7 +118,7 @@ def _policy(words: Mapping[str, DirectiveNode], problems: Problems) -> str | Non
 
 
 def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:
-    """Return where a table is exported; empty for the root, which takes what no other path does."""
+    """Return a table's export path; empty for the root, which has all paths that no other has."""
     name = exports.text("name")
     path = node.name.value if name is None else name.strip("/")
     blamed = exports.value_node("name")

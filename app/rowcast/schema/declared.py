@@ -1,4 +1,4 @@
-"""A table as its author wrote it: the text, and what stands beside each name, for people."""
+"""The source text of a table; the comments beside each name. For the documentation of a schema."""
 
 from collections.abc import Sequence
 

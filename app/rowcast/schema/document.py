@@ -61,7 +61,7 @@ class _Parser(Parser):
 
 
 def read_document(text: str, problems: Problems) -> list[ObjectTypeDefinitionNode]:
-    """Return the object types of a schema; what breaks a rule of GraphQL goes to problems."""
+    """Return the object types of a schema; violations of GraphQL's rules go to problems."""
     document = _parse(text, problems)
     if document is None:
         return []
@@ -93,7 +93,7 @@ def _parse(text: str, problems: Problems) -> DocumentNode | None:
 
 
 def _supported(node: Node, problems: Problems) -> bool:
-    """Tell whether validation should see a definition; note one that Rowcast has no use for."""
+    """Whether validation should see a definition; notes one that Rowcast does not support."""
     if isinstance(node, ObjectTypeDefinitionNode):
         return True
     what = _KINDS.get(node.kind, "this definition")

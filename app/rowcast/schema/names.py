@@ -1,4 +1,4 @@
-"""Names of tables: what each type's table is called in its database, and among all tables.
+"""Names of tables: in their database, and among all tables.
 
 A database is a space of names: two of them may each have a table ``Dog``. Everything else, from the
 registry to snapshots, knows a table by one name, which no other table has: the table's own name, or
@@ -17,7 +17,7 @@ from rowcast.schema.problems import Problems
 
 
 def own_name(node: ObjectTypeDefinitionNode) -> str:
-    """Return what the table of a type is called in its database."""
+    """Return the name of a type's table in its database."""
     arguments = Arguments(directives(node)["table"], Problems(""))
     return arguments.text("table") or node.name.value
 
@@ -28,7 +28,7 @@ def database_argument(arguments: Arguments) -> str:
 
 
 def name_node(node: ObjectTypeDefinitionNode) -> Node:
-    """Return where a type says what its table is called."""
+    """Return the place where a type names its table."""
     settings = Arguments(directives(node)["table"], Problems(""))
     value = settings.value_node("table")
     return node.name if value is settings.node else value

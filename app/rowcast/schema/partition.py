@@ -1,4 +1,4 @@
-"""Partitions: by what the snapshots of a table are split, as ``@table(partition:)`` says.
+"""Partitions of a table's snapshots, declared by ``@table(partition:)``.
 
 @table(partition: "day")       by the day of the last write (UTC)
 @table(partition: "day(at)")   by the day of the attribute ``at``, a Date

@@ -1,4 +1,4 @@
-"""What is wrong with a schema: all of it at once, each with its place and how to mend it.
+"""Problems of a schema: all of them at once, each with its place and how to mend it.
 
 One set of problems is passed along all steps of the reading; whoever reads last refuses.
 """
@@ -23,7 +23,7 @@ class Problem:
 
 
 class Problems:
-    """Collects what is wrong with one file."""
+    """Collects the problems of one file."""
 
     def __init__(self, file: str) -> None:
         self._file = file

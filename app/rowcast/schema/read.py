@@ -72,7 +72,7 @@ def _check_interfaces(nodes: list[ObjectTypeDefinitionNode], problems: Problems)
 
 
 def _check_names(declared: _Declared, problems: Problems) -> None:
-    """No two tables of a database may have one name: SQL does not tell cases apart."""
+    """No two tables of a database may have one name: SQL names are case-insensitive."""
     seen: dict[tuple[str, str], tuple[ObjectTypeDefinitionNode, Table]] = {}
     for node, table in declared:
         key = (table.database.lower(), table.own_name.lower())

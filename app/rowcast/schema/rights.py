@@ -1,4 +1,4 @@
-"""Rights: what ``@auth`` says on a table and on its attributes, read into clauses.
+"""Rights: ``@auth`` of a table and of its attributes, read into clauses.
 
 Rules are read when the whole table is known, because they are about its attributes.
 """
@@ -43,7 +43,7 @@ def with_rights(node: ObjectTypeDefinitionNode, table: Table, problems: Problems
 
 
 def refuse_nested(node: ObjectTypeDefinitionNode, problems: Problems) -> None:
-    """Note @auth on a nested type: its table's attribute is what may be seen or not."""
+    """Note @auth on a nested type, which has no rights of its own: its table's attribute has."""
     of_fields = [words for field in node.fields or () for words in field.directives or ()]
     for words in [*(node.directives or ()), *of_fields]:
         if _is_auth(words):

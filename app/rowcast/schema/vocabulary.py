@@ -80,4 +80,4 @@ RESERVED_TABLE_PREFIXES: Final = ("_", "rowcast_", "sqlite_")
 """Beginnings of the names of the server's and SQLite's own tables."""
 
 RESERVED_ATTRIBUTE_PREFIXES: Final = ("_", "$")
-"""Beginnings of what the server adds to a record: metadata, columns of its own."""
+"""Prefixes of the names that the server adds to a record: metadata, columns of its own."""
