@@ -23,6 +23,7 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.delayed.feature import DelayedPublish
+from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
@@ -141,14 +142,19 @@ class Server:
             topic_tables=self.topic_tables,
             **options,
         )
-        delayed = DelayedPublish()
-        self.features = (LateWrites(), delayed)
-        for feature in self.features:
-            feature.install(self.kernel)
-        self.delayed = delayed.delayed
+        self._install()
         if self.topic_tables is not None:
             stored = self.store.topic_tables()
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
+
+    def _install(self):
+        delayed = DelayedPublish()
+        repeats = Idempotency()
+        self.features = (repeats, LateWrites(), delayed)
+        for feature in self.features:
+            feature.install(self.kernel)
+        self.delayed = delayed.delayed
+        self.idempotent_writes = repeats.writes
 
     async def stop(self):
         """Stop as the program does, when its doors are closed."""

@@ -7,7 +7,7 @@ protocol and no store.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -16,7 +16,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
 from rowcast.features.hooks.hook_pipeline import HookPipeline
-from rowcast.features.idempotency.idempotent_writes import is_marked
 from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
@@ -93,33 +92,36 @@ class AtomicBatch:
         caller: Caller,
         futures: "Sequence[asyncio.Future[Outcome]]",
     ) -> list[Done] | None:
-        """Return what is to hear of each write; None if all that are marked came before (M8).
+        """Return what is to hear of each write; None if all came before (M8).
 
-        Then the futures have the receipts, or will. Raises what refuses a mark, and CONFLICT when
-        only some came before: they were not written all or none.
+        The steps that come first tell of those whose properties they know; where all of these came
+        before, so did the others. Then the futures have the receipts, or will. Raises what refuses
+        one, and CONFLICT when only some came before: they were not written all or none.
         """
         dones: list[Done] = [resolver(future) for future in futures]
-        marked = [index for index, event in enumerate(events) if is_marked(event)]
-        if not marked:
-            return dones
-        heard = [self._kernel.idempotent_writes.hear(events[i], caller, dones[i]) for i in marked]
-        fresh = [done for done in heard if done is not None]
-        refused = [futures[i].result() for i in marked if futures[i].done()]
-        error = next((item for item in refused if isinstance(item, Error)), None)
-        if error is None and 0 < len(fresh) < len(marked):
-            error = _partly_known()
-        if error is not None:
-            for done in fresh:
-                done(error)
-            raise error
-        if not fresh:
-            for event, future in zip(events, futures, strict=True):
-                if not is_marked(event):
-                    future.set_result(Receipt(event, existed=True, repeat=True))
+        heard = {
+            index: self._ask_first(event, caller, dones[index])
+            for index, event in enumerate(events)
+            if event.properties is not None and self._kernel.steps.first(event.properties)
+        }
+        fresh = {index: done for index, done in heard.items() if done is not None}
+        _check_whole(heard, fresh, futures)
+        if heard and not fresh:
+            for index, event in enumerate(events):
+                if index not in heard:
+                    futures[index].set_result(Receipt(event, existed=True, repeat=True))
             return None
-        for index, done in zip(marked, fresh, strict=True):
-            dones[index] = done
-        return dones
+        return [fresh.get(index, done) for index, done in enumerate(dones)]
+
+    def _ask_first(self, event: Event, caller: Caller, done: Done) -> Done | None:
+        """Return what is to hear of a write; None if it was answered, or will be."""
+        write = Write(event, caller, done, part_of=BATCH)
+        try:
+            taken = any(step(write) for step in self._kernel.steps.first(event.properties or {}))
+        except Error as error:
+            write.done(error)
+            return None
+        return None if taken else write.done
 
     def _submit(
         self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
@@ -140,6 +142,22 @@ class AtomicBatch:
             write.group = group
         if writes:
             self._kernel.writes.append(writes)
+
+
+def _check_whole(
+    heard: Mapping[int, Done | None],
+    fresh: Mapping[int, Done],
+    futures: "Sequence[asyncio.Future[Outcome]]",
+) -> None:
+    """Raise what refused one of the writes that were heard, or that only some came before."""
+    refused = [futures[index].result() for index in heard if futures[index].done()]
+    error = next((item for item in refused if isinstance(item, Error)), None)
+    if error is None and 0 < len(fresh) < len(heard):
+        error = _partly_known()
+    if error is not None:
+        for done in fresh.values():
+            done(error)
+        raise error
 
 
 def _partly_known() -> Error:

@@ -24,7 +24,6 @@ from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.idempotency.idempotent_writes import MARKS, IdempotentWrites, remember_mark
 from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
@@ -96,7 +95,6 @@ class Kernel(Seams):
         self.submit = self.writes.submit
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
-        self.idempotent_writes = IdempotentWrites(self)
         self._hook_pipeline = self.hook_pipeline = HookPipeline(self)
         self.view.append(self._hook_pipeline.stage)
         self._resource_dispatch = ResourceDispatch(self)
@@ -119,9 +117,6 @@ class Kernel(Seams):
         if topic_tables is not None:
             steps.add("topic_table", topic_tables.step)
         steps.add("recent", self.registry.first_write_step)
-        for name in MARKS:
-            steps.on_property(name, self.idempotent_writes.hear_write, first=True)
-            steps.on_property(name, remember_mark)
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Show system rows at a path; raises CONFLICT if something is there already."""

@@ -5,7 +5,7 @@ Each list says when it is asked. What no feature added is in no list, so it cost
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.histograms import HistogramFamily
@@ -17,6 +17,7 @@ from rowcast.subscriptions.stage import Stage
 
 Facts = Sequence[tuple[str, str, bytes]]
 """What an owner stored beside the records: owner, name and value of each fact."""
+T = TypeVar("T")
 Restore = Callable[[Facts], Awaitable[None] | None]
 """Takes up the facts of an earlier run."""
 
@@ -36,6 +37,16 @@ class TopicFacts(Protocol):
 
     def row(self, topic: str) -> dict[str, object]:
         """Return what it knows of a topic; nothing if it does not know it."""
+
+
+class Ending(Protocol):
+    """One kind of what ends by itself, such as records with an expiry."""
+
+    async def end_due(self) -> float:
+        """End what is over; return when the next is, in seconds since 1970, ``inf`` for never.
+
+        A time that has come means that something could not be ended; it is tried again.
+        """
 
 
 class Sampler(Protocol):
@@ -104,6 +115,25 @@ class Seams:
         """Read for each answer of ``/metrics``."""
         self.own_logs: list[OwnLog] = []
         """Read before anything is restored: their tables are made, and retention keeps to them."""
+
+        self.endings: list[Ending] = []
+        """Asked by the timer for what ends by itself."""
+        self.on_end_time: list[Callable[[float], None]] = []
+        """Told a time at which something of ``endings`` will be over."""
+        self._services: dict[type, object] = {}
+
+    def provide(self, service: object) -> None:
+        """Have a service found by its class: what a door, or a test, asks of this feature alone."""
+        self._services[type(service)] = service
+
+    def service(self, kind: type[T]) -> T | None:
+        """Return the service of a class; None where its feature is not installed."""
+        return cast("T | None", self._services.get(kind))
+
+    def tell_end(self, at: float) -> None:
+        """Say that something of ``endings`` will be over at a time, in seconds since 1970."""
+        for tell in self.on_end_time:
+            tell(at)
 
     def facts(self, owner: str, restore: Restore) -> None:
         """Have ``restore`` called with the owner's facts, before any feature starts.

@@ -9,7 +9,7 @@ without properties asks none of them.
 Access is part of the kernel: where no feature says who may write, every write is refused.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from rowcast.core.callers import Caller
@@ -76,7 +76,7 @@ class Steps:
         (self._first if first else self._admitted)[name] = step
         self.properties.add(name)
 
-    def first(self, properties: Mapping[str, object]) -> Iterable[Step]:
+    def first(self, properties: Mapping[str, object]) -> Collection[Step]:
         """Return what is asked about these properties before any other step."""
         return dict.fromkeys(step for name, step in self._first.items() if name in properties)
 

@@ -16,6 +16,7 @@ from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
+from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
@@ -63,6 +64,7 @@ def _snapshots(it: Parts) -> Feature:
 
 FEATURES: Final = (
     Plug("delayed", lambda _: DelayedPublish()),
+    Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),

@@ -35,8 +35,6 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
-from rowcast.features.idempotency.idempotent_writes import OWNER as PRODUCERS
 from rowcast.features.results.results import BulkCommit
 from rowcast.features.results.rows import PATH as RESULTS
 from rowcast.features.results.rows import result_rows
@@ -167,7 +165,7 @@ class Application:
         await self._closing.aclose()
 
     async def _restore(self) -> None:
-        """Take up what an earlier run left: tables, rules, groups, sessions, producers."""
+        """Take up what an earlier run left: tables, rules, groups, sessions."""
         facts = await self._on_writer(self.store.states, TOPIC_TABLES)
         await self._on_writer(self._define_own_logs)
         own = [log.table for log in self.kernel.own_logs]
@@ -240,8 +238,6 @@ class Application:
         kernel.facts(GROUPS, kernel.groups.restore)
         kernel.facts(WILLS, wills.extend)
         kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
-        kernel.facts(PRODUCERS, kernel.idempotent_writes.restore)
-        kernel.facts(KEYS, kernel.idempotent_writes.keys.restore)
 
     def _install(self) -> None:
         """Make the features that are switched on, and add them to the kernel."""
@@ -274,11 +270,10 @@ class Application:
 
     def _end_in_time(self) -> None:
         """End what has a time at which it is over, at that time."""
-        keys = self.kernel.idempotent_writes.keys
-        keys.keep_seconds = self.config.http.idempotency_seconds
-        expiries = Expiries([EndOfRecords(self.kernel, self._now), keys], self._now)
-        self.kernel.committer.after_append.append(expiries.appended)
-        keys.ends = expiries.note
+        kernel = self.kernel
+        expiries = Expiries([EndOfRecords(kernel, self._now), *kernel.endings], self._now)
+        kernel.committer.after_append.append(expiries.appended)
+        kernel.on_end_time.append(expiries.note)
         self._closing.push_async_callback(expiries.stop)
         expiries.start()
 

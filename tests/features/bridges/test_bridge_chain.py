@@ -6,6 +6,7 @@ from bridged import ANN, server
 from rowcast.core.errors import Error
 from rowcast.features.bridges.dead_letters import topic_of_letter
 from rowcast.features.bridges.state import Saved
+from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
         for topic in range(7):
             expected = [b"%d" % number for number in range(100) if number % 7 == topic]
             assert expected == said(cloud, f"u/{topic}")
-        assert cloud.kernel.idempotent_writes.repeats >= 300
+        assert cloud.kernel.service(IdempotentWrites).repeats >= 300
 
 
 async def test_both_ways_each_message_is_delivered_once(folders):

@@ -27,7 +27,7 @@ def digest(text):
 
 
 def keys_of(room):
-    return room.kernel.idempotent_writes.keys
+    return room.idempotent_writes.keys
 
 
 async def send(room, key, text="x", caller=ANN, count=1):
@@ -134,7 +134,7 @@ async def test_the_timer_is_told_of_the_first_end(room):
 @pytest.mark.parametrize("whose", ["user_receipts_max", "receipts_max"])
 async def test_the_oldest_keys_are_forgotten_when_there_are_too_many(room, whose):
     """B17: in receipts, because a batch has one for each record; of one user, and of all."""
-    room.kernel.idempotent_writes.keys = keys = Keys(room.kernel, room.now, **{whose: 10})
+    room.idempotent_writes.keys = keys = Keys(room.kernel, room.now, **{whose: 10})
     for number in range(5):
         await send(room, str(number), count=2)
     assert all(item.repeat for item in await send(room, "0", count=2))
@@ -146,7 +146,7 @@ async def test_the_oldest_keys_are_forgotten_when_there_are_too_many(room, whose
 
 
 async def test_one_user_does_not_use_up_what_is_there_for_others(room):
-    room.kernel.idempotent_writes.keys = Keys(room.kernel, room.now, user_receipts_max=10)
+    room.idempotent_writes.keys = Keys(room.kernel, room.now, user_receipts_max=10)
     await send(room, "ben's", caller=BEN)
     for number in range(40):
         await send(room, str(number))

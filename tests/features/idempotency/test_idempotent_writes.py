@@ -14,7 +14,8 @@ from rowcast.core.gateway_limits import (
     PRODUCER_NUMBERS_MAX,
     PRODUCERS_MAX,
 )
-from rowcast.features.idempotency.idempotent_writes import OWNER, put_mark
+from rowcast.core.write_marks import put_mark
+from rowcast.features.idempotency.idempotent_writes import OWNER
 from rowcast.store.sqlite import SqlStore
 
 
@@ -87,7 +88,7 @@ async def test_a_restart_forgets_nothing(room):
     first = await write(room, "meter:3:7")
     await write(room, "meter:3:9")
     after = Server(store=room.store)
-    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
+    after.idempotent_writes.restore(room.store.states(OWNER))
     again = await write(after, "meter:3:7")
     assert (True, first.event.seq) == (again.repeat, again.event.seq)
     assert Code.PRECONDITION == await refusal(write(after, "meter:2:1"))
@@ -128,7 +129,7 @@ async def test_numbers_are_bounded(monkeypatch):
     kept = {f"1:{number}" for number in range(5, 22)} | {"1:forgotten"}
     assert kept == {name for _, name, _ in room.store.states(OWNER)} - {"1:low"}
     for seen in (room, Server(store=room.store)):
-        seen.kernel.idempotent_writes.restore(room.store.states(OWNER))
+        seen.idempotent_writes.restore(room.store.states(OWNER))
         assert Code.GONE == await refusal(write(seen, "meter:1:4"))
         assert (await write(seen, "meter:1:5")).repeat
     assert PRODUCER_NUMBERS_FORGOTTEN < PRODUCER_NUMBERS_MAX
@@ -163,7 +164,7 @@ async def test_a_newer_epoch_does_not_wait_for_the_older_one(room):
     assert [False, False] == [outcome.repeat for outcome in outcomes]
     assert 2 == len(room.store.read(0, 10))
     after = Server(store=room.store)
-    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
+    after.idempotent_writes.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:1:8"))
     assert (await write(after, "meter:2:7")).repeat
 
@@ -174,7 +175,7 @@ async def test_an_epoch_is_known_after_a_restart_though_it_wrote_nothing(room):
     assert Code.UNPROCESSABLE == await refusal(write(room, "meter:10:1", "Dog/1", b"[1]", PUT))
     await room.committer.settle()
     after = Server(store=room.store)
-    after.kernel.idempotent_writes.restore(room.store.states(OWNER))
+    after.idempotent_writes.restore(room.store.states(OWNER))
     assert Code.PRECONDITION == await refusal(write(after, "meter:9:1"))
 
 
@@ -196,7 +197,7 @@ async def test_producers_are_bounded():
     room = Server()
     await write(room, "first:1:1")
     for number in range(PRODUCERS_MAX):
-        room.kernel.idempotent_writes._producer(f"{OWNER}ann/{number}")
+        room.idempotent_writes._producer(f"{OWNER}ann/{number}")
     await room.committer.settle()
     assert [] == room.store.states(f"{OWNER}ann/first")
     assert not (await write(room, "first:1:1")).repeat
@@ -236,7 +237,7 @@ async def test_chaos_has_each_effect_once(seed):
                 open_numbers.discard(number)
         if dice.random() < 0.1:
             room = Server(store=store)
-            room.kernel.idempotent_writes.restore(store.states(OWNER))
+            room.idempotent_writes.restore(store.states(OWNER))
     assert 39 == len(store.read(0, 100))
     assert 39 == len(set(positions.values()))
 

@@ -32,7 +32,7 @@ class Clock:
         self.room.time = now
         self.schedules = Schedules(self.room.kernel, hooks.schedules, self.room.now)
         self.schedules.restore(self.room.store.states(OWNER))
-        self.room.kernel.idempotent_writes.restore(self.room.store.states("producer/"))
+        self.room.idempotent_writes.restore(self.room.store.states("producer/"))
 
     def again(self, seconds=0.0):
         return Clock(self.hooks, self.room.store, self.room.time + seconds)

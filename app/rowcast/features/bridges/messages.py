@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from rowcast.codecs import JSON
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
-from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.core.write_marks import put_mark
 from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.rows.transcoder import Transcoder
 

@@ -149,7 +149,6 @@ class Keys:
             return done
         known = entry.done.get(number)
         if known is not None:
-            self._kernel.idempotent_writes.repeats += 1
             done(receipt_of(known, event, self._kernel))
             return None
 

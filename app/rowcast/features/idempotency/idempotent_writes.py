@@ -2,8 +2,8 @@
 
 A write may carry a mark: the name of its producer, the producer's epoch, and a number that it gives
 to one write only. Mark and event are one transaction. When the same mark comes again (because the
-acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first, as
-``remembered.py`` keeps it, and nothing else happens; while the first is still on its way, the
+acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first
+(``remembered_receipts.py``), and nothing else happens; while the first is still on its way, the
 repeat waits for it. An older epoch is fenced off: a producer that was replaced can write no more.
 
 A producer may say below which number all is done: those need no memory, and a repeat of one gets a
@@ -21,13 +21,12 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED, Event
 from rowcast.core.gateway_limits import (
-    PRODUCER_NAME_CHARS_MAX,
-    PRODUCER_NUMBER_MAX,
     PRODUCER_NUMBERS_FORGOTTEN,
     PRODUCER_NUMBERS_MAX,
     PRODUCERS_MAX,
 )
 from rowcast.core.topics import DELAYED_PREFIX
+from rowcast.core.write_marks import MARK, PATH, parse_mark
 from rowcast.features.idempotency.idempotency_keys import KEY, Keys, fact_of_key
 from rowcast.features.idempotency.remembered_receipts import pack, receipt_of
 from rowcast.kernel.write import Done, Outcome, Receipt, Write
@@ -36,52 +35,12 @@ from rowcast.store.store import Change
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
-MARK: Final = "producer"
-"""The property of an event that carries its mark, as it was written."""
-PATH: Final = "path"
-"""The property of an event that names the logs it has been in: it has no effect in one of them."""
 MARKS: Final = frozenset({MARK, PATH, KEY})
 OWNER: Final = "producer/"
 """What the owners of marks begin with; the user and the producer's name follow."""
 _LOW: Final = "low"
 _FORGOTTEN: Final = "forgotten"
 """Names of the facts that keep the two bounds; those of the others are numbers."""
-_HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"
-
-
-def put_mark(event: Event, text: str, low: str | None = None) -> None:
-    """Give an event its mark; raises INVALID for what is none.
-
-    ``low`` is the number below which all of the producer's writes are done.
-    """
-    parse_mark(text)
-    if low is not None and not _is_number(low):
-        raise Error(Code.INVALID, f"{low[:80]!r} is no number below which all is done")
-    event.properties = {**(event.properties or {}), MARK: text if low is None else f"{text}:{low}"}
-
-
-def parse_mark(text: str) -> tuple[str, int, int, int]:
-    """Return producer, epoch, number and the number below which all is done; raises INVALID."""
-    name, *numbers = text.split(":")
-    if len(numbers) == 2:
-        numbers.append("0")
-    if not name or len(numbers) != 3 or not all(map(_is_number, numbers)):
-        raise Error(Code.INVALID, f"{text[:80]!r} is no mark; {_HINT}")
-    if len(name) > PRODUCER_NAME_CHARS_MAX:
-        raise Error(
-            Code.INVALID, f"a producer's name has at most {PRODUCER_NAME_CHARS_MAX} characters"
-        )
-    epoch, number, low = map(int, numbers)
-    return name, epoch, number, low
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) <= PRODUCER_NUMBER_MAX
-
-
-def put_path(event: Event, path: str) -> None:
-    """Give an event the logs that it has been in, by their epochs, with commas between."""
-    event.properties = {**(event.properties or {}), PATH: path}
 
 
 @dataclass(slots=True)
@@ -95,7 +54,7 @@ class Producer:
     forgotten: int = 0
     """Of numbers below this nobody knows whether they were written."""
     done: dict[int, bytes] = field(default_factory=dict)
-    """What each number became, as ``remembered.py`` packs it."""
+    """What each number became, as ``remembered_receipts.py`` packs it."""
     flying: dict[tuple[int, int], list[Done]] = field(default_factory=dict)
     """Epoch and number of what is being written, and who waits besides the first."""
 
@@ -111,9 +70,9 @@ class Producer:
 class IdempotentWrites:
     """All producers of one kernel; the loop's own."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, kernel: "Kernel", keys: Keys) -> None:
         self._kernel = kernel
-        self.keys = Keys(kernel, kernel.now)
+        self.keys = keys
         self._producers: dict[str, Producer] = {}
         """By owner; the one that wrote last is the last."""
         self.repeats = 0
@@ -164,7 +123,9 @@ class IdempotentWrites:
             if event.topic.startswith(DELAYED_PREFIX):
                 raise _not_delayed()
             if key is not None:
-                return self.keys.hear(str(key), event, caller, done)
+                heard = self.keys.hear(str(key), event, caller, done)
+                self.repeats += heard is None
+                return heard
             name, epoch, number, low = parse_mark(str(mark))
             producer = self._producer(_owner(caller, name))
             self._enter(producer, name, epoch)
@@ -269,11 +230,6 @@ class IdempotentWrites:
         return hear
 
 
-def is_marked(event: Event) -> bool:
-    """Tell whether an event carries a mark of its way."""
-    return event.properties is not None and not MARKS.isdisjoint(event.properties)
-
-
 def _not_delayed() -> Error:
     return Error(
         Code.INVALID,
@@ -319,12 +275,6 @@ def remember_mark(write: Write) -> None:
     write.logged, write.conclude = True, remembered
     if write.event.kind in RETAINED:  # whether there was a record before is a part of it
         write.depends = True
-
-
-def numbered(text: str, index: int) -> str:
-    """Return the mark of a batch's record: the batch has the number of its first."""
-    name, epoch, number, low = parse_mark(text)
-    return f"{name}:{epoch}:{number + index}:{low}" if index else text
 
 
 def _owner(caller: Caller, name: str) -> str:

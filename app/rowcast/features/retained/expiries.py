@@ -13,29 +13,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Protocol
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED
 from rowcast.features.retained.retainer import Retained, Retainer
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.seams import Ending
 from rowcast.kernel.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 """Calls something after so many seconds: ``loop.call_later``."""
-
-
-class Ending(Protocol):
-    """One kind of what ends by itself."""
-
-    async def end_due(self) -> float:
-        """End what is over; return when the next is, in seconds since 1970, ``inf`` for never.
-
-        A time that has come means that something could not be ended; it is tried again.
-        """
 
 
 class EndOfRecords:

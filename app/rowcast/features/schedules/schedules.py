@@ -22,7 +22,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import SCHEDULE_LOOK_SECONDS_MAX, SCHEDULES_MAX
-from rowcast.features.idempotency.idempotent_writes import put_mark
+from rowcast.core.write_marks import put_mark
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from rowcast.doors.http.messages.bodies import content_type_of
 from rowcast.doors.http.messages.problems import as_error, problem, status_of
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.request import Request, new_event
+from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
 from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Outcome, Receipt
 
@@ -184,8 +185,9 @@ async def _create_together(
     """Create all or none."""
     named = [_named(table, value) for value in values]
     events = _all_of(await _prepare_all(request, table, named, media_type))
+    repeats = request.kernel.service(IdempotentWrites)
     for index, event in enumerate(events):
-        if request.kernel.idempotent_writes.knows(event, request.caller):
+        if repeats is not None and repeats.knows(event, request.caller):
             continue
         known = await request.kernel.reader.get(table, event.topic)
         if known is not None and request.kernel.rights.record(request.caller, known) is not None:

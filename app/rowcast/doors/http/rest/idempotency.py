@@ -13,6 +13,7 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import path_of, text_of
 from rowcast.doors.http.rest.request import Request
+from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
 
 HEADER: Final = b"idempotency-key"
 _ASKED: Final = (
@@ -30,8 +31,10 @@ async def carry_out_once(request: Request, verb: Callable[[Request], Awaitable[N
     """Carry out a request that has a key, unless that was done; answer it as the first time."""
     key = _key(request)
     body = await request.body()
-    keys = request.kernel.idempotent_writes.keys
-    with keys.claim(request.caller, key, _digest(request, body)) as request.claim:
+    known = request.kernel.service(IdempotentWrites)
+    if known is None:
+        raise Error(Code.INVALID, "this server knows no repeats; leave Idempotency-Key out")
+    with known.keys.claim(request.caller, key, _digest(request, body)) as request.claim:
         await verb(request)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
 from rowcast.core.events import Event
+from rowcast.core.write_marks import numbered, put_mark
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import Parameters
 from rowcast.doors.http.messages.replies import send_bytes
 from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.features.idempotency.idempotency_keys import Claim
-from rowcast.features.idempotency.idempotent_writes import numbered, put_mark
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.registry import Route

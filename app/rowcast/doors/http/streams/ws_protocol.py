@@ -33,10 +33,10 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import COMMAND_ID_CHARS_MAX
 from rowcast.core.meta import meta_of
 from rowcast.core.suggestions import did_you_mean
+from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.features.history.places import PLACES
-from rowcast.features.idempotency.idempotent_writes import put_mark
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome
 from rowcast.rows.download import Download

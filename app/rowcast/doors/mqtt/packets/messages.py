@@ -9,7 +9,7 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
-from rowcast.features.idempotency.idempotent_writes import put_mark, put_path
+from rowcast.core.write_marks import put_mark, put_path
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will

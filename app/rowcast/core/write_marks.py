@@ -1,0 +1,59 @@
+"""Marks of a write: what its writer says of it, so that a repeat of it is known (M8, H25, H34).
+
+A writer that has a name of its own numbers what it writes: ``<producer>:<epoch>:<number>``. What
+comes from another log names the logs it has been in. Both stand among the event's properties; what
+they mean when the write comes is for ``features/idempotency/``.
+"""
+
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.gateway_limits import PRODUCER_NAME_CHARS_MAX, PRODUCER_NUMBER_MAX
+
+MARK: Final = "producer"
+"""The property of an event that carries its mark, as it was written."""
+PATH: Final = "path"
+"""The property of an event that names the logs it has been in: it has no effect in one of them."""
+_HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"
+
+
+def put_mark(event: Event, text: str, low: str | None = None) -> None:
+    """Give an event its mark; raises INVALID for what is none.
+
+    ``low`` is the number below which all of the producer's writes are done.
+    """
+    parse_mark(text)
+    if low is not None and not _is_number(low):
+        raise Error(Code.INVALID, f"{low[:80]!r} is no number below which all is done")
+    event.properties = {**(event.properties or {}), MARK: text if low is None else f"{text}:{low}"}
+
+
+def parse_mark(text: str) -> tuple[str, int, int, int]:
+    """Return producer, epoch, number and the number below which all is done; raises INVALID."""
+    name, *numbers = text.split(":")
+    if len(numbers) == 2:
+        numbers.append("0")
+    if not name or len(numbers) != 3 or not all(map(_is_number, numbers)):
+        raise Error(Code.INVALID, f"{text[:80]!r} is no mark; {_HINT}")
+    if len(name) > PRODUCER_NAME_CHARS_MAX:
+        raise Error(
+            Code.INVALID, f"a producer's name has at most {PRODUCER_NAME_CHARS_MAX} characters"
+        )
+    epoch, number, low = map(int, numbers)
+    return name, epoch, number, low
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= PRODUCER_NUMBER_MAX
+
+
+def put_path(event: Event, path: str) -> None:
+    """Give an event the logs that it has been in, by their epochs, with commas between."""
+    event.properties = {**(event.properties or {}), PATH: path}
+
+
+def numbered(text: str, index: int) -> str:
+    """Return the mark of a batch's record: the batch has the number of its first."""
+    name, epoch, number, low = parse_mark(text)
+    return f"{name}:{epoch}:{number + index}:{low}" if index else text
