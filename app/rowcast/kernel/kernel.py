@@ -24,7 +24,6 @@ from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.access import Access
 from rowcast.features.rights.rights import Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
@@ -34,6 +33,7 @@ from rowcast.kernel.creation import Creation
 from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.readable import Readable, nothing_at
+from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
@@ -75,7 +75,7 @@ class Kernel(Seams):
         self.transcoder = Transcoder(registry.shapes)
         self.hooks = hooks or Hooks()
         self.listeners = self.hooks.listeners
-        self.access = Access(now)
+        self.access = Reauthorization(now)
         tables = [shape.table for shape in registry.shapes.values()]
         self.rights = Rights(tables, self.hooks, self.transcoder, reader, self.access)
         self.reads = self.rights

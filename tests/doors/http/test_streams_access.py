@@ -48,7 +48,7 @@ def judged(doors, outcome):
             raise outcome
         return replace(caller, grants=outcome)
 
-    doors.kernel.access.judge = judge
+    doors.kernel.access.judges[:] = [judge]
     doors.kernel.access.changed()
 
 
@@ -104,7 +104,7 @@ async def test_who_may_still_read_goes_on_and_writes_no_more(doors):
 
 
 async def test_who_is_removed_between_signing_in_and_the_first_event_is_told_too(doors):
-    doors.kernel.access.judge = lambda caller: (_ for _ in ()).throw(GONE)
+    doors.kernel.access.judges.append(lambda caller: (_ for _ in ()).throw(GONE))
     async with doors.sse("/Dog/") as blocks:
         assert "problem" == (await last_of(blocks))["event"]
     async with AsyncExitStack() as stack:

@@ -59,9 +59,11 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
     for place, (name, (judge, reason)) in enumerate(WAYS.items()):
         gone = readers[place * quarter : (place + 1) * quarter]
         ids = {f"c{place * quarter + n}" for n in range(quarter)}
-        world.kernel.access.judge = lambda caller, ids=ids, judge=judge: (
-            judge(caller) if caller.client_id in ids else caller
-        )
+        world.kernel.access.judges[:] = [
+            lambda caller, ids=ids, judge=judge: (
+                judge(caller) if caller.client_id in ids else caller
+            )
+        ]
         world.kernel.access.changed()
         told = [peer.heard() for peer in gone]  # before any other turn of the loop
         assert {(Disconnect, Reason(reason))} == {(type(p), p.reason) for (p,) in told}, name
@@ -75,7 +77,9 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
 
 async def test_l8_who_may_stay_stays(world):
     readers = await gather(world, 10)
-    world.kernel.access.judge = lambda caller: replace(caller, grants=replace(ALL, write=False))
+    world.kernel.access.judges.append(
+        lambda caller: replace(caller, grants=replace(ALL, write=False))
+    )
     world.kernel.access.changed()
     assert [[]] * 10 == [peer.heard() for peer in readers]
     await world.say("topic/7/2", b"x")

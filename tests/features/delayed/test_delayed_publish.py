@@ -299,7 +299,8 @@ async def test_who_may_not_write_any_more_is_not_published(room, user, found, re
 
     await room.kernel.write(Event("$delayed/5/a", MESSAGE, b"1", qos=1), Caller(user, ALL))
     access = room.kernel.access
-    access.judge, access.removed = judge, lambda _user: removed
+    access.judges.append(judge)
+    access.removals.append(lambda _user: removed)
     await room.forward(5)
     assert (["a"] if published else [], []) == (room.listener.topics, room.facts())
 

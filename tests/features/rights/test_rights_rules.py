@@ -11,10 +11,10 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH
 from rowcast.core.queries import Condition, Operator, Query
 from rowcast.core.topics import TopicFilter, is_pattern
-from rowcast.features.rights.access import stay
 from rowcast.features.rights.explain import PATH as POLICY
 from rowcast.features.rights.explain import policy_rows
 from rowcast.features.rights.rule_rows import OWNER, PATH, RuleTable
+from rowcast.kernel.reauthorization import stay
 
 
 @pytest.fixture

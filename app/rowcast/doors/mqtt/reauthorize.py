@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
-from rowcast.features.rights.access import renew
+from rowcast.kernel.reauthorization import renew
 from rowcast.mqtt.reasons import Reason
 
 if TYPE_CHECKING:

@@ -48,8 +48,8 @@ class Directory:
     def begin(self, kernel: Kernel) -> None:
         """Let the kernel ask who may stay, and tell it of changes from now on."""
         self._kernel = kernel
-        kernel.access.judge = self.authenticator.judge
-        kernel.access.removed = self.authenticator.is_removed
+        kernel.access.judges.append(self.authenticator.judge)
+        kernel.access.removals.append(self.authenticator.is_removed)
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Make or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""

@@ -21,7 +21,6 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from rowcast.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.access import Access
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
@@ -29,6 +28,7 @@ from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
 from rowcast.features.rights.topic_rules import TopicRule
+from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
@@ -78,7 +78,7 @@ class Rights:
         hooks: Hooks,
         transcoder: Transcoder,
         reader: Reader,
-        access: Access,
+        access: Reauthorization,
     ) -> None:
         self._hooks = hooks
         self._transcoder = transcoder

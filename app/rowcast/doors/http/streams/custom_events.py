@@ -23,7 +23,7 @@ from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.doors.http.uvicorn_fastpath import cut
-from rowcast.features.rights.access import judge_resource
+from rowcast.kernel.reauthorization import judge_resource
 from rowcast.kernel.resource import Resource
 from rowcast.subscriptions.subscription import Subscription
 

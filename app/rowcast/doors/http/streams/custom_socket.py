@@ -19,7 +19,7 @@ from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.connection import Connection, farewell
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
-from rowcast.features.rights.access import judge_resource, subscription_of
+from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.kernel.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscription import Subscription
 

@@ -39,7 +39,7 @@ from rowcast.doors.http.streams.openings import Request, accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.access import stay
+from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
 from rowcast.features.history.places import Place
-from rowcast.features.rights.access import stay
+from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from build import ANN, Server, code_of
 from rowcast.core.callers import NONE, SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.features.rights.access import renew
+from rowcast.kernel.reauthorization import renew
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -28,7 +28,7 @@ async def test_the_server_itself_is_not_judged():
     def nobody(caller):
         raise Error(Code.DENIED, "away")
 
-    room.kernel.access.judge = nobody
+    room.kernel.access.judges.append(nobody)
     assert SERVER is room.kernel.access.current(SERVER)
     assert Code.DENIED == code_of(room.kernel.access.current, ANN)
 

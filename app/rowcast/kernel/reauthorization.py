@@ -1,4 +1,4 @@
-"""Access: whether those that are here may stay, and as what; judged anew when that changes.
+"""Reauthorization: live readers are judged anew when users, roles, tokens or rules change.
 
 A Caller is a user as it was when it signed in. Later the user may be removed or given other roles,
 its token may be over, the rules may be others: whoever knows of it calls ``changed``. The doors
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from rowcast.kernel.resource import Resource
 
 
-class Access:
-    """What is known of changes; ``judge`` says what a caller is now, or raises why it is none."""
+class Reauthorization:
+    """Asks the features that know users what a caller is now, and tells the doors to ask."""
 
     def __init__(self, now: WallClock) -> None:
         self._now = now
-        self.judge: Callable[[Caller], Caller] = lambda caller: caller
-        self.removed: Callable[[str], bool] = lambda _user: False
-        """Tells whether a user has been removed, and can never come back as it was."""
+        self.judges: list[Callable[[Caller], Caller]] = []
+        """Asked in order what a caller is now: itself, another, or the Error why it is none."""
+        self.removals: list[Callable[[str], bool]] = []
+        """Asked whether a user has been removed, and can never come back as it was."""
         self.revision = 0
         """How often anything has changed; who keeps an answer keeps it for one revision."""
         self._listeners: list[Callable[[], None]] = []
@@ -42,7 +43,14 @@ class Access:
 
         Raises UNAUTHENTICATED or DENIED when it may no longer be here.
         """
-        return caller if caller.door == "server" else self.judge(caller)
+        if caller.door != "server":
+            for judge in self.judges:
+                caller = judge(caller)
+        return caller
+
+    def removed(self, user: str) -> bool:
+        """Tell whether a user has been removed, and can never come back as it was."""
+        return any(removed(user) for removed in self.removals)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call a door whenever its live readers are to be judged anew."""
