@@ -1,1 +1,1 @@
-"""Columns: types of Parquet columns of different ages, brought together."""
+"""Columns: one common type for Parquet columns that were written under different schemas."""

@@ -1,8 +1,8 @@
-"""Joining: columns of one name and different types, as files of different ages have them.
+"""Joining: a common type for columns of one name whose types differ from file to file.
 
-A declared type may change between two exports, so what reads several files at once asks here which
-type holds the values of all (``joined``), and brings each file's column to it (``converted``).
-Proving, compaction, import and Spark do it by this one rule:
+A declared type may change between two exports, so a reader of several files calls ``joined`` for
+the type that holds the values of all, and ``converted`` to cast each file's column to it. Proof,
+compaction, import and Spark all follow this rule:
 
     left                  right                    together
     equal types                                    that type
@@ -42,7 +42,7 @@ MOMENT: Final = pa.timestamp("us", "UTC")
 REST: Final = "_extra"
 _DIGITS_MAX: Final = 38  # of decimal128
 _DIGITS: Final = {pa.int32(): 10, pa.int64(): 19}
-"""How many digits an integer may have."""
+"""The maximum number of decimal digits of an integer type."""
 
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -82,7 +82,7 @@ def _joined_decimals(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _joined_fields(one: list[pa.Field], other: list[pa.Field]) -> Iterable[pa.Field]:
-    """Return the fields of both: those of the first, then what only the other has."""
+    """Return the fields of both: those of the first, then those that only the other has."""
     kinds = {field.name: field.type for field in one}
     for field in other:
         known = kinds.get(field.name)
@@ -135,7 +135,7 @@ def converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _by_value(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether values are converted one by one: Arrow does not, or its text is not ours."""
+    """Whether values are converted one by one, because Arrow cannot or formats text differently."""
     if pa.types.is_nested(kind) or pa.types.is_nested(wanted):
         return True
     if wanted.equals(TEXT):
@@ -144,7 +144,7 @@ def _by_value(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _value(item: object, wanted: pa.DataType) -> object:
-    """Return a value as ``pa.array`` takes it for a type."""
+    """Return a value in the form that ``pa.array`` accepts for a type."""
     if item is None:
         return None
     if wanted.equals(TEXT):
@@ -180,7 +180,7 @@ def text_of(item: object) -> str:
 
 
 def _whole(item: object) -> object:
-    """Return a value of structs and lists as it was written."""
+    """Return a value of structs and lists without the nulls that Arrow adds to it."""
     if isinstance(item, list):
         return [_whole(each) for each in item]
     if not isinstance(item, dict):

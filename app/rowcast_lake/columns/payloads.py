@@ -1,7 +1,7 @@
-"""Payloads as text: a column that SQL can look into, beside the bytes as they came.
+"""Payloads as text: a column that SQL can search, next to the original bytes.
 
-A payload has a text when its writer said that it is text or JSON, or did not say what it is, and
-its bytes are UTF-8; any other has none.
+A payload has a text when its content type is text, JSON or missing, and its bytes are UTF-8; any
+other has none.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _TYPES_KEPT: Final = 1024  # names of media types: clients send few
 
 @lru_cache(_TYPES_KEPT)
 def textual(media_type: str | None) -> bool:
-    """Tell whether content of a type is text, if its bytes are."""
+    """Whether content of this media type is text, provided that its bytes are UTF-8."""
     if not media_type:
         return True
     name = media_type.partition(";")[0].strip().lower()

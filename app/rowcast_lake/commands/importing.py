@@ -1,7 +1,7 @@
 """The command ``rowcast import``: Parquet files as records of a running server's table.
 
-The rows go through the server like any writes, batch by batch, each in one transaction: who watches
-sees them come, and what the table refuses is refused.
+The rows are ordinary writes of the server, in batches of one transaction each: subscribers receive
+them, and the table's checks apply.
 """
 
 import sys
@@ -107,7 +107,7 @@ class _Sender:
         return record.id if known is None else known
 
     def _put(self, record: "Record", payload: bytes) -> None:
-        """Write one whose content is kept as it came."""
+        """Write one record whose content is stored as bytes."""
         path = topic_path(self._table.topic(record.id))
         headers = {"Content-Type": record.content_type or MSGPACK}
         try:

@@ -1,7 +1,7 @@
 """``rowcast pipeline run``, ``list`` and ``plot``: each job is a command with options of its own.
 
-A job is data, and its command is made of that when somebody asks for it: Spark takes a while to be
-imported, and it may not be installed.
+A job is data, and its command is created from it on first use: importing Spark is slow, and Spark
+may not be installed.
 """
 
 import inspect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rowcast_lake.spark.jobs.job import Job
 
 ROWS_SHOWN: Final = 20
-"""When the result goes nowhere else."""
+"""Rows printed when the result has no other target."""
 
 COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     "table": (
@@ -83,11 +83,11 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
         LOCAL_MASTER,
     ),
 }
-"""What every job can be told: its type, with the words of ``--help``, and its default."""
+"""Options of every job: the type with its help text, and the default."""
 
 
 def jobs() -> "Mapping[str, Job]":
-    """Return what there is to run; raises Error without PySpark."""
+    """Return all jobs by name; raises Error without PySpark."""
     try:
         from rowcast_lake.spark.jobs import JOBS  # noqa: PLC0415 - needs PySpark, which is optional
     except ImportError as error:
@@ -96,7 +96,7 @@ def jobs() -> "Mapping[str, Job]":
 
 
 class Jobs(TyperGroup):
-    """The commands that jobs are; they are made when one is asked for."""
+    """The commands of the jobs, created on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as click calls it
         """Return the names of all jobs."""
@@ -184,7 +184,7 @@ def _run_job(
     from rowcast_lake.spark.runner import Order, Target, follow, run, session  # noqa: PLC0415
     from rowcast_lake.spark.sink import Bringer  # noqa: PLC0415
 
-    job.read_options(options)  # a mistake is told before Spark is started
+    job.read_options(options)  # report a mistake before starting Spark
     for name, place in (("--out", out), ("--snapshots", snapshots)):
         if place is not None:
             check_local(str(place), name)
@@ -208,7 +208,7 @@ def _run_job(
 
 
 def _declared(file: Path | None, text: str, table: str) -> Table | None:
-    """Return a table as a file declares it, or as the snapshot says; None if neither does."""
+    """Return a table as declared by a file or by the snapshot; None if neither declares it."""
     if file is None and not text:
         return None
     from rowcast.schema import load_schema, parse_schema  # noqa: PLC0415 - not for every command

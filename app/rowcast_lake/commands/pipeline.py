@@ -1,4 +1,4 @@
-"""``rowcast pipeline``: what is done with Spark, beside the server."""
+"""``rowcast pipeline``: the Spark commands, which run outside the server."""
 
 from typing import Annotated, Final
 

@@ -1,6 +1,6 @@
 """The commands ``rowcast export`` and ``rowcast snapshots``: Parquet of all tables at one cut.
 
-They read the data directory themselves, beside a running server or without one.
+They read the data directory themselves, whether or not a server is running.
 """
 
 import json
@@ -115,7 +115,7 @@ def export(
 
 
 def _check_audience(order: "Order", out: Path | None) -> None:
-    """Refuse what would put a role's snapshot among those for administrators."""
+    """Refuse to write a role's snapshot into the directory of administrators' snapshots."""
     if order.audience and out is None:
         raise Error(
             Code.INVALID,
@@ -126,7 +126,7 @@ def _check_audience(order: "Order", out: Path | None) -> None:
 
 
 def _roles(file: Path) -> frozenset[str]:
-    """Return the roles that are declared, and those that users have."""
+    """Return the declared roles and the roles of users."""
     if not file.exists():
         return frozenset()
     known = read_users(file)
@@ -158,7 +158,7 @@ def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
 def _export_changes(
     order: "Order", keep_seconds: float, teller: Callable[[str, int, int], None] | None
 ) -> None:
-    """Write a page of changes, and tell of it."""
+    """Write a page of changes, and print its name."""
     from rowcast_lake.snapshots.changes import export_changes  # noqa: PLC0415
     from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
     from rowcast_lake.snapshots.compaction import forget  # noqa: PLC0415
@@ -168,7 +168,7 @@ def _export_changes(
     try:
         page = export_changes(order, teller)
     except Error as error:
-        if teller is not None:  # whether a fresh snapshot would help is for the server to know
+        if teller is not None:  # only the server can decide whether a new snapshot helps
             print(json.dumps({"code": error.code}), flush=True)
         raise
     put_together(order.directory, tell=_complain)
@@ -193,7 +193,7 @@ def _complain(text: str) -> None:
 
 
 def _teller() -> Callable[[str, int, int], None]:
-    """Return what tells of progress, at most some times a second."""
+    """Return a progress callback that prints at most a few times a second."""
     said_at = -math.inf
 
     def tell(table: str, rows: int, total: int) -> None:
@@ -213,7 +213,7 @@ def _directory(chosen: Config, out: Path | None) -> Path:
 
 
 def schema_text(path: Path) -> str:
-    """Return the text of a schema; raises INVALID with how to name another."""
+    """Return the text of a schema; raises INVALID with a hint how to name another file."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -228,7 +228,7 @@ def schema_text(path: Path) -> str:
 
 
 def need_pyarrow() -> None:
-    """Say what to install where it is missing."""
+    """Raise an Error that names the package to install when pyarrow is missing."""
     if find_spec("pyarrow") is None:
         raise Error(
             Code.UNSUPPORTED,

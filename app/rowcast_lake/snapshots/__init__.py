@@ -1,1 +1,1 @@
-"""Snapshots: the tables as Parquet files, whole at one cut and as pages of the log after it."""
+"""Snapshots: the tables as Parquet files: complete at one cut, and pages of the log after it."""

@@ -1,11 +1,11 @@
-"""Sheets of changes: what happened to a table between two cuts, as batches of rows.
+"""Change writers: a table's events between two cuts, as batches of rows.
 
-They have the columns of the table's sheet, always with ``_extra``, ``_content_type`` and
-``_payload``; ``_op`` says what happened (``written``).
+The columns are those of the table's snapshot, always with ``_extra``, ``_content_type`` and
+``_payload``; ``_op`` is the operation (``written``).
 
 A row is one event of the log, in the log's order; a deletion has nulls but its key. A topic table's
-changes are its new messages. Those of ``_retained`` are what happened to the records of undeclared
-topics, and messages at such topics that have no table.
+changes are its new messages. The changes of ``_retained`` are the events of records at undeclared
+topics, and messages at undeclared topics without a topic table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from rowcast_lake.snapshots.written import written
 
 
 class ChangeSheet(Protocol):
-    """What happened to one table."""
+    """The events of one table."""
 
     name: str
     schema: pa.Schema
@@ -58,7 +58,7 @@ class TableChanges:
         for event in events:
             event.decoded = self._decoded(event)
             if event.decoded is MISSING and self._table.hides:
-                event.payload = b""  # what is hidden could be in it
+                event.payload = b""  # it could contain hidden attributes
         arrays = dict(
             zip(self._sheet.schema.names, self._sheet.of_events(events).columns, strict=True)
         )
@@ -69,7 +69,7 @@ class TableChanges:
         return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
 
     def _decoded(self, event: Event) -> object:
-        """Return the event's value as its table declares it now; MISSING where it is none such."""
+        """Return the event's value if it is valid in the current declaration; else MISSING."""
         said = event.content_type
         if event.kind == DELETE or (said is not None and not is_structured(said)):
             return MISSING
@@ -104,7 +104,7 @@ class MessageChanges:
 
 
 class RetainedChanges:
-    """What happened to the records of undeclared topics."""
+    """The events of records at undeclared topics."""
 
     name = RetainedSheet.name
 

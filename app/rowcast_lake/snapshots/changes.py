@@ -1,12 +1,12 @@
 """Changes: the log after the newest snapshot as pages of Parquet, each complete and immutable.
 
-    changes/seq=000000000000001043-000000000000002000/     all that happened from 1043 to 2000
+    changes/seq=000000000000001043-000000000000002000/     all events from 1043 to 2000
 
-A page begins where the last one ended, so there is never a gap and nothing is twice: the number
-that it begins with is taken from the names that are there, under the lock of the shelf. Where the
-log no longer has what comes next, that is told; with a fresh snapshot the pages go on from its cut,
-and the hole between is seen in their names. Where pages overlap the widest counts: small ones are
-put together later (``compaction``). ``fold`` brings a snapshot forward with them.
+A page begins where the last one ended, so there is no gap and no duplicate: its first number is
+derived from the names of existing pages, under the lock of the directory. When the log no longer
+has the next events, the export raises GONE; after a new snapshot the pages continue from its cut,
+and the gap is visible in their names. Where pages overlap the widest counts: ``compaction`` merges
+small ones later. ``fold`` applies pages to a snapshot.
 """
 
 import time
@@ -38,27 +38,27 @@ from rowcast_lake.snapshots.shapes import Batch
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of changes that is there."""
+    """A complete page of changes."""
 
     place: Path
     manifest: Manifest
 
 
 def page_name(first: int, last: int) -> str:
-    """Return what a page is called."""
+    """Return a page's directory name."""
     return f"seq={first:018d}-{last:018d}"
 
 
 def export_changes(order: Order, progress: Progress | None = None) -> Page | None:
-    """Write what the log has since the last page, or since the newest snapshot; None: nothing.
+    """Write the events since the last page, or since the newest snapshot; None if there are none.
 
-    Raises NOT_FOUND without any snapshot, GONE when the log no longer has what comes next.
+    Raises NOT_FOUND without any snapshot, GONE when the log no longer has the next events.
     """
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = SnapshotDirectory(order.directory)
     with open_cut(order.database) as cut, shelf.making() as making:
         for table in tables:
-            cut.declared(table)  # is it as the schema says?
+            cut.declared(table)  # check that the data matches the schema
         log = cut.log(tables)
         after = _begin(Catalogue(order.directory).items(), cut, log)
         if after >= cut.seq:
@@ -82,7 +82,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
 
 
 def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
-    """Let a page be seen, complete."""
+    """Make a complete page visible."""
     making.write(FILE_NAME, manifest.text)
     name = page_name(manifest.from_seq or 0, manifest.seq)
     place = directory / CHANGES / name
@@ -116,7 +116,7 @@ def _begin(items: list[Item], cut: ReadTransaction, log: LogInTransaction) -> in
 def write_table(
     making: Making, name: str, schema: pa.Schema, batches: Iterable[Batch], free_bytes_min: int
 ) -> TableFacts | None:
-    """Write what happened to one table; None when nothing did."""
+    """Write the events of one table; None when there are none."""
     files = TableFiles(making.place, name, schema, free_bytes_min)
     content = tuple(schema.names)
     digest = Digest(content)
@@ -146,7 +146,7 @@ def write_table(
 
 
 def _told(batches: Iterable[Batch], name: str, progress: Progress | None) -> Iterator[Batch]:
-    """Tell of progress with each batch."""
+    """Report progress with each batch."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows

@@ -1,11 +1,11 @@
-"""Compaction: small pages of changes put together to larger ones (S6).
+"""Compaction: merges small pages of changes into larger ones (S6).
 
-The larger page comes first, in one step, and the small ones stay for a while: who lists the pages
-sees all events at any moment, and takes the widest where they overlap, so none twice. Then the
-small ones go, from sight before from the disk.
+The larger page is published first, atomically, and the small ones stay for a while: a reader that
+lists the pages sees all events at any moment, and uses the widest page where they overlap, so it
+reads no event twice. Then the small pages are removed: first renamed out of sight, then deleted.
 
-Only neighbours of one size are put together, sixteen of them, so an event is written again three
-times and not with each new page; ``everything`` leaves the fewest files that there can be.
+Only sixteen neighbours of one size class are merged, so an event is rewritten three times and not
+with each new page; ``everything`` leaves the smallest possible number of files.
 """
 
 import logging
@@ -43,10 +43,10 @@ def compact(
     now: Callable[[], float] = time.time,
     tell: Callable[[str], None] = log.warning,
 ) -> list[Page]:
-    """Put pages together where it is time to; remove those that long have been. Return the new.
+    """Merge the pages that are due, and remove those merged long ago. Return the new pages.
 
-    Pages that cannot be put together stay as they are, and ``tell`` is told why: nothing is lost
-    by that, and what was exported is there.
+    Pages that cannot be merged stay as they are, and ``tell`` receives the reason: no exported
+    event is lost.
     """
     catalogue, shelf = Catalogue(directory), SnapshotDirectory(directory)
     made: list[Page] = []
@@ -72,9 +72,9 @@ def compact(
 
 
 def forget(directory: Path, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
-    """Remove the oldest pages, of events before so many seconds; what is being read stays.
+    """Remove the oldest pages, created more than ``seconds`` ago; pages being read stay.
 
-    Only a beginning goes, so what is left has no hole. Returns what is gone.
+    Only the oldest pages are removed, so the rest has no gap. Returns the removed names.
     """
     catalogue, gone = Catalogue(directory), list[str]()
     for item in sorted(catalogue.items(), key=lambda item: item.seq):
@@ -89,7 +89,7 @@ def forget(directory: Path, seconds: float, now: Callable[[], float] = time.time
 
 
 def widest(items: Sequence[Item]) -> list[Item]:
-    """Return the pages that count, in the order of the log: those that no wider one covers."""
+    """Return the pages that no wider page covers, in the order of the log."""
     pages = [item for item in items if item.is_page and not item.problem]
     found: list[Item] = []
     for page in sorted(pages, key=lambda page: (page.from_seq, -page.seq)):
@@ -104,7 +104,7 @@ def _covers(wide: Item, page: Item) -> bool:
 
 
 def _due(pages: Sequence[Item], apart: Container[str], *, everything: bool) -> list[Item]:
-    """Return neighbours that are to be put together now, none of them ``apart``; none: nothing."""
+    """Return neighbours to merge now, none of them in ``apart``; empty if none are due."""
     run: list[Item] = []
     size_bytes = 0
     for page in pages:
@@ -134,7 +134,7 @@ def _follows(page: Item, other: Item) -> bool:
 
 
 def _size(page: Item) -> int:
-    """Return a page's size, of few: 0 is small, each next one is sixteen times as large."""
+    """Return a page's size class: 0 is small, each next one is sixteen times as large."""
     size, bound = 0, PAGE_BYTES_SMALL
     while page.size_bytes >= bound:
         size, bound = size + 1, bound * PAGES_TOGETHER

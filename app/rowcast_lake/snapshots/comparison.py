@@ -1,9 +1,9 @@
-"""Comparison: whether two tables say the same though a column's type has changed between them.
+"""Comparison: whether two tables have equal values although a column's type has changed.
 
-A digest is of values in their types, so ``Decimal`` that became ``@decimal`` has another one. Here
-both sides are brought to text (``rowcast_lake/columns/joining.py``), and what is JSON there is
-compared as JSON: ``12.5`` is ``12.50`` and ``"12.5"``, and the order of members does not matter. A
-value that does not fit the new type is in ``_extra``, and counts as if it were in its column.
+A digest depends on the types, so it changes when ``Decimal`` becomes ``@decimal``. Here both sides
+are converted to text (``rowcast_lake/columns/joining.py``), and JSON text is compared as JSON:
+``12.5`` equals ``12.50`` and ``"12.5"``, and the order of members does not matter. A value that
+does not fit the new type is in ``_extra``, and is compared as if it were in its column.
 """
 
 import json
@@ -38,7 +38,7 @@ def retyped(columns: Iterable[Mapping[str, str]]) -> frozenset[str]:
 
 
 def same_values(one: Rows, other: Rows, content: Sequence[str], changed: Collection[str]) -> bool:
-    """Tell whether two tables in the order of their keys hold the same values."""
+    """Whether two tables, both sorted by key, have the same values."""
     return _digest(one, content, changed) == _digest(other, content, changed)
 
 
@@ -62,7 +62,7 @@ def _with(rows: Rows, name: str, values: list[str | None]) -> Rows:
 
 
 def _lifted(texts: Mapping[str, list[str | None]], row: int, text: str | None) -> str | None:
-    """Put what did not fit a column there, and return what is left of the rest."""
+    """Move values that did not fit their column back into it, and return the rest of ``_extra``."""
     known = None if text is None else loads(text)
     if not isinstance(known, dict):
         return text
@@ -72,13 +72,13 @@ def _lifted(texts: Mapping[str, list[str | None]], row: int, text: str | None) -
 
 
 def _canonical(text: str) -> str:
-    """Return one spelling of what a text says as JSON; text that is none is itself."""
+    """Return the canonical spelling of JSON text; other text is returned unchanged."""
     value = _plain(text)
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in one form: numbers are text, and JSON inside text is what it says."""
+    """Return a value in canonical form: numbers as text, and JSON inside text parsed."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -1,14 +1,14 @@
-r"""The digest of a table: of its content, whatever files, row groups or partitions it is in.
+r"""The digest of a table's content, independent of files, row groups and partitions.
 
 Take the rows in the order of their keys (integers by value, text by its UTF-8 bytes; a topic table
 by ``_seq``) and only the columns that the manifest names as the table's ``content``. Left out are
 ``_topic``, ``_seq`` (of a topic table it is content), ``_ts``, ``_version``, ``_op``, ``_origin``
-and ``_client``, which are of writes and not of content, and the text of payloads, which says what
-their bytes say. Every other column is one *leaf*, or several:
+and ``_client``, which describe writes and not content, and the text of payloads, which repeats
+their bytes. Every other column is one or more *leaves*:
 
     name            a column of a plain type
-    name.field      for each field of a struct, beside the struct itself; so on to any depth
-    name[]          the elements of a list, of all rows one after the other, beside the list itself
+    name.field      for each field of a struct, besides the struct itself; to any depth
+    name[]          the elements of a list, of all rows one after the other, besides the list itself
 
 A leaf has three streams of bytes, all over its slots: the rows; below a list its elements in all
 rows whose list is not null; below a struct the slots of the struct (null where that is null):
@@ -29,8 +29,7 @@ by the bytes of its name, each line ended by ``\n``, the parts of a line separat
     <name as JSON text> <type> <sha256 of presence> <sha256 of lengths> <sha256 of values>
 
 ``type`` is bool, int32, int64, double, timestamp, decimal(<precision>,<scale>), string, binary,
-struct or list. A column that nobody has filled is not in it, so a column may be added without a
-change of any digest.
+struct or list. A column without any value is not in it, so adding a column changes no digest.
 """
 
 import hashlib
@@ -63,13 +62,13 @@ class _Leaf:
 
     @property
     def text(self) -> str:
-        """The end of its line."""
+        """The end of the leaf's line."""
         streams = (self.presence, self.lengths, self.values)
         return " ".join((self.kind, *(stream.hexdigest() for stream in streams)))
 
 
 class Digest:
-    """A digest that grows with each batch of rows."""
+    """A digest that is updated batch by batch."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
@@ -77,7 +76,7 @@ class Digest:
         self.rows = 0
 
     def update(self, batch: Batch) -> None:
-        """Take the next rows."""
+        """Add the next rows."""
         self.rows += batch.num_rows
         for name in self._columns:
             if (place := batch.schema.get_field_index(name)) >= 0:
@@ -111,7 +110,7 @@ class Digest:
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """Return how a type is called in digests and manifests."""
+    """Return a type's name in digests and manifests."""
     if pa.types.is_timestamp(type_):
         return "timestamp"
     if pa.types.is_decimal(type_):
@@ -125,11 +124,11 @@ def _leaves(path: str, array: Array) -> Iterator[tuple[str, Array]]:
     """Return the leaves of a column, each with its slots."""
     yield path, array
     if pa.types.is_struct(array.type):
-        fields = array.flatten()  # with the nulls of the struct
+        fields = array.flatten()  # includes the nulls of the struct
         for place, child in enumerate(fields):
             yield from _leaves(f"{path}.{array.type.field(place).name}", child)
     elif pa.types.is_list(array.type):
-        yield from _leaves(f"{path}[]", array.flatten())  # without what null lists may hide
+        yield from _leaves(f"{path}[]", array.flatten())  # excludes elements below null lists
 
 
 def _feed(leaf: _Leaf, array: Array) -> None:
@@ -159,7 +158,7 @@ _FIXED: Final[dict[int, tuple[Callable[[Array], Array], int]]] = {
     pa.float64().id: (_plain_float, 8),
     pa.bool_().id: (lambda array: array.cast(pa.uint8()), 1),
 }
-"""Types whose values are brought to one form, and how wide they are then."""
+"""Conversions to a canonical type, and its width in bytes."""
 
 
 def _bytes_of(array: Array, width: int) -> memoryview:

@@ -2,9 +2,9 @@
 
     export(Order(database, directory, schema_text), progress)  ->  Snapshot
 
-It runs in a process of its own, beside a server or without one: it only reads the database, in one
-transaction, and only writes below the directory of snapshots. The tables go one after the other;
-memory is that of a row group.
+It runs in its own process, whether or not a server is running: it only reads the database, in one
+transaction, and only writes below the directory of snapshots. Tables are written one after the
+other; memory is bounded by a row group.
 """
 
 import time
@@ -42,41 +42,41 @@ from rowcast_lake.snapshots.system_writer import system_sheets
 from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
 
 Progress = Callable[[str, int, int], None]
-"""Is told a table's name, how many rows of it are written, and how many it has, about."""
+"""Progress callback: a table's name, the rows written, and about how many rows it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to export, and where to."""
+    """What to export, and where."""
 
     database: str | Path
     directory: Path
     schema: str
-    """The text of the schema that the data is of."""
+    """The text of the data's schema."""
     schema_name: str = "schema.graphql"
     tables: tuple[str, ...] = ()
     """Only these; none means all."""
     history: bool = False
-    """Whether the past of each declared table is a table, too."""
+    """Whether to export the history of each declared table as a table, too."""
     audience: str = ""
     """The role whose members may see the snapshot; empty for administrators."""
     roles: Collection[str] = ()
-    """The roles that users have or that were declared: an audience is one of them, or of a rule."""
+    """The roles of users and declared roles: an audience is one of them, or named in a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot that is there."""
+    """A complete snapshot."""
 
     place: Path
     manifest: Manifest
     new: bool
-    """Whether it was made now; nothing has changed since one that was there already."""
+    """Whether it was written by this call; False: nothing has changed since an existing one."""
 
 
 def export(order: Order, progress: Progress | None = None) -> Snapshot:
-    """Make a snapshot, or return the newest if it is of this very moment."""
+    """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = SnapshotDirectory(order.directory)
     with open_cut(order.database) as cut:
@@ -109,7 +109,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
 
 
 def _tell_nobody(table: str, rows: int, total: int) -> None:
-    """Progress that nobody wants to know of."""
+    """Ignore progress."""
 
 
 def _chosen(sheets: Sequence[TableWriter], names: Sequence[str]) -> list[TableWriter]:
@@ -124,7 +124,7 @@ def _chosen(sheets: Sequence[TableWriter], names: Sequence[str]) -> list[TableWr
 def _histories(
     cut: ReadTransaction, tables: Sequence[Table], sheets: Sequence[TableWriter]
 ) -> list[TableWriter]:
-    """Return the past of the declared tables among these sheets."""
+    """Return history writers of the declared tables among these writers."""
     names = {sheet.name for sheet in sheets}
     found: list[TableWriter] = [
         HistorySheet(table, cut.epoch) for table in tables if table.name in names
@@ -140,7 +140,7 @@ def _histories(
 
 
 def _has_all(shelf: SnapshotDirectory, tables: Collection[str]) -> bool:
-    """Tell whether some tables are all that the newest snapshot has: who reads it misses none."""
+    """Whether ``tables`` include all of the newest snapshot, so that its readers miss none."""
     newest = shelf.newest()
     if newest is None:
         return True
@@ -153,7 +153,7 @@ def _has_all(shelf: SnapshotDirectory, tables: Collection[str]) -> bool:
 def _same(
     shelf: SnapshotDirectory, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
 ) -> Snapshot | None:
-    """Return the newest snapshot if it is of this cut, this schema and these tables."""
+    """Return the newest snapshot if it has this cut, schema and tables."""
     newest = shelf.newest()
     if newest is None:
         return None
@@ -172,7 +172,7 @@ def _same(
 def _write(
     making: Making, cut: ReadTransaction, sheet: TableWriter, order: Order, tell: Progress
 ) -> TableFacts:
-    """Write one table, and return what the manifest says of it."""
+    """Write one table, and return its entry of the manifest."""
     files = _files(making, sheet, order)
     digest = Digest(sheet.content)
     seqs: list[int] = []
@@ -207,7 +207,7 @@ def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | Par
 
 
 def seqs_of(batch: Batch) -> tuple[int, ...]:
-    """Return the least and the greatest number of some rows, if they have any."""
+    """Return the least and the greatest ``_seq`` of some rows; empty without that column."""
     if _SEQ not in batch.schema.names:
         return ()
     found = pc.min_max(batch.column(batch.schema.get_field_index(_SEQ))).as_py()

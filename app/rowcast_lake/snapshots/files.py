@@ -1,7 +1,7 @@
 """Files: one table's rows written as Parquet, row group by row group.
 
-A file is hashed and flushed as it is written, so that neither costs another look at it, and the
-disk is never asked to swallow all of it at once while the server waits to commit.
+A file is hashed and flushed while it is written, so that it need not be read again, and so that the
+server's commits never wait for one large flush.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ FREE_BYTES: Final = SNAPSHOT_FREE_BYTES_MIN
 
 
 class _Sink:
-    """A file that is only appended to: counted, hashed, and flushed now and then."""
+    """An append-only file: counted, hashed, and flushed at intervals."""
 
     def __init__(self, path: Path, free_bytes_min: int) -> None:
         self._file: IO[bytes] = open_new(path)
@@ -43,7 +43,7 @@ class _Sink:
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        """Append; to a file that was given up, nothing."""
+        """Append bytes; after ``give_up`` they are discarded."""
         size = len(data)
         if self.closed:
             return size
@@ -58,31 +58,31 @@ class _Sink:
         return size
 
     def tell(self) -> int:
-        """Where the next byte goes."""
+        """The offset of the next byte."""
         return self.bytes
 
     def flush(self) -> None:
-        """Wait until the disk has it."""
+        """Flush to disk (fsync)."""
         self._file.flush()
         os.fdatasync(self._file.fileno())
         self._unflushed = 0
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         if not self.closed:
             self.closed = True
             self.flush()
             self._file.close()
 
     def give_up(self) -> None:
-        """End the file as it is: its writer may still want to end it well."""
+        """Close an unfinished file; later writes of its Parquet writer are discarded."""
         self.closed = True
         with suppress(OSError):
             self._file.close()
 
     @property
     def sha256(self) -> str:
-        """The hash of all that was written."""
+        """The hash of all bytes written."""
         return self._hash.hexdigest()
 
 
@@ -105,7 +105,7 @@ class TableFiles:
         self.files: list[FileFacts] = []
 
     def write(self, batch: Batch) -> None:
-        """Take rows; they are written when they are enough for a row group."""
+        """Buffer rows; they are written when a row group is full."""
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
@@ -116,12 +116,12 @@ class TableFiles:
             self._write_group()
 
     def drain(self) -> None:
-        """Write all that waits."""
+        """Write all buffered rows."""
         while self._waiting:
             self._write_group()
 
     def _write_group(self) -> None:
-        """Write what waits as a row group; what is too much for one waits for the next."""
+        """Write buffered rows as one row group; rows in excess stay buffered for the next."""
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting, self._schema)
@@ -134,14 +134,14 @@ class TableFiles:
             self._end_file()
 
     def close(self) -> None:
-        """Write the rest; a table without rows has a file, too, which tells its columns."""
+        """Write the rest; a table without rows has a file, too, which declares its columns."""
         self.drain()
         if not self.files:
             self._open()
         self._end_file()
 
     def abandon(self) -> None:
-        """Let go of an unfinished file."""
+        """Close an unfinished file."""
         if self._sink is not None:
             self._sink.give_up()
             self._sink = self._writer = None

@@ -1,11 +1,11 @@
-"""Folding: a snapshot brought forward with the changes after its cut.
+"""Folding: the changes after a snapshot's cut applied to it.
 
-    fold(directory, snapshot, "Dog", "id", pages, upto)  =  what Dog was at ``upto``
+    fold(directory, snapshot, "Dog", "id", pages, upto)  =  Dog as of ``upto``
 
-Of each key the last change counts; a deletion takes the row away, a message changes nothing. A
-topic table only grows. That is all: the digest of what comes out is that of a snapshot made at
-``upto``, which is how both are proved (M2, S6). Columns that one side lacks are null, so
-that what was exported before an attribute was declared is read with what came after (S11).
+The last change of each key counts; a deletion removes the row, a message changes nothing. A topic
+table only grows. The digest of the result equals that of a snapshot made at ``upto``, which proves
+both (M2, S6). Columns that one side lacks are null, so that exports from before an attribute was
+declared can be read together with later ones (S11).
 
 A table is folded in memory; Spark does the same with larger ones.
 """
@@ -34,10 +34,10 @@ Rows = Any
 
 
 def chain(items: Sequence[Item], after: int, upto: int) -> list[Item]:
-    """Return the pages that lead from one number to another, none missing, none twice.
+    """Return the pages that cover the range from one number to another, without gap or overlap.
 
-    Pages that were put together count once: of those that begin at one place, the widest. Raises
-    GONE where one is missing.
+    Of pages that begin at the same number, the widest counts (see ``compaction``). Raises GONE
+    where one is missing.
     """
     pages = sorted((item for item in items if item.is_page), key=lambda item: item.seq)
     found: list[Item] = []
@@ -58,9 +58,9 @@ def chain(items: Sequence[Item], after: int, upto: int) -> list[Item]:
 def fold(
     directory: Path, snapshot: str, table: str, key: str, pages: Sequence[Item], upto: int
 ) -> Rows:
-    """Return a table of a snapshot as it was at ``upto``, where a chain of pages leads.
+    """Return a snapshot's table as of ``upto``, the end of a chain of pages.
 
-    ``key`` is its key's column. A table that came later was empty.
+    ``key`` is its key's column. A table that is not in the snapshot begins empty.
     """
     manifest = read_manifest(directory / snapshot)
     known = manifest.tables.get(table)
@@ -87,7 +87,7 @@ def fold(
 
 
 def digest_of(rows: Rows, content: Sequence[str]) -> str:
-    """Return the digest of a table's rows, which are in the order of their keys."""
+    """Return the digest of a table's rows, which are sorted by key."""
     digest = Digest(tuple(content))
     for batch in rows.to_batches():
         digest.update(batch)
@@ -95,13 +95,13 @@ def digest_of(rows: Rows, content: Sequence[str]) -> str:
 
 
 def _atomic_batch(rows: Rows, columns: Sequence[str]) -> list[str]:
-    """Return the columns of the snapshot, and what else changes have of records."""
+    """Return the columns of the snapshot, and the further record columns of changes."""
     more = [name for name in rows.column_names if name not in columns]
     return [*columns, *(name for name in more if name not in {"_op", "_origin", "_client"})]
 
 
 def _last(rows: Rows, key: str) -> Rows:
-    """Return the last row of each key that is a record."""
+    """Return the last row of each key, if it is a record and not a deletion."""
     if "_op" not in rows.column_names:
         return rows.sort_by(key)
     rows = rows.filter(pc.fill_null(pc.not_equal(rows["_op"], MESSAGE), True))
@@ -123,7 +123,7 @@ def _files(place: Path, paths: Sequence[str]) -> list[Rows]:
 
 
 def differences(directory: Path, items: Sequence[Item], first: str, last: str) -> dict[str, str]:
-    """Fold each table of one snapshot forward to another; return what differs, by table."""
+    """Fold each table of one snapshot forward to another; return the differences by table."""
     there = read_manifest(directory / last)
     own = [item for item in items if item.manifest.get("epoch") == there.epoch]
     pages = chain(own, read_manifest(directory / first).seq, there.seq)
@@ -132,7 +132,7 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
     aged = "" if len(formats) == 1 else _AGED
     found = {}
     for name, facts in there.tables.items():
-        if name.startswith(_FACTS):  # facts of the server's, which are in no log
+        if name.startswith(_FACTS):  # the server's own facts are not in the log
             continue
         try:
             rows = fold(directory, first, name, facts.key, pages, there.seq)
@@ -158,7 +158,7 @@ def _retyped(first: Path, name: str, pages: Sequence[Item], facts: TableFacts) -
 
 
 def _alike(rows: Rows, last: Path, facts: TableFacts, changed: Collection[str]) -> bool:
-    """Tell whether rows say the same as a table of a snapshot, where types have changed."""
+    """Whether rows equal a table of a snapshot, although types have changed."""
     if not changed:
         return False
     there = pa.Table.from_batches(rows_of(last, facts))

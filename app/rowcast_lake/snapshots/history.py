@@ -1,13 +1,13 @@
-"""History: what a table's records were, and from when to when (S8).
+"""History: the values of a table's records, each with its interval of validity (S8).
 
 ``Dog_history`` has a row for each value that a record of ``Dog`` had, as far back as the log goes:
 the table's columns, and
 
-    valid_from, valid_to   since when it was so, and until when; no end: it is so at the cut
-    _op, _client           put or patch, and by whom
-    _seq, _version         of the event that made it so
+    valid_from, valid_to   the interval of validity; null end: still valid at the cut
+    _op, _client           put or patch, and the writer
+    _seq, _version         of the event that wrote the value
 
-A deletion ends a row and begins none, so at any time a record has one row or none:
+A deletion closes an interval and begins none, so at any time a record has one row or none:
 ``valid_from <= t AND (valid_to IS NULL OR t < valid_to)``. The rows are in the order of the log.
 """
 
@@ -28,7 +28,7 @@ _OF_WRITES: Final = frozenset({"_topic", "_seq", "_version"})
 
 
 class HistorySheet:
-    """The past of one declared table, as intervals."""
+    """The history of one declared table, as intervals."""
 
     key = "_seq"
     day: str | None = None
@@ -44,7 +44,7 @@ class HistorySheet:
         self.content = tuple(name for name in self.schema.names if name not in _OF_WRITES)
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of the log."""
+        """Return the rows of a cut, in the order of the log."""
         for found in cut.log([self._table]).intervals(self._table):
             made = [(event, ended) for event, ended in found if event.kind != DELETE]
             if not made:

@@ -1,12 +1,11 @@
 """Importing: Parquet files as records of a declared table (S19).
 
-Files of a snapshot come back as they were: of the columns that begin with an underscore ``_extra``
-has undeclared attributes, ``_id`` the id of a table without a key, ``_payload`` content as it came;
-the others tell of the write, and a new one has its own. Any other file is read by the names of its
-columns. A null is an attribute that is absent.
+Files of a snapshot are restored exactly: of the columns that begin with an underscore ``_extra``
+has undeclared attributes, ``_id`` the id of a table without a key, ``_payload`` content as bytes;
+the others describe the original write and are ignored. Any other file is read by the names of its
+columns. A null means that the attribute is absent.
 
-All rows are checked with the words of the table before the first is written; who writes them is
-for the caller.
+All rows are checked against the table before the first is written; the caller writes them.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,12 +44,12 @@ class Record:
 
     @property
     def where(self) -> str:
-        """The row, for people."""
+        """The row's file and number, for messages."""
         return f"{self.file}, row {self.row}"
 
 
 def files_of(place: Path, table: Table) -> list[Path]:
-    """Return the files of a place: a file, a table's directory, or a whole snapshot's."""
+    """Return the Parquet files of a path: a file, a table's directory, or a snapshot's."""
     if place.is_dir() and (place / table.name).is_dir():
         place = place / table.name
     found = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
@@ -72,7 +71,7 @@ class Importer:
         self._converts = {item.name: found for item in stored if (found := _convert(item))}
 
     def check(self, files: list[Path]) -> int:
-        """Check every row; return how many there are, raise for the first that is wrong."""
+        """Check every row; return their number, raise for the first invalid one."""
         count = 0
         for file in files:
             for record in self.records(file):
@@ -97,7 +96,7 @@ class Importer:
             raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
 
     def _widened(self, batch: Any) -> Any:
-        """Return rows whose columns of another age have the type of now, where that is wider."""
+        """Cast columns of an older declaration to the current type, where that is wider."""
         fields = [
             pa.field(item.name, joined(item.type, pa.string()))
             if self._texts.get(item.name, _never)(item.type)
@@ -128,7 +127,7 @@ class Importer:
         return Record(file, number, record_id, self._value(row))
 
     def _content(self, row: dict[str, Any]) -> bytes | None:
-        """Return content that is no value of the table, as it came."""
+        """Return content stored as bytes, because it is no value of the table."""
         payload = row.get("_payload")
         if payload is not None:
             return cast("bytes", payload)
@@ -150,14 +149,14 @@ def _never(_kind: pa.DataType) -> bool:
 
 
 def _becomes_text(kind: pa.DataType) -> bool:
-    """Tell whether values are text for a String: not bytes, which may be text already."""
+    """Whether values become text for a String; bytes do not, for they may be text already."""
     return not (
         pa.types.is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     )
 
 
 _WIDER: Final = {Type.STRING: _becomes_text, Type.ANY: pa.types.is_nested}
-"""Types that columns of an older declaration are brought to
+"""Types that columns of an older declaration are converted to
 (``rowcast_lake/columns/joining.py``)."""
 
 
@@ -169,7 +168,7 @@ def _rest(row: dict[str, Any]) -> dict[str, object]:
 
 
 def _convert(attribute: Attribute) -> Convert | None:
-    """Return how values of a column become an attribute's; None: they are."""
+    """Return the conversion from a column's values to an attribute's; None if none is needed."""
     match attribute.type:
         case Type.ANY:
             return _anything
@@ -183,7 +182,7 @@ def _convert(attribute: Attribute) -> Convert | None:
 
 
 def _anything(item: object) -> object:
-    """Return what JSON text stands for; text that is none is itself."""
+    """Parse JSON text; other text is returned unchanged."""
     if not isinstance(item, str):
         return item
     try:
@@ -211,7 +210,7 @@ def _of_object(attribute: Attribute) -> Convert:
 
 
 def _plain(batch: Any) -> Any:
-    """Return rows whose times are all in microseconds, UTC, at any depth of lists and structs."""
+    """Return rows with all times in microseconds, UTC, at any depth of lists and structs."""
     wanted = pa.schema([pa.field(item.name, _plain_type(item.type)) for item in batch.schema])
     return batch if wanted == batch.schema else pa.Table.from_batches([batch]).cast(wanted, False)
 

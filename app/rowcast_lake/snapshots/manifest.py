@@ -1,7 +1,7 @@
-"""The manifest: what a snapshot says of itself, enough to check it without the server.
+"""The manifest: a snapshot's own description, sufficient to check it without the server.
 
-``manifest.json`` is written last, so a directory that has one is complete. A reader needs no more
-than ``tables.<name>.files``; whoever doubts computes ``digest``
+``manifest.json`` is written last, so a directory that has one is complete. A reader needs only
+``tables.<name>.files``; to verify the content, compute ``digest``
 (``rowcast_lake/snapshots/digest.py``).
 """
 
@@ -19,15 +19,15 @@ from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
 
 FORMAT: Final = 2
-"""Of what is written. In format 1 an explicit null was absence; the digest is computed alike."""
+"""The format written. Format 1 wrote an explicit null as absence; the digest is the same."""
 READ: Final = frozenset({1, FORMAT})
-"""Formats that are read."""
+"""The formats that can be read."""
 FILE_NAME: Final = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One Parquet file: its path below the snapshot, and what must be in it."""
+    """One Parquet file: its path below the snapshot, its rows, bytes and hash."""
 
     path: str
     rows: int
@@ -46,7 +46,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table: how much, from where to where in the log, and the digest of its content."""
+    """One table: its size, its range of the log, and the digest of its content."""
 
     rows: int
     seq_min: int | None
@@ -54,7 +54,7 @@ class TableFacts:
     digest: str
     key: str
     content: tuple[str, ...]
-    """The columns that the digest is of."""
+    """The columns that the digest covers."""
     columns: tuple[ColumnFacts, ...]
     partition: str | None
     files: tuple[FileFacts, ...]
@@ -62,7 +62,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A snapshot, or a range of changes, where ``from_seq`` says its first number."""
+    """A snapshot, or a page of changes, whose first number is ``from_seq``."""
 
     epoch: str
     seq: int
@@ -71,23 +71,23 @@ class Manifest:
     tables: Mapping[str, TableFacts]
     from_seq: int | None = None
     audience: str | None = None
-    """The role that it was made for; none: whoever may see everything but hidden attributes."""
+    """The role that may see it; None: administrators, who see all but hidden attributes."""
     server: str = field(default=f"rowcast {__version__}")
     format: int = FORMAT
 
     @property
     def cut(self) -> str:
-        """The cursor from which the log goes on."""
+        """The cursor from which the log continues."""
         return str(Cursor(self.epoch, self.seq))
 
     @property
     def rows(self) -> int:
-        """How many rows all tables have."""
+        """The number of rows of all tables."""
         return sum(table.rows for table in self.tables.values())
 
     @property
     def bytes(self) -> int:
-        """How large all files are."""
+        """The size of all files, in bytes."""
         return sum(item.bytes for table in self.tables.values() for item in table.files)
 
     @property
@@ -114,13 +114,13 @@ def columns_of(schema: pa.Schema) -> tuple[ColumnFacts, ...]:
 
 
 def time_text(now_seconds: float) -> str:
-    """Return a time as manifests have it: UTC, to the millisecond."""
+    """Return a time in the format of manifests: UTC, to the millisecond."""
     moment = datetime.fromtimestamp(now_seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Return the manifest of a snapshot; raises Error when there is none that can be read."""
+    """Return the manifest of a snapshot; raises Error when it is missing or unreadable."""
     path = directory / FILE_NAME
     try:
         known = json.loads(path.read_text(encoding="utf-8"))

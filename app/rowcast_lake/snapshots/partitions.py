@@ -1,9 +1,9 @@
-"""Partitions: the rows of a table in a directory for each day, as Hive and Spark name them.
+"""Partitions: a table's rows in one directory per day, named as by Hive and Spark.
 
     Dog/day=2026-11-21/part-00000.parquet
 
-The day is that of UTC, of the write or of a declared Date; rows without one are in
-``day=__HIVE_DEFAULT_PARTITION__``. Within a file rows keep the order in which they came.
+The day is in UTC, of the write or of a declared Date; rows without one are in
+``day=__HIVE_DEFAULT_PARTITION__``. Within a file rows keep the order in which they were written.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ _NONE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class PartedFiles:
-    """The files of one table, by day; like ``TableFiles`` to who writes rows."""
+    """The files of one table, by day; the same interface as ``TableFiles``."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PartedFiles:
         return [item for day in sorted(self._days) for item in self._days[day].files]
 
     def write(self, batch: Batch) -> None:
-        """Take rows; they are shared out when there are enough for a row group."""
+        """Buffer rows; they are distributed to days when there are enough for a row group."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._parted_bytes += batch.nbytes
@@ -67,7 +67,7 @@ class PartedFiles:
             self._flush()
 
     def close(self) -> None:
-        """Write the rest; a table without rows has a file, too, which tells its columns."""
+        """Write the rest; a table without rows has a file, too, which declares its columns."""
         self._share_out()
         if not self._days:
             self._day(_NONE)
@@ -76,12 +76,12 @@ class PartedFiles:
             files.close()
 
     def abandon(self) -> None:
-        """Let go of unfinished files."""
+        """Close unfinished files."""
         for files in self._days.values():
             files.abandon()
 
     def _share_out(self) -> None:
-        """Give each day its rows, which stay in the order they came in."""
+        """Distribute buffered rows to their days, in the same order."""
         if not self._waiting:
             return
         table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
@@ -107,7 +107,7 @@ class PartedFiles:
         return files
 
     def _flush(self) -> None:
-        """Write what waits for all days, and close files that are too many to be open."""
+        """Write buffered rows of all days, and close files above the limit of open files."""
         self._parted_rows = self._parted_bytes = 0
         for day, files in list(self._open.items()):
             if len(self._open) > SNAPSHOT_OPEN_FILES_MAX:
@@ -126,7 +126,7 @@ def _numbers(count: int) -> pa.Array:
 
 
 def _runs(days: pa.ChunkedArray) -> list[tuple[str, int]]:
-    """Return each day of sorted days as text, and how often it is there."""
+    """Return each distinct day of sorted days as text, with its number of rows."""
     ends = pc.run_end_encode(days.combine_chunks(), pa.int32())
     stops = ends.run_ends.to_pylist()
     counts = [stop - start for start, stop in zip([0, *stops], stops, strict=False)]

@@ -1,4 +1,4 @@
-"""Reading: the rows of a snapshot's table, in the order of their keys, a few at a time.
+"""Reading: the rows of a snapshot's table, sorted by key, batch by batch.
 
 A table that is not partitioned has its files in that order; the files of partitions are merged.
 """
@@ -18,7 +18,7 @@ from rowcast_lake.snapshots.shapes import Batch
 
 
 def rows_of(directory: Path, facts: TableFacts) -> Iterator[Batch]:
-    """Return the rows of a table of the snapshot that is at ``directory``, by key."""
+    """Return the rows of a table of the snapshot at ``directory``, sorted by key."""
     paths = [directory / item.path for item in facts.files if item.rows]
     if facts.partition is None:
         for path in paths:
@@ -32,9 +32,9 @@ def rows_of(directory: Path, facts: TableFacts) -> Iterator[Batch]:
 
 
 def merged(streams: list[Iterator[Batch]], key: str) -> Iterator[Batch]:
-    """Merge streams of rows, each in the order of a key, into one.
+    """Merge streams of rows, each sorted by a key, into one.
 
-    What is not greater than the least of the last keys in hand is all there can be up to it.
+    Rows up to the least of the streams' last buffered keys are complete and can be emitted.
     """
     hands = [_Hand(stream, key) for stream in streams]
     hands = [hand for hand in hands if hand.batch is not None]
@@ -47,7 +47,7 @@ def merged(streams: list[Iterator[Batch]], key: str) -> Iterator[Batch]:
 
 
 class _Hand:
-    """The rows of one stream that are at hand."""
+    """The buffered rows of one stream."""
 
     def __init__(self, stream: Iterator[Batch], key: str) -> None:
         self._stream = stream
@@ -67,7 +67,7 @@ class _Hand:
             self.last = self.keys[-1].as_py()
 
     def upto(self, bound: object) -> list[Batch]:
-        """Take the rows whose key is not greater."""
+        """Remove and return the rows whose key is not greater than ``bound``."""
         count = pc.sum(pc.less_equal(self.keys, bound)).as_py()
         if self.batch is None or not count:
             return []

@@ -1,10 +1,9 @@
-"""Audiences: a snapshot of what one role may see, and as it is shown to it (S18, M9).
+"""Role views: a snapshot with only the data that one role may see (S18, M9).
 
-The same policy decides as on every door: ``@auth`` of tables and attributes, and the rows of
-``$SYS/rules`` that the cut has. Rows that the role may not see are left out, attributes too, and
-what is masked is masked. A rule about a single user (``owner == $user``) lets a role see nothing,
-for a role is nobody. What the server keeps for itself, and the past of tables, is for
-administrators only, and so is the schema.
+The policy is that of every door: ``@auth`` of tables and attributes, and the rows of ``$SYS/rules``
+in the cut. Rows and attributes that the role may not see are left out, masked attributes are
+masked. A rule about a single user (``owner == $user``) matches no row for a role, because a role is
+no user. The server's own tables, the history of tables and the schema are for administrators only.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,14 +30,14 @@ _RULES: Final = "$SYS/rules/"
 
 
 class RoleView:
-    """What one role sees of a cut."""
+    """The part of a cut that one role may see."""
 
     def __init__(
         self, role: str, tables: Sequence[Table], cut: ReadTransaction, roles: Collection[str] = ()
     ) -> None:
-        """Compile what is said; ``roles`` are those of users. Raises NOT_FOUND for no role at all.
+        """Compile the policy; ``roles`` are those of users. Raises NOT_FOUND for an unknown role.
 
-        A misspelt role would else be one that only rules for everybody are about.
+        Otherwise a misspelt role would silently get only what rules for everybody allow.
         """
         self._contents = Transcoder({table.name: CompiledTable(table) for table in tables})
         subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
@@ -53,7 +52,7 @@ class RoleView:
         self._sight = CompiledPolicy(policy, subject, self._contents, lambda _topic: None)
 
     def sheet(self, sheet: TableWriter) -> TableWriter | None:
-        """Return what it sees of a table; None: nothing of the kind is for it."""
+        """Return a table's writer limited to the role; None if the role may see no such table."""
         if isinstance(sheet, TableSheet):
             return SeenTable(sheet, self)
         if isinstance(sheet, MessageSheet | RetainedSheet):
@@ -61,19 +60,19 @@ class RoleView:
         return None
 
     def show(self, record: Event) -> Event | None:
-        """Return what a record is to it, with its value; None: nothing."""
+        """Return a record as the role sees it, with its value; None if it is not visible."""
         shown = self._sight.show(record, record=True)
         if shown is None or self._contents.structured(shown):
             return shown
         return shown.changed(decoded=MISSING)
 
     def lets(self, topic: str) -> bool:
-        """Tell whether it may read a topic that nobody declared."""
+        """Whether the role may read an undeclared topic."""
         return self._sight.lets("read", topic)
 
 
 def _rules(cut: ReadTransaction) -> Iterator[TopicRule]:
-    """Return the rules of the server, as the cut has them."""
+    """Return the server's rules in the cut."""
     for rows in cut.retained(_RULES):
         for row in rows:
             topic, payload, content_type = cast("tuple[str, bytes, str | None]", row[:3])
@@ -81,7 +80,7 @@ def _rules(cut: ReadTransaction) -> Iterator[TopicRule]:
 
 
 class SeenTable:
-    """The records of a declared table that an audience sees."""
+    """The records of a declared table that a role sees."""
 
     def __init__(self, sheet: TableSheet, audience: RoleView) -> None:
         self._sheet = sheet
@@ -91,7 +90,7 @@ class SeenTable:
         self.schema: pa.Schema = sheet.schema
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their keys."""
+        """Return the rows of a cut, sorted by key."""
         for records in cut.records(self._sheet.table):
             shown = [self._audience.show(record) for record in records]
             seen = [record for record in shown if record is not None]
@@ -100,7 +99,7 @@ class SeenTable:
 
 
 class SeenTopics:
-    """The messages, or retained messages, that an audience sees."""
+    """The messages, or retained messages, that a role sees."""
 
     def __init__(self, sheet: MessageSheet | RetainedSheet, audience: RoleView) -> None:
         self._sheet = sheet
@@ -110,7 +109,7 @@ class SeenTopics:
         self.schema: pa.Schema = sheet.schema
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their keys."""
+        """Return the rows of a cut, sorted by key."""
         for batch in self._sheet.batches(cut):
             topics = batch.column("topic").to_pylist()
             seen = batch.filter(pa.array([self._audience.lets(topic) for topic in topics]))

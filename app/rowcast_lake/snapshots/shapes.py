@@ -1,4 +1,4 @@
-"""Types: what a declared attribute is in Parquet, and how its values get there.
+"""Types: the Parquet type of a declared attribute, and the conversion of its values.
 
     ID, String   string                  Boolean   bool
     Int          int32                   Date      timestamp, microseconds, UTC
@@ -7,12 +7,11 @@
     Decimal      string, digits kept; decimal128(12,2) with @decimal(precision: 12, scale: 2)
     nested type  struct of its fields    List      list
 
-A nested type ends in ``_extra``, JSON of what it has beside its fields; a sealed one too, if it has
-fields that are not required. What is ``@hidden`` is nowhere. A null of Parquet says that a value is
-absent; an explicit null is in ``_extra`` as well: ``{"age":null}``. (Up to format 1 it was not.)
-
-JSON spells what it lacks as everywhere here: ``{"$bytes": "AAEC"}``, ``$date``, ``$decimal``,
-``$float`` (codecs/json_text.py).
+A nested type ends in ``_extra``, JSON of its undeclared fields; a sealed one too, if it has
+optional fields. ``@hidden`` attributes are left out. A null of Parquet means that a value is
+absent; an explicit null is also in ``_extra``: ``{"age":null}`` (not in format 1). Types that JSON
+lacks have their usual spelling: ``{"$bytes": "AAEC"}``, ``$date``, ``$decimal``, ``$float``
+(codecs/json_text.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +24,11 @@ from rowcast.codecs import json_text
 from rowcast.core.tables import Attribute, Type
 
 Values = Sequence[object]
-"""One column's values, of some rows."""
+"""The values of one column."""
 
 MOMENT: Final = pa.timestamp("us", "UTC")
 REST: Final = "_extra"
-"""What a value has beside its declared attributes, as JSON."""
+"""The column of undeclared attributes, as JSON."""
 
 _PLAIN: Final = {
     Type.ID: pa.string(),
@@ -46,7 +45,7 @@ _PLAIN: Final = {
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON text that gives it back exactly."""
+    """Return a value as JSON text, without loss."""
     return json_text.encode(value).decode()
 
 
@@ -65,12 +64,12 @@ def arrow_type(attribute: Attribute) -> pa.DataType:
 
 
 def visible(attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Return the attributes that are stored and may be shown."""
+    """Return the attributes that are stored and not hidden."""
     return [item for item in attributes if item.stored and not item.hidden]
 
 
 def has_rest(attribute: Attribute) -> bool:
-    """Tell whether a nested type may have more than its fields, or explicit nulls in them."""
+    """Whether a nested type may have undeclared fields or explicit nulls."""
     shown = visible(attribute.fields)
     return not attribute.sealed or not all(item.required for item in shown)
 
@@ -85,11 +84,11 @@ _ANYTHING: Final = Attribute("", Type.ANY)
 # -- values of Python ------------------------------------------------------------------------------
 
 Prepare = Callable[[object], object]
-"""Brings a checked value to what Arrow takes for the type."""
+"""Converts a checked value to the form that Arrow accepts for the type."""
 
 
 def prepare(attribute: Attribute) -> Prepare | None:
-    """Return how values of an attribute become what Arrow takes; None: they are."""
+    """Return the conversion of an attribute's values for Arrow; None if none is needed."""
     if attribute.type is Type.DECIMAL:
         return None if attribute.digits else str
     if attribute.type is Type.ANY:
@@ -135,7 +134,7 @@ def _of_object(attribute: Attribute) -> Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table's files, and its two ways in: cells of SQL, and checked values."""
+    """A column of a table's files, built from cells of SQL or from checked values."""
 
     name: str
     type: pa.DataType
@@ -174,7 +173,7 @@ def _each(convert: Prepare, values: Values) -> Values:
 def _reader(
     attribute: Attribute, kind: pa.DataType, of_values: Callable[[Values], pa.Array]
 ) -> Callable[[Values], pa.Array]:
-    """Return how the cells of SQL become a column (``sql_tables`` says what they are)."""
+    """Return the conversion of SQL cells to a column (their types: ``sql_tables``)."""
     match attribute.type:
         case Type.BOOLEAN:
             return lambda cells: _array(cells, pa.int8()).cast(kind)
@@ -189,9 +188,9 @@ def _reader(
 
 
 def loads(text: object) -> object:
-    """Return the value that JSON text stands for."""
+    """Return the value of JSON text."""
     return json_text.decode(cast("str", text).encode())
 
 
 Batch = Any
-"""A ``pyarrow.RecordBatch``: rows of one table, by column. pyarrow says nothing of its types."""
+"""A ``pyarrow.RecordBatch``: rows of one table, by column. pyarrow has no type hints."""

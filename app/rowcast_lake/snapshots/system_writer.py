@@ -1,13 +1,13 @@
-"""What the server keeps for itself, as tables of a snapshot (S16, M11).
+"""System tables of a snapshot: the server's own state (S16, M11).
 
-    _sys_sessions       MQTT sessions: whose, since when, where in the log, which filters
-    _sys_bridges        of each bridge, up to where it took the log, and its outbox
-    _sys_dead_letters   what bridges gave up on
+    _sys_sessions       MQTT sessions: user, start, position in the log, filters
+    _sys_bridges        of each bridge its position in the log, and its outbox
+    _sys_dead_letters   messages that bridges could not deliver
 
 They are read from the facts and records that their owners write
 (``doors/mqtt/sessions/session_persistence.py``, ``features/bridges/state.py``,
-``features/bridges/dead_letters.py``). Nothing secret is among them: neither wills, nor what
-somebody signed in with, nor the settings of a bridge. A fact that cannot be read is left out.
+``features/bridges/dead_letters.py``). They contain no secrets: no wills, no credentials, no
+settings of a bridge. An unreadable fact is left out.
 """
 
 import math
@@ -34,7 +34,7 @@ _LETTERS: Final = "$SYS/gateway/"
 
 
 class FactSheet:
-    """A table made of the facts of owners whose names begin alike."""
+    """A table of the facts of all owners with one name prefix."""
 
     day: str | None = None
     rows = 0
@@ -54,7 +54,7 @@ class FactSheet:
         self._row_of = row_of
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their names."""
+        """Return the rows of a cut, sorted by name."""
         facts = (fact for facts in cut.facts(self._owners) for fact in facts)
         rows = (
             self._row_of(owner.removeprefix(self._owners), ((name, value) for _, name, value in of))
@@ -112,7 +112,7 @@ def _bridge(name: str, facts: Facts) -> Row | None:
 
 
 def _micros(seconds: float | None) -> int | None:
-    """Return a time as Parquet has it; none for what is not known, or for ever."""
+    """Return a time in microseconds; None for unknown and for infinite times."""
     return None if seconds is None or not math.isfinite(seconds) else round(seconds * 1_000_000)
 
 
@@ -142,7 +142,7 @@ class LetterSheet:
     content = tuple(schema.names[:-1])
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their topics."""
+        """Return the rows of a cut, sorted by topic."""
         rows = (
             _letter(str(cells[0]), cast("bytes", cells[1]), cells[7])
             for some in cut.retained(_LETTERS)
@@ -194,7 +194,7 @@ _FLIGHT: Final = pa.struct([
 
 
 def system_sheets() -> tuple[FactSheet | LetterSheet, ...]:
-    """Return the tables of what the server keeps for itself."""
+    """Return the writers of all system tables."""
     sessions = pa.schema([
         ("client_id", pa.string()),
         ("user", pa.string()),

@@ -1,21 +1,20 @@
-"""Sheets: a table as columns of Parquet, and its rows of a cut as batches of them.
+"""Table writers: a table's Parquet columns, and its rows at a cut as record batches.
 
 A declared table has its visible attributes, in the order of the schema, then
 
     _extra         JSON: undeclared attributes, and values that do not fit the declared type; of an
-                   open table the whole value. A sealed table has it only where rows have such,
-                   or may have: of lists, nested types, @decimal
-    _content_type, _payload   content that is no value of the table: an open table's, as it came.
+                   open table the whole value. A sealed table has it only where rows have or may
+                   have such values: lists, nested types, @decimal
+    _content_type, _payload   content that is no value of the table: an open table's bytes.
                    Without ``_payload`` the content is the JSON in ``_extra``
-    _payload_text   that content as text, where it is text
+    _payload_text   the same content as text, if it is text
     _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
-    _op, _origin, _client   of that write, too (``written``)
+    _op, _origin, _client   of the same write (``written``)
 
-and ``_id`` before all, if it declares no key. Rows come in the order of their keys: integers by
-value, text by its UTF-8 bytes.
+and ``_id`` as the first column if it declares no key. Rows are sorted by key: integers by value,
+text by its UTF-8 bytes.
 
-A conversion looks at columns, not at rows, but for those few rows that have more than their table
-declares.
+Conversions work on columns; only rows with undeclared attributes are handled one by one.
 """
 
 import re
@@ -55,8 +54,7 @@ from rowcast_lake.snapshots.written import FIELDS, client_column, written
 ID: Final = "_id"
 """The key of a table that declares none."""
 PAYLOAD_TEXT: Final = "payload_text"
-"""The column that has a payload as text, where it is text; with an underscore of a declared table.
-"""
+"""The column of a payload as text, if it is text; declared tables prefix an underscore."""
 _NAN: Final = {"$float": "NaN"}
 
 CellRow = tuple[Cell, ...]
@@ -67,20 +65,20 @@ class TableWriter(Protocol):
 
     name: str
     key: str
-    """The column whose order the rows have."""
+    """The column by which rows are sorted."""
     content: tuple[str, ...]
-    """The columns that are the table's content, which its digest is of."""
+    """The columns of the table's content, which its digest covers."""
     day: str | None
-    """The column that says which day a row is of, in a table that is partitioned."""
+    """The column of a row's day, in a partitioned table."""
     rows: int
-    """How many rows to expect: to tell of progress."""
+    """The expected number of rows, for progress reports."""
 
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their keys."""
+        """Return the rows of a cut, sorted by key."""
 
 
 class TableSheet:
@@ -127,7 +125,7 @@ class TableSheet:
 
     @classmethod
     def of(cls, found: TableInTransaction, epoch: str) -> "TableSheet":
-        """Return the sheet of a table as a cut has it."""
+        """Return the writer of a table in a cut."""
         sheet = cls(found.table, epoch, mixed=found.mixed, rest=found.rest)
         sheet.rows = found.records
         return sheet
@@ -137,17 +135,17 @@ class TableSheet:
         return {Type.INT: pa.int32(), Type.LONG: pa.int64()}.get(cast("Type", kind), pa.string())
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their keys."""
+        """Return the rows of a cut, sorted by key."""
         names = [item.name for item in self._shown]
         for rows in cut.rows(self.table, [*names, *self._system]):
             yield self.of_cells(rows)
 
     def of_events(self, events: Sequence[Event]) -> Batch:
-        """Return the rows that events of the table make, whose values are decoded and checked."""
+        """Return events of the table as rows; their values are decoded and checked."""
         return self.of_cells([self._cells(event) for event in events])
 
     def _cells(self, event: Event) -> CellRow:
-        """Return an event as a row of SQL; of a deletion, and where no key is, there is little."""
+        """Return an event as a row of SQL; without attributes for a deletion or without a key."""
         key = self._sql_rows.layout.key_or_none(event.topic)
         if event.kind == DELETE:
             cells = self._nothing(event)
@@ -166,7 +164,7 @@ class TableSheet:
 
     @property
     def _system(self) -> tuple[str, ...]:
-        """The columns that follow the attributes, when it is read."""
+        """The columns that follow the attributes in a read."""
         return (*SYSTEM_COLUMNS, *(CONTENT_COLUMNS if self._kept else ()))
 
     @cached_property
@@ -185,7 +183,7 @@ class TableSheet:
         return [0, *(columns.index(quoted(name)) for name in names)]
 
     def of_cells(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as SQL has them: key, attributes, and what follows these."""
+        """Return a batch of rows of SQL: key, attributes, and the columns that follow these."""
         columns: list[Sequence[Cell]] = list(zip(*rows, strict=True))
         end = 1 + len(self._columns)
         attributes: Sequence[Sequence[Cell]] = columns[1:end]
@@ -225,7 +223,7 @@ class TableSheet:
     def _without_misfits(
         self, attributes: Sequence[Sequence[Cell]], extra: Sequence[Cell]
     ) -> tuple[list[list[Cell]], list[Cell]]:
-        """Move values of another time, which the types of now cannot hold, to the rest."""
+        """Move values of an older declaration that do not fit the current types to ``_extra``."""
         cells, rest = [list(column) for column in attributes], list(extra)
         for place in self._narrow:
             column, kind = self._columns[place], self._shown[place].type
@@ -240,7 +238,7 @@ class TableSheet:
 
 
 def _holds(column: Column, cell: str) -> bool:
-    """Tell whether a column's type can hold what is in a cell."""
+    """Whether a cell's value fits the column's type."""
     try:
         column.of_cells([cell])
     except _MISFITS:
@@ -249,12 +247,12 @@ def _holds(column: Column, cell: str) -> bool:
 
 
 _MISFITS: Final = (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, TypeError)
-"""What is raised for a value whose attribute was declared as something else when it came."""
+"""Errors for a value that was written under another declaration of its attribute."""
 _NESTED: Final = frozenset({Type.OBJECT, Type.LIST})
 
 
 class _Rest:
-    """What rows have in ``_extra``: parted into what columns can have, and what they cannot."""
+    """The content of ``_extra``, split into values for columns and the remainder."""
 
     def __init__(self, table: Table, shown: Sequence[Attribute]) -> None:
         stored = value_attributes(table)
@@ -269,7 +267,7 @@ class _Rest:
         forms: Sequence[Cell],
         extra: Sequence[Cell],
     ) -> tuple[list[list[Cell]], list[Cell]]:
-        """Return the cells of the attributes and of the rest."""
+        """Return the cells of the attributes and of ``_extra``."""
         cells, rest = [list(column) for column in attributes], list(extra)
         for row, text in enumerate(extra):
             if text is None or forms[row] != TYPED or not self._suspect(cast("str", text)):
@@ -281,11 +279,12 @@ class _Rest:
     def _left(
         self, cells: list[list[Cell]], row: int, value: Mapping[str, object]
     ) -> dict[str, object]:
-        """Put what belongs to columns there, and return what is left.
+        """Move values that belong to columns there, and return the remainder.
 
-        A null is one in the column, as absence is, so it is here, too; NaN is none in SQL, but is
-        in Parquet. First come undeclared attributes as they were given, then those of columns in
-        their order: values of SQL and of the log are arranged differently.
+        An explicit null looks like absence in its column, so it stays here, too; NaN is NULL in
+        SQL, but a value in Parquet. Undeclared attributes come first in their given order, then
+        those of columns in column order, because values of SQL and of the log are ordered
+        differently.
         """
         left: dict[str, object] = {}
         own: dict[str, object] = {}
@@ -305,7 +304,7 @@ class _Rest:
 
 
 class MessageSheet:
-    """A topic table: a part of the log, in its order, with a row for each message."""
+    """A topic table: a part of the log, with a row for each message."""
 
     key = "_seq"
     day: str | None = None
@@ -332,11 +331,11 @@ class MessageSheet:
         self.schema = pa.schema([*fields, pa.field("_ts", MOMENT), *FIELDS])
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of the log."""
+        """Return the rows of a cut, in the order of the log."""
         return map(self.of_rows, cut.messages(self._branch))
 
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as ``store/read_transaction.py:MESSAGE_COLUMNS``."""
+        """Return a batch of rows of ``store/read_transaction.py:MESSAGE_COLUMNS``."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         seqs, versions, topics, payloads, qos, retain, clients, types, kinds, told = columns
         times = pa.array(versions, pa.int64()).cast(MOMENT)
@@ -359,7 +358,7 @@ class MessageSheet:
 
 
 class RetainedSheet:
-    """The retained messages of topics that nobody declared."""
+    """The retained messages of undeclared topics."""
 
     name = "_retained"
     key = "topic"
@@ -385,11 +384,11 @@ class RetainedSheet:
         self._epoch = epoch
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
-        """Return the rows that a cut has, in the order of their topics."""
+        """Return the rows of a cut, sorted by topic."""
         return map(self.of_rows, cut.retained())
 
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
-        """Return rows as ``store/read_transaction.py:RETAINED_COLUMNS``."""
+        """Return a batch of rows of ``store/read_transaction.py:RETAINED_COLUMNS``."""
         columns: list[Any] = list(zip(*rows, strict=True))
         topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
         version = pa.array(versions, pa.int64())

@@ -1,7 +1,7 @@
-"""Verify: whether a snapshot is what its manifest says, byte by byte and by content (S10).
+"""Verification: whether a snapshot matches its manifest, in bytes and in content (S10).
 
-The sums of the files find what a disk or a hand has changed; the digests, computed anew from the
-rows, find a manifest that tells of other rows. The first difference is named.
+The hashes of the files detect changed files; the digests, recomputed from the rows, detect a
+manifest of other rows. The error names the first difference.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 
 def verify(directory: Path) -> Manifest:
-    """Return the manifest of a snapshot that is what it says; raises INVALID if it is not."""
+    """Return the manifest of a snapshot that matches it; raises INVALID if it does not."""
     manifest = read_manifest(directory)
     _check_names(directory, manifest)
     for name, facts in manifest.tables.items():

@@ -1,9 +1,8 @@
-"""Written: what the columns ``_op``, ``_origin`` and ``_client`` say of the writes of some rows.
+"""The columns ``_op``, ``_origin`` and ``_client``, which describe the write of a row.
 
-_op       put, patch (the whole record after it), delete, or message, which changes no record;
-          a record of a snapshot is ``put``, for it is a whole value, as on every door
-_origin   where it was first written: this log's epoch, or what its stamp says
-_client   who wrote it
+_op       put, patch (the complete record after it), delete, or message, which changes no record; a
+          record of a snapshot is ``put``, because it is a complete value
+_origin   the log of the first write: this log's epoch, or the stamp's _client   the writer
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ def written(
     properties: Sequence[object],
     kinds: Sequence[object] | None = None,
 ) -> dict[str, pa.Array]:
-    """Return these columns; properties are JSON as SQL has it, no kinds are records."""
+    """Return these columns; properties are JSON text of SQL; without kinds, rows are records."""
     count = len(clients)
     if properties.count(None) == count:
         origins = pa.repeat(pa.scalar(epoch), count)
@@ -39,7 +38,7 @@ def written(
 
 
 def client_column(clients: Sequence[object]) -> pa.Array:
-    """Return who wrote; null where nobody is named."""
+    """Return the writers; null where none is recorded."""
     named = [client or None for client in clients] if "" in clients else clients
     return pa.array(named, pa.string())
 
